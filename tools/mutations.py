@@ -115,7 +115,7 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "commands/recognition": (("len(own) > len(others)", "len(own) >= len(others)"),),
     "server/judge": (("if len(places) == 1 else", "if places else"),),
-    "commands/items": (("key=ranks.__getitem__", "key=lambda n: -ranks[n]"),),
+    "commands/items": (("key=lambda n: order.index", "key=lambda n: -order.index"),),
     "commands/home": (("item.is_path and len(item.words) > 1:", "len(item.words) > 1:"),),
 }
 """Texts that stand once in a module of ``spectui``, and what takes the place of each."""

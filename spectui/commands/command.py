@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -44,14 +43,10 @@ class Start:
         return self.program[: -2 if self.program[-1:] == _UNIFIED else -1]
 
     @property
-    def assignments(self) -> str:
-        """The variables before a command of a shell; empty without any."""
-        return "".join(f"{name}={shell_word(value)} " for name, value in self.environment)
-
-    @property
     def text(self) -> str:
         """The start as one line for a POSIX shell."""
-        return f"{self.assignments}{' '.join(map(shell_word, self.program))}"
+        assignments = (f"{name}={shell_word(value)}" for name, value in self.environment)
+        return " ".join((*assignments, *map(shell_word, self.program)))
 
     def running(self, program: str | None) -> "Start":
         """This start with another program; None keeps the program."""
@@ -85,9 +80,9 @@ class ServerCommand:
     """One command that starts llama-server."""
 
     prelude: tuple[str, ...] = ("llama-server",)
-    """Words before the arguments: the program, wrappers, and their variables."""
+    """Words before the arguments: the program, and wrappers with their own variables."""
     environment: tuple[tuple[str, str], ...] = ()
-    """Variables that reach the program from around the command, without ``LLAMA_ARG_*``."""
+    """Variables that are set for the command, without those that stand for options."""
     items: tuple[Item, ...] = ()
     """Variables that stand for options, then the arguments, which override them."""
     is_old: bool = False
@@ -123,15 +118,11 @@ class ServerCommand:
             self,
             items=tuple(map(cover.item, self.items)),
             prelude=tuple(map(cover.word, self.prelude)),
-            environment=tuple((n, cover.value(n, n, value)) for n, value in self.environment),
+            environment=tuple((name, cover.value(name, value)) for name, value in self.environment),
             remarks=tuple(one.without(cover.texts) for one in self.remarks),
             inside=None if self.inside is None else self.inside.discreet(),
             entries=tuple(
-                replace(
-                    entry,
-                    settings=_discreet_tree(entry.settings),
-                    around=_discreet_tree(entry.around),
-                )
+                replace(entry, settings=_discreet(entry.settings), around=_discreet(entry.around))
                 for entry in self.entries
             ),
             secrets=tuple(dict.fromkeys(cover.names)),
@@ -145,16 +136,7 @@ class ServerCommand:
     @property
     def start(self) -> Start:
         """Variables of the command, and its program after any wrappers."""
-        words = [word for word in self.ahead if word != "exec"]
-        at = next((n for n, word in enumerate(words) if not ASSIGNMENT.fullmatch(word)), 0)
-        if words[at : at + 1] == ["env"] and any(map(ASSIGNMENT.fullmatch, words[at + 1 : at + 2])):
-            del words[at]
-        own = list(takewhile(ASSIGNMENT.fullmatch, words))
-        pairs = (word.partition("=") for word in own)
-        return Start(
-            environment=tuple((name, value) for name, _, value in pairs),
-            program=tuple(words[len(own) :]),
-        )
+        return Start(environment=self.environment, program=self.prelude)
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -264,9 +246,9 @@ class _Cover:
         self.texts: list[tuple[str, str]] = []
         """Each secret, and what stands for it."""
 
-    def value(self, name: str, flag: str, value: str) -> str:
-        """The value of an option or a variable; ``name`` is the one in the command."""
-        shown = hidden(flag, value)
+    def value(self, name: str, value: str, flag: str | None = None) -> str:
+        """The value of a variable, or of an option with its name in the command and its flag."""
+        shown = hidden(flag or name, value)
         if shown != value:
             self.names.append(name)
             self.texts.append((value, shown))
@@ -277,11 +259,11 @@ class _Cover:
         found = ASSIGNMENT.fullmatch(word)
         if found is None:
             return hidden("", word)
-        return f"{found[1]}={self.value(found[1], found[1], found[2])}"
+        return f"{found[1]}={self.value(found[1], found[2])}"
 
     def item(self, item: Item) -> Item:
         """An option with its values."""
-        values = tuple(self.value(item.shown, item.flag, value) for value in item.values)
+        values = tuple(self.value(item.shown, value, item.flag) for value in item.values)
         if values == item.values:
             return item
         is_one = len(item.words) == 1
@@ -289,17 +271,16 @@ class _Cover:
         return replace(item, values=values, words=words)
 
 
-def _discreet_tree(value: Any, name: str = "") -> Any:  # noqa: ANN401 - a tree of YAML values
+def _discreet(value: Any, name: str = "") -> Any:  # noqa: ANN401 - a tree of YAML values
     match value:
+        case str() if not name:
+            return _Cover().word(value)
         case str():
-            assigned = ASSIGNMENT.fullmatch(value)
-            if assigned is not None and not name:
-                return f"{assigned[1]}={hidden(assigned[1], assigned[2])}"
             return hidden(name, value)
         case list():
-            return [_discreet_tree(one) for one in value]
+            return [_discreet(one) for one in value]
         case dict():
-            return {key: _discreet_tree(one, str(key)) for key, one in value.items()}
+            return {key: _discreet(one, str(key)) for key, one in value.items()}
     return value
 
 

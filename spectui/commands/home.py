@@ -16,12 +16,11 @@ from spectui.errors import BadInputError
 if TYPE_CHECKING:
     from spectui.commands.command import ServerCommand
 
-HOME = "\0~"
-"""The home folder in words that were split, but not yet divided: none has this character."""
 _MARK = "\0"
+HOME = f"{_MARK}~"
+"""The home folder in words that were split, but not yet divided: none has this character."""
 _HERE = "./"
 _AT_HOME = re.compile(r"~(?=/|\Z)")
-_ELSEWHERE = "put there the folder that it stands for"
 
 
 def is_at_home(path: str) -> bool:
@@ -35,14 +34,17 @@ def path_of(word: str) -> str:
     Raises:
         BadInputError: the home folder is in the midst of it.
     """
-    path = word.removeprefix(_MARK) if word.startswith(HOME) else _named_so(word)
+    path = word.removeprefix(_MARK)
     if _MARK in path:
-        raise BadInputError(f"{text_of(word)!r} has a home folder in the midst; {_ELSEWHERE}")
-    return path
+        raise _misplaced(word)
+    return f"{_HERE}{path}" if path == word and is_at_home(path) else path
 
 
-def _named_so(word: str) -> str:
-    return f"{_HERE}{word}" if is_at_home(word) else word
+def _misplaced(text: str) -> BadInputError:
+    return BadInputError(
+        f"{text_of(text)} has a home folder, which only a shell knows, where no path is known to "
+        "belong; put there the folder that it stands for"
+    )
 
 
 def is_named_so(path: str) -> bool:
@@ -64,11 +66,7 @@ def with_paths_read(item: Item) -> Item:
     if item.is_path and len(item.words) > 1:
         return item.with_values(tuple(map(path_of, item.values)))
     if any(_MARK in word for word in item.words):
-        shown = text_of(item.text)
-        raise BadInputError(
-            f"{shown} has a home folder, which only a shell knows, where no path is known to "
-            f"belong; {_ELSEWHERE}"
-        )
+        raise _misplaced(item.text)
     return item
 
 
@@ -101,6 +99,5 @@ def own_path(path: str) -> str:
 def places_at_home(command: "ServerCommand") -> tuple[str, ...]:
     """Paths, programs and variables of a command that begin with the home folder."""
     values = (value for item in command.items if item.is_path for value in item.values)
-    words = (word.partition("=")[2] or word for word in command.prelude)
-    variables = (value for _name, value in command.environment)
-    return tuple(filter(is_at_home, (*values, *words, *variables)))
+    words = (word.partition("=")[2] or word for word in command.ahead)
+    return tuple(filter(is_at_home, (*values, *words)))

@@ -78,16 +78,8 @@ class Item:
 
     def renamed(self, flag: str) -> "Item":
         """The option of another flag, with the same values."""
-        option, server = BY_FLAG.get(canonical(flag)), server_option(flag)
-        return replace(
-            self,
-            flag=flag,
-            spelling=canonical(flag),
-            name=_name(flag, option, server),
-            option=option,
-            server=server,
-            words=(flag, *self.values),
-        )
+        other = _item(flag, self.values, (flag, *self.values), self.variable)
+        return replace(other, switched=self.switched)
 
     @property
     def value(self) -> str:
@@ -147,20 +139,25 @@ def divide(words: Sequence[str], variable: str | None = None) -> Iterator[Item]:
     """
     at = 0
     while at < len(words):
-        item = _item(words, at, variable)
-        yield item
-        at += len(item.words)
+        flag, equals, attached = words[at].partition("=")
+        arity = _arity(flag)
+        if equals and arity in {None, Arity.UNTOLD}:
+            flag, equals, arity = words[at], "", None
+        end = at + 1 if equals else _end(arity, words, at + 1)
+        values = (attached,) if equals else tuple(words[at + 1 : end])
+        yield _item(flag, values, tuple(words[at:end]), variable)
+        at = end
 
 
-def _item(words: Sequence[str], at: int, variable: str | None) -> Item:
-    flag, equals, attached = words[at].partition("=")
+def _arity(flag: str) -> Arity | None:
+    """Number of words that a flag takes; None where no table has it."""
     server = server_option(flag)
-    arity = None if server is None else server.arity_of(canonical(flag))
-    if equals and arity in {None, Arity.UNTOLD}:
-        flag, equals, server, arity = words[at], "", None, None
-    end = at + 1 if equals else _end(arity, words, at + 1)
-    values = (attached,) if equals else tuple(words[at + 1 : end])
-    option = None if arity is None else BY_FLAG.get(canonical(flag))
+    return None if server is None else server.arity_of(canonical(flag))
+
+
+def _item(flag: str, values: tuple[str, ...], words: tuple[str, ...], variable: str | None) -> Item:
+    server = server_option(flag)
+    option = None if server is None else BY_FLAG.get(canonical(flag))
     return Item(
         flag=flag,
         spelling=canonical(flag),
@@ -168,7 +165,7 @@ def _item(words: Sequence[str], at: int, variable: str | None) -> Item:
         option=option,
         server=server,
         values=values,
-        words=tuple(words[at:end]),
+        words=words,
         variable=variable,
     )
 
@@ -196,9 +193,8 @@ def _end(arity: Arity | None, words: Sequence[str], start: int) -> int:
 
 def _has_value(words: Sequence[str], at: int) -> bool:
     """Whether a word is an option with a value, which would belong to none without it."""
-    server = server_option(words[at])
-    wants = server is not None and server.arity_of(canonical(words[at])) in _WANTED
-    return wants and at + 1 < len(words) and not _is_option(words[at + 1])
+    behind = words[at + 1 : at + 2]
+    return _arity(words[at]) in _WANTED and bool(behind) and not _is_option(behind[0])
 
 
 def _is_option(word: str) -> bool:
@@ -213,15 +209,14 @@ Variables are read in it (``common_params_parse_ex``)."""
 def placed(items: Iterable[Item], order: Sequence[str]) -> list[Item]:
     """The items, with those named in ``order`` in that order, in the places that they had."""
     listed = list(items)
-    ranks = [_rank(item, order) for item in listed]
-    moved = iter(sorted((n for n in range(len(listed)) if ranks[n] >= 0), key=ranks.__getitem__))
-    return [listed[next(moved)] if ranks[n] >= 0 else item for n, item in enumerate(listed)]
-
-
-def _rank(item: Item, order: Sequence[str]) -> int:
-    """Place of an item's option in ``order``; -1 where it is not in there."""
-    name = None if item.server is None else item.server.long_flag
-    return order.index(name) if name in order else -1
+    names = ["" if item.server is None else item.server.long_flag for item in listed]
+    places = [n for n, name in enumerate(names) if name in order]
+    found = list(listed)
+    for place, moved in zip(
+        places, sorted(places, key=lambda n: order.index(names[n])), strict=True
+    ):
+        found[place] = listed[moved]
+    return found
 
 
 def stands_for_option(variable: str) -> bool:

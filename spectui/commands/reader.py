@@ -23,17 +23,11 @@ if TYPE_CHECKING:
 _IK_ONLY = frozenset({"--run-time-repack", "--smart-expert-reduction", "--mla-use"})
 _CURRENT = "--spec-draft-n-max"
 _NAMES = {
-    Dialect.LLAMA_CPP: "llama-server",
-    Dialect.LEGACY: "llama-server before spring 2026",
-    Dialect.IK: "ik_llama.cpp's llama-server",
+    Dialect.LLAMA_CPP: ("llama-server", "today's llama.cpp"),
+    Dialect.LEGACY: ("llama-server before spring 2026", "llama.cpp before spring 2026"),
+    Dialect.IK: ("ik_llama.cpp's llama-server", "ik_llama.cpp"),
 }
-
-
-_BUILDS = {
-    Dialect.LLAMA_CPP: "today's llama.cpp",
-    Dialect.LEGACY: "llama.cpp before spring 2026",
-    Dialect.IK: "ik_llama.cpp",
-}
+"""Names of a dialect's llama-server, and of its build."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,12 +87,12 @@ class Reader:
     @property
     def name(self) -> str:
         """Name for use in sentences."""
-        return _NAMES[self.dialect] if self.accepted is None else "this llama-server"
+        return _NAMES[self.dialect][0] if self.accepted is None else "this llama-server"
 
     @property
     def build(self) -> str:
         """The build whose options it takes."""
-        return _BUILDS[self.dialect] if self.accepted is None else self.accepted.program
+        return _NAMES[self.dialect][1] if self.accepted is None else self.accepted.program
 
     @property
     def bare(self) -> frozenset[str]:

@@ -12,12 +12,12 @@ from spectui.commands.server_options import Arity
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import NGRAM_KINDS
 
-_FORK = re.compile(r"ik[_-]llama")
-"""Part of the names of ik_llama.cpp's folders and images."""
-_PLAIN = re.compile(r"llama[._-]cpp/")
-"""Part of the names of llama.cpp's folders."""
+_FOLDERS = (
+    (re.compile(r"ik[_-]llama"), Dialect.IK),
+    (re.compile(r"llama[._-]cpp/"), Dialect.LLAMA_CPP),
+)
+"""Parts of the names of folders and images, with whose they are."""
 _MOST_SHOWN = 3
-_OTHERS = frozenset(Dialect) - {Dialect.IK}
 _KINDS = frozenset(KNOWN_TO_IK) - {NONE, *NGRAM_KINDS}
 """Kinds that ``--spec-type`` names in ik_llama.cpp alone."""
 _CACHES = ("cache-type-k", "cache-type-v", "cache-type-k-draft", "cache-type-v-draft")
@@ -50,15 +50,15 @@ def recognise(command: ServerCommand) -> Recognised:
     ik_llama.cpp takes than such that it lacks do. Commands for llama.cpp before spring 2026 count
     as llama.cpp's: they are held against what is built today.
     """
-    folder = next(filter(_FORK.search, _places(command)), None)
-    if folder is not None:
-        return Recognised(dialect=Dialect.IK, reason=f"its program is {folder}")
-    folder = next(filter(_PLAIN.search, _places(command)), None)
-    if folder is not None:
-        return Recognised(dialect=Dialect.LLAMA_CPP, reason=f"its program is {folder}")
-    own = list(dict.fromkeys(filter(None, map(_only_in_ik, command.items))))
-    missing = {item.flag: item.text for item in command.items if _is_missing_in_ik(item)}
-    others = list(missing.values())
+    for pattern, dialect in _FOLDERS:
+        folder = next(filter(pattern.search, _places(command)), None)
+        if folder is not None:
+            return Recognised(dialect=dialect, reason=f"its program is {folder}")
+    signs = dict.fromkeys(filter(None, map(_sign, command.items)))
+    own, others = (
+        [text for dialect, text in signs if dialect is one]
+        for one in (Dialect.IK, Dialect.LLAMA_CPP)
+    )
     if len(own) > len(others):
         return Recognised(dialect=Dialect.IK, reason=f"only ik_llama.cpp has {_shown(own)}")
     reason = "nothing in it says that it is for ik_llama.cpp"
@@ -80,38 +80,24 @@ def _places(command: ServerCommand) -> Iterator[str]:
         yield str(entry.settings.get("image", ""))
 
 
-def _only_in_ik(item: Item) -> str | None:
-    """The option as only ik_llama.cpp takes it; None where others do too, or nobody does."""
-    server, flag = item.server, item.spelling
+def _sign(item: Item) -> tuple[Dialect, str] | None:
+    """Who alone takes an option or its value, with its text; None where others do, or nobody."""
+    server, value = item.server, item.value
+    if item.name == "spec-type":
+        if ":" in value or value in _KINDS:
+            return Dialect.IK, item.text
+        is_other = any(kind.startswith("draft-") for kind in value.split(","))
+        return (Dialect.LLAMA_CPP, item.text) if is_other else None
     if server is None:
         return None
-    if item.name == "spec-type":
-        return item.text if ":" in item.value or item.value in _KINDS else None
-    # It also takes what llama.cpp's other programs do.
-    if server.is_harmless and server.known_to(flag) == {Dialect.IK}:
-        return item.flag
-    is_word = item.value.lower() in _IK_WORDS.get(item.name, ())
-    return item.text if is_word or _is_word_of(item, frozenset({Dialect.IK})) else None
-
-
-def _is_missing_in_ik(item: Item) -> bool:
-    server = item.server
-    if item.name == "spec-type":
-        kinds = item.value.split(",")
-        return ":" not in item.value and any(kind.startswith("draft-") for kind in kinds)
-    if server is None:
-        return False
-    if Dialect.IK not in server.known_to(item.spelling):
-        return True
-    is_word = item.value.lower() in _OTHER_WORDS.get(item.name, ())
-    return is_word or _is_word_of(item, _OTHERS)
-
-
-def _is_word_of(item: Item, dialects: frozenset[Dialect]) -> bool:
-    """Whether only some dialects take a word behind an option that others have as a switch."""
-    server = item.server
-    if server is None or server.arity is not Arity.MAYBE or not item.values:
-        return False
     known = server.known_to(item.spelling)
+    # It also takes what llama.cpp's other programs do.
+    if known == {Dialect.IK} and server.is_harmless:
+        return Dialect.IK, item.flag
+    # A word behind an option that some have as a switch.
     takes = {one for one in known if server.counts.get(one)}
-    return bool(takes) and takes <= dialects and takes != known
+    is_word = server.arity is Arity.MAYBE and bool(item.values) and takes != known
+    if value.lower() in _IK_WORDS.get(item.name, ()) or (is_word and takes == {Dialect.IK}):
+        return Dialect.IK, item.text
+    is_other = value.lower() in _OTHER_WORDS.get(item.name, ()) or (is_word and bool(takes))
+    return (Dialect.LLAMA_CPP, item.text) if is_other or Dialect.IK not in known else None

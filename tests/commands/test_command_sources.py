@@ -78,10 +78,9 @@ def test_what_cannot_be_read(text: str, reason: str) -> None:
 MERGED = "a0: &a0 {x: 1}\n" + "".join(
     f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}\n" for n in range(1, 13)
 )
-TEXTS = f"t: &t {'x' * 10_000}\nservices: {{a: {{image: llama.cpp, command: [{'*t, ' * 20_000}]}}}}"
 IMAGE = "services: {a: {image: llama.cpp, "
 UNREADABLE = [
-    ("a.service", "# x\n[Unit]\nA=b\n", r"MainPID --value NAME\) of the running service, or"),
+    ("a.service", "# x\n[Unit]\nA=b\n", r"a systemd unit, .*MainPID --value NAME\)"),
     ("a.yaml", "apiVersion: v1\nkind: Pod\n", "a Kubernetes file, which .* pid:NUMBER"),
     ("Dockerfile", "# x\nFROM x\nCMD llama-server\n", "a Dockerfile, which .* pid:NUMBER"),
     ("a.bat", "@echo off\nllama-server ^\n -m a\n", "a shell of Windows, which .* pid:NUMB"),
@@ -95,11 +94,10 @@ UNREADABLE = [
     ("a.sh", "docker run --env-file b llama.cpp -m a", "give its variables with -e"),
     ("a.txt", "\0", "is no text"),
     ("a.txt", "\ud800", "is no text"),
-    ("a.yaml", f"{MERGED}{IMAGE}<<: *a12}}}}", "more than 100000 values"),
-    ("a.yaml", TEXTS, "more than 100000 values"),
-    ("a.yaml", f"{IMAGE}command: {'[' * 5000}", "nested too deeply"),
-    ("a.yaml", f"{IMAGE}x: !!set {{a}}}}}}", "line 1: tag:yaml.org,2002:set is a type"),
-    ("a.yaml", f"{IMAGE}x: !!int abc}}}}", "not of its tag; correct it"),
+    ("a.yaml", f"{MERGED}{IMAGE}<<: *a12}}}}", r"^line 2: \*a0 refers to another part"),
+    ("a.yaml", f"{IMAGE}command: {'[' * 5000}", "no YAML that can be read"),
+    ("a.yaml", f"{IMAGE}x: !!python/name:os.system ''}}}}", "no valid YAML .line 1: could not"),
+    ("a.yaml", f"{IMAGE}x: !!int abc}}}}", "no YAML that can be read; correct it"),
     ("a.yaml", f"{IMAGE}}}}}\nx: {'y' * (1 << 18)}", "has more than 262144 char"),
     ("a.gguf", "\0" * (1 << 21), "too large"),
 ]

@@ -93,7 +93,7 @@ jinja = true
 def sections(text: str) -> dict[str, dict[str, str]]:
     found = read_presets(text, Path("x.ini"))
     assert found is not None
-    return {name: {one.key: one.value for one in keys} for name, keys in found.sections.items()}
+    return {name: {one.key: one.value for one in keys} for name, keys in found.items()}
 
 
 @table(

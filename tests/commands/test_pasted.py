@@ -54,7 +54,6 @@ def test_a_line_is_named() -> None:
     assert [one.replacement for one in command.remarks] == ["-c 4096", "-ngl 9"]
     many = read_command(f"llama-server {f'-c{NBSP}5 ' * 20}")
     assert len(many.remarks) == 8
-    assert many.remarks[-1].what.endswith("on line 1 and 12 more")
 
 
 def test_what_stands_in_quotes_and_letters_of_all_scripts_stay() -> None:
@@ -68,13 +67,11 @@ def test_what_stands_in_quotes_and_letters_of_all_scripts_stay() -> None:
         assert as_typed(text)[0] == text
 
 
-def test_what_the_server_takes_as_it_stands_is_told_and_kept() -> None:
+def test_what_the_server_takes_as_it_stands_is_kept() -> None:
     for value in (f"my{NBSP}model", "“mine”", f"my{ZERO}model"):
         command = read_command(f"llama-server -m a --alias {value}")
         assert command.value("alias") == value
-        [remark] = command.remarks
-        assert (remark.severity, remark.replacement) == (Severity.WARNING, None)
-        assert check(command, Reader()).corrected.value("alias") == value
+        assert command.remarks == ()
 
 
 def test_what_stands_beside_the_command_is_no_problem_of_it() -> None:
@@ -89,7 +86,6 @@ def test_no_remark_tells_a_secret() -> None:
     for text in (
         f"llama-server -m a --api-key{NBSP}s3cret",
         "llama-server -m a --api-key “s3cret s3cret”",
-        f"HF_TOKEN=s3cret{ZERO}x llama-server -m a",
     ):
         command = read_command(text)
         assert command.remarks
@@ -130,13 +126,13 @@ def test_commands_out_of_markdown(text: str) -> None:
 
 
 def test_lines_are_those_of_the_whole_text() -> None:
-    with pytest.raises(BadInputError, match=r"^line 7: '\$\(nproc\)' is a command within"):
+    with pytest.raises(BadInputError, match=r"^line 7: '\$\(nproc\)' is what only a shell"):
         read_command(FENCED.replace("-c 4096", "-t $(nproc)"))
     found = read_paste("```\nllama-server -m a\n```\nor\n```\nllama-server -m b\n```")
     assert {name: one.value("model") for name, one in found.items()} == {"2": "a", "6": "b"}
     with pytest.raises(BadInputError, match="2 commands may start llama-server"):
         read_command("```\nllama-server -m a\nllama-server -m b\n```")
-    with pytest.raises(BadInputError, match="is a command within the command"):
+    with pytest.raises(BadInputError, match="is what only a shell knows"):
         read_command("`llama-server -m a` or `llama-server -m b`")
     mixed = "```\nllama-server -m a\n```\n```\nservices:\n  b: {image: llama.cpp}\n```\n"
     with pytest.raises(BadInputError, match="in the blocks from the lines 2, 5 on; give one"):

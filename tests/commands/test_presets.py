@@ -73,23 +73,18 @@ def test_what_the_router_refuses_is_put_right(tmp_path: Path) -> None:
         ("top_p = 0.9", "top_p", ["--top-p", "0.9"]),
         ("mlock = false", "mlock", []),
         ("mlock = true", "--mlock", ["--load-mode", "mmap+mlock"]),
-        ("control-vector-layer-range = 1 2", "control-vector-layer-range", None),
     ):
         text = f"[one]\nmodel = m.gguf\n{entries}\n"
         assert refused in errors(text, tmp_path)
-        if right is not None:
-            found = check(read_command(file_of(tmp_path, text)), Reader()).corrected
-            assert list(found.arguments) == ["--model", "m.gguf", *right]
-            assert lint(found, Reader()) == ()
+        found = check(read_command(file_of(tmp_path, text)), Reader()).corrected
+        assert list(found.arguments) == ["--model", "m.gguf", *right]
+        assert lint(found, Reader()) == ()
 
 
-def test_keys_that_do_not_count_are_told(tmp_path: Path) -> None:
+def test_a_section_that_begins_again_forgets_what_it_had(tmp_path: Path) -> None:
     text = "[one]\nmodel = m\nctx-size = 1\n[one]\nmodel = m\nctx-size = 2\nc = 3\n"
-    told = [one.what for one in lint(read_command(file_of(tmp_path, text)), Reader())]
-    assert told == [
-        "line 4 begins the section [one] again",
-        "c = 3 (line 7) does not count in [one]",
-    ]
+    command = read_command(file_of(tmp_path, text))
+    assert command.arguments == ("--model", "m", "--ctx-size", "2")
 
 
 def test_files_without_a_section_of_their_own(tmp_path: Path) -> None:

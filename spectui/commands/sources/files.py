@@ -1,6 +1,6 @@
 """Reads files that hold commands: bounded text, one entry of several."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from errno import EFBIG
 from pathlib import Path
 from typing import Any
@@ -17,28 +17,23 @@ _MOST_SHOWN = 8
 
 
 def text_of_file(path: Path) -> str:
-    r"""Text of a regular file of at most ``MOST_BYTES``, with lines that end in ``\n``.
+    """Text of a regular file of at most ``MOST_BYTES``.
 
     Raises:
         BadInputError: it cannot be read, is a device or a pipe, too large, or no text.
     """
     try:
-        content = read_file(path, MOST_BYTES)
+        text = read_file(path, MOST_BYTES).decode("utf-8-sig")
     except OSError as error:
-        if error.errno == EFBIG:
-            raise BadInputError(
-                f"{path} is too large to hold a command; give a file that holds one"
-            ) from error
+        why = "it is too large" if error.errno == EFBIG else error.strerror
         raise BadInputError(
-            f"{path} cannot be read ({error.strerror}); give a file that is there"
+            f"{path} cannot be read ({why}); give a file that holds a command"
         ) from error
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise BadInputError(f"{path} is no text; give a file that holds a command") from error
+    except UnicodeDecodeError:
+        text = "\0"
     if "\0" in text:
         raise BadInputError(f"{path} is no text; give a file that holds a command")
-    return text.replace("\r\n", "\n")
+    return text
 
 
 class Replacement:
@@ -69,13 +64,7 @@ class SeveralError(BadInputError):
         self.names = tuple(names)
 
 
-def chosen(
-    names: Iterable[str],
-    wanted: str | None,
-    path: Path | None,
-    what: str,
-    others: Collection[str] = (),
-) -> str:
+def chosen(names: Iterable[str], wanted: str | None, path: Path | None, what: str) -> str:
     """The name of the requested entry, as in ``FILE:NAME``, or of the only one.
 
     Args:
@@ -83,40 +72,25 @@ def chosen(
         wanted: the name behind the file's name.
         path: path of the file; None for what is typed, of which none can be named.
         what: the entries are.
-        others: names of all entries, of which one may run it without saying so.
 
     Raises:
         BadInputError: there is none of that name, none at all, or several and none was named.
     """
     found = list(names)
-    if path is None and len(found) > 1:
+    if wanted in found or (wanted is None and len(found) == 1):
+        return wanted or found[0]
+    more = len(found) - _MOST_SHOWN
+    listed = ", ".join(found[:_MOST_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    if wanted is not None or not found:
+        which = f"{what} {wanted}" if wanted else what
+        has = f"it has {listed}" if found else "give another file"
+        raise BadInputError(f"{path} has no {which} that runs llama-server; {has}")
+    if path is None:
         raise SeveralError(
-            [],
-            f"{len(found)} {what}s may start llama-server ({_listed(found)}); give one of them "
-            "alone",
+            [], f"{len(found)} {what}s may start llama-server ({listed}); give one of them alone"
         )
-    if wanted is not None:
-        if wanted in found or wanted in others:
-            return wanted
-        has = f"; it has {_listed(found)}" if found else ""
-        raise BadInputError(f"{path} has no {what} {wanted} that runs llama-server{has}")
-    if not found and others:
-        raise BadInputError(
-            f"{path} has no {what} that is known to run llama-server; if one does, give it as "
-            f"{path}:NAME, with {_listed(list(others))}"
-        )
-    if not found:
-        raise BadInputError(f"{path} has no {what} that runs llama-server; give another file")
-    if len(found) > 1:
-        raise SeveralError(
-            found,
-            f"{path} has {len(found)} {what}s that run llama-server; give one of them as "
-            f"{path}:NAME, with {_listed(found)}",
-        )
-    return found[0]
-
-
-def _listed(names: list[str]) -> str:
-    more = len(names) - _MOST_SHOWN
-    shown = ", ".join(names[:_MOST_SHOWN])
-    return f"{shown} and {more} more" if more > 0 else shown
+    raise SeveralError(
+        found,
+        f"{path} has {len(found)} {what}s that run llama-server; give one of them as {path}:NAME, "
+        f"with {listed}",
+    )

@@ -1,11 +1,9 @@
 """Reads a model's options out of a file of llama-server's presets, as its router reads it."""
 
 import re
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-
-import msgspec
 
 from spectui.commands.command import INI, Entry, ServerCommand
 from spectui.commands.finding import Finding, Severity, Topic, error, warning
@@ -13,10 +11,10 @@ from spectui.commands.home import with_paths_read
 from spectui.commands.items import divide, placed
 from spectui.commands.server_options import (
     FALSE,
-    PREFIX,
     TRUE,
     ServerOption,
     canonical,
+    flags_of,
     option_of_variable,
     server_option,
 )
@@ -35,58 +33,73 @@ _VERSION = "version"
 _OF_THE_ROUTER = frozenset({_VERSION, "load-on-startup", "stop-timeout", "dedup-cache-models"})
 _SERVED = frozenset({"--model", "--model-url", "--hf-repo", "--docker-repo"})
 _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+(:[\w.-]+)?")
-_TWO_VALUES = 2
 _PLACING = ("--cpu-moe", "--n-cpu-ffn", "--n-cpu-moe", "--override-tensor")
 """Options of which the first that matches a tensor applies, in the router's order: that of their
 first spellings (``common_preset::options`` is a map)."""
 
 
-class _Key(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entered:
+    """A line of a section."""
+
     key: str
     value: str
     line: int
     cut: str = ""
     """Text that a comment sign cuts off right behind the value."""
 
-
-class Presets(msgspec.Struct, kw_only=True):
-    """The sections of a file, each with its keys in the file's order."""
-
-    sections: dict[str, list[_Key]] = msgspec.field(default_factory=dict)
-    again: dict[str, int] = msgspec.field(default_factory=dict)
-    """Lines at which sections begin anew, which drops what they had."""
+    @property
+    def option(self) -> ServerOption | None:
+        """The option of the key, which is a flag without its dashes, or a variable."""
+        return option_of_variable(self.key) or server_option(self.flag)
 
     @property
-    def names(self) -> list[str]:
-        """Names of the models; of the section for every model where there is no other."""
-        named = [name for name in self.sections if name != _EVERY]
-        return named or list(self.sections)
+    def flag(self) -> str:
+        """The key as an argument."""
+        variable = option_of_variable(self.key)
+        if variable is not None:
+            return variable.long_flag if self.key in variable.variables else variable.negations[0]
+        flags = [f"--{self.key}", f"-{self.key}"] if len(self.key) > 1 else [f"-{self.key}"]
+        known = next((flag for flag in flags if server_option(flag) is not None), flags[0])
+        return canonical(known)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The arguments that the router makes of the line."""
+        option, flag = self.option, self.flag
+        # llama-server refuses the file for a key without an option; a newer one may know it.
+        if option is None or _takes_value(option):
+            return (flag, self.value)
+        if not option.negations:
+            return () if self.value in FALSE else (flag,)
+        # Whatever is not a word for the other is taken for on, or off behind a negation.
+        is_on = self.value not in (TRUE if flag in option.negations else FALSE)
+        return (option.long_flag if is_on else option.negation or option.negations[0],)
 
 
-def read_presets(text: str, path: Path) -> Presets | None:
-    """The presets in a text; None if it is no such file.
+def read_presets(text: str, path: Path) -> Mapping[str, list[Entered]] | None:
+    """The sections of a file with their lines; None if it is no file of presets.
 
     Raises:
         BadInputError: the file is named as one, and has a line that the router does not read.
     """
-    found, entries = Presets(), list[_Key]()
-    has_header, has_key = False, False
-    lines = re.split(r"\r\n|\n|\r", text.removeprefix("\N{BYTE ORDER MARK}"))
-    for number, line in enumerate(lines, 1):
+    sections: dict[str, list[Entered]] = {}
+    entries: list[Entered] = []
+    has_header, has_key = False, path.suffix == ".ini"
+    for number, line in enumerate(re.split(r"\r\n|\n|\r", text), 1):
         header, entry = _HEADER.fullmatch(line), _ENTRY.fullmatch(line)
         if header is not None:
-            name, has_header = header[1], True
-            if name in found.sections:
-                found.again[name] = number
-            entries = found.sections[name] = []
+            has_header = True
+            # The router forgets what a section of that name had before.
+            entries = sections[header[1]] = []
         elif entry is not None:
             if not has_header and not entries:
-                found.sections[_UNNAMED] = entries
+                sections[_UNNAMED] = entries
             # No shell assigns so.
             has_key = has_key or "-" in entry[1] or line[len(entry[1])] != "="
             value = entry[2].strip(" \t")
             cut = entry[3] or "" if value and entry[2].endswith(value) else ""
-            entries.append(_Key(key=entry[1], value=value, line=number, cut=cut))
+            entries.append(Entered(key=entry[1], value=value, line=number, cut=cut))
         elif _REMARK.fullmatch(line) is None:
             if path.suffix == ".ini":
                 raise BadInputError(
@@ -94,67 +107,43 @@ def read_presets(text: str, path: Path) -> Presets | None:
                     "and must not begin with blanks; llama-server refuses the whole file"
                 )
             return None
-    if len(found.sections) > 1 and all(
-        one.key == _VERSION for one in found.sections.get(_UNNAMED, ())
-    ):
+    if len(sections) > 1 and {one.key for one in sections.get(_UNNAMED, ())} <= {_VERSION}:
         # The file's own version in front of the sections is no model.
-        found.sections.pop(_UNNAMED, None)
-    is_file = has_header or has_key or path.suffix == ".ini"
-    return found if is_file and found.sections else None
+        sections.pop(_UNNAMED, None)
+    return sections if has_header or (has_key and sections) else None
 
 
-def preset_command(presets: Presets, path: Path, wanted: str | None) -> ServerCommand:
+def preset_command(
+    sections: Mapping[str, list[Entered]], path: Path, wanted: str | None
+) -> ServerCommand:
     """A section's options as arguments, after those of all models.
 
     Raises:
         BadInputError: there is no such section, or several and none was named.
     """
-    name = chosen(presets.names, wanted, path, "section", presets.sections)
-    given: dict[str, _Key] = {}
-    remarks: list[Finding] = []
+    models = [name for name in sections if name != _EVERY]
+    name = chosen(models or sections, wanted, path, "section")
+    given: dict[str, Entered] = {}
     for section in dict.fromkeys((_EVERY, name)):
-        remarks += _again(presets, section)
-        own: dict[str, _Key] = {}
         # Among several keys of an option the router takes the last in the order of their names.
-        for one in sorted(presets.sections.get(section, ()), key=lambda one: one.key.encode()):
-            before = own.get(_option_name(one.key))
-            if before is not None:
-                remarks.append(_twice(before, one, section))
-            own[_option_name(one.key)] = one
+        lines = sorted(sections.get(section, ()), key=lambda one: one.key.encode())
+        own = {one.key if one.option is None else one.option.long_flag: one for one in lines}
         given |= dict(sorted(own.items(), key=lambda pair: pair[1].line))
-    remarks += (remark for one in given.values() for remark in _remarks(one))
-    words = [word for one in given.values() for word in _words(one)]
-    if _SERVED.isdisjoint(given) and _REPOSITORY.fullmatch(name):
+    kept = {one.key: one.value for one in given.values() if one.key in _OF_THE_ROUTER}
+    options = {key: one for key, one in given.items() if one.key not in kept}
+    words = [word for one in options.values() for word in one.words]
+    if _SERVED.isdisjoint(options) and _REPOSITORY.fullmatch(name):
         # The router knows what is in Hugging Face's cache by such names (``load_from_cache``).
         words = ["-hf", name, *words]
-    kept = {one.key: one.value for one in given.values() if one.key in _OF_THE_ROUTER - {_VERSION}}
+    kept.pop(_VERSION, None)
     entry = Entry(format=INI, name=None if name == _EVERY else name, settings=kept)
     items = map(with_paths_read, placed(divide(words), _PLACING))
-    return replace(ServerCommand.of(items), entries=(entry,), remarks=tuple(remarks))
+    remarks = tuple(remark for one in options.values() for remark in _remarks(one))
+    return replace(ServerCommand.of(items), entries=(entry,), remarks=remarks)
 
 
-def _again(presets: Presets, section: str) -> Iterator[Finding]:
-    line = presets.again.get(section)
-    if line is not None:
-        what = f"line {line} begins the section [{section}] again"
-        yield warning(f"[{section}]", what, "the router forgets the keys that it had before")
-
-
-def _twice(before: _Key, after: _Key, section: str) -> Finding:
-    """Remark on two keys of one option, of which the second counts."""
-    is_same = before.key == after.key
-    does = "takes the last of them" if is_same else "goes by the order of the keys' names"
-    return warning(
-        before.key,
-        f"{before.key} = {before.value} (line {before.line}) does not count in [{section}]",
-        f"{after.key} = {after.value} (line {after.line}) is the same option, and the router "
-        f"{does}",
-        write=(),
-    )
-
-
-def _remarks(one: _Key) -> Iterator[Finding]:
-    """Yield what the router says of a key that it does not know, and of a value that it cuts."""
+def _remarks(one: Entered) -> Iterator[Finding]:
+    """Yield findings on a value that the router cuts, and on a key that it does not know."""
     if one.cut:
         yield warning(
             one.key,
@@ -162,30 +151,22 @@ def _remarks(one: _Key) -> Iterator[Finding]:
             f"a remark begins at {one.cut[0]}, wherever it stands, and no quotes change that",
             topic=Topic.MISREAD,
         )
-    if one.key in _OF_THE_ROUTER or _is_key(one.key):
-        option = _known(one.key)[1]
-        if option is not None and option.counts.get(Dialect.LLAMA_CPP) == _TWO_VALUES:
-            what = f"{one.key} (line {one.line}) takes two values"
-            yield error(one.key, what, "the router has no way to pass two, and refuses the file")
+    option, likely = one.option, one.flag.lstrip("-")
+    if option is None or _is_key(one.key):
         return
-    flag, option = _known(one.key)
-    likely = canonical(flag).lstrip("-")
-    if option is not None and likely != one.key and _is_key(likely):
+    what = f"the router knows no key {one.key} (line {one.line})"
+    if likely != one.key and _is_key(likely):
         yield Finding(
             flag=one.key,
             severity=Severity.ERROR,
-            what=f"the router knows no key {one.key} (line {one.line})",
+            what=what,
             why="it takes no _ for - in a file, and refuses all of it",
             replacement=f"{likely} = {one.value}",
         )
-    elif option is not None and not list(_words(one)):
+    elif not one.words:
         # A switch that is off: no argument will say that it is gone.
-        yield error(
-            one.key,
-            f"the router knows no key {one.key} (line {one.line})",
-            "the option was removed, and the router refuses the whole file, whatever its value",
-            write=(),
-        )
+        why = "the option was removed, and the router refuses the whole file, whatever its value"
+        yield error(one.key, what, why, write=())
 
 
 def _is_key(key: str) -> bool:
@@ -193,46 +174,9 @@ def _is_key(key: str) -> bool:
     variable = option_of_variable(key)
     if variable is not None:
         return Dialect.LLAMA_CPP in variable.variables.get(key, ())
-    flags = (f"--{key}", f"-{key}")
-    found = (server_option(flag) for flag in flags)
-    taken = [one.taken.get(Dialect.LLAMA_CPP, frozenset()) for one in found if one is not None]
-    return any(flag in names for names in taken for flag in flags)
-
-
-def _option_name(key: str) -> str:
-    _flag, option = _known(key)
-    return key if option is None else option.long_flag
-
-
-def _words(one: _Key) -> Iterator[str]:
-    if one.key in _OF_THE_ROUTER:
-        return
-    flag, option = _known(one.key)
-    # llama-server refuses the file for a key without an option; a newer one knows what it is.
-    if option is not None and option.counts.get(Dialect.LLAMA_CPP) == _TWO_VALUES:
-        first, _, second = one.value.partition(" ")
-        yield from (flag, first, second)
-    elif option is None or _takes_value(option):
-        yield from (flag, one.value)
-    elif not option.negations:
-        yield from () if one.value in FALSE else (flag,)
-    else:
-        # Whatever is not a word for the other is taken for on, or off behind a negation.
-        is_on = one.value not in (TRUE if flag in option.negations else FALSE)
-        yield option.long_flag if is_on else option.negation or option.negations[0]
+    return not flags_of(Dialect.LLAMA_CPP).isdisjoint((f"--{key}", f"-{key}"))
 
 
 def _takes_value(option: ServerOption) -> bool:
     counts = option.counts
     return bool(counts.get(Dialect.LLAMA_CPP, max(counts.values(), default=0)))
-
-
-def _known(key: str) -> tuple[str, ServerOption | None]:
-    """The flag of a key, which is a flag without its dashes, or a variable."""
-    option = option_of_variable(key) if key.startswith(PREFIX) else None
-    if option is not None:
-        negated = key not in option.variables
-        return (option.negations[0] if negated else option.long_flag), option
-    flags = [f"--{key}", f"-{key}"] if len(key) > 1 else [f"-{key}"]
-    known = next((flag for flag in flags if server_option(flag) is not None), flags[0])
-    return canonical(known), server_option(known)

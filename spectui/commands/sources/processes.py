@@ -78,7 +78,7 @@ def _read(pid: int) -> ServerCommand:
             f"the environment of process {pid} may not be read; run spectui as the user that "
             f"started it"
         ) from error
-    if not names_server(words[:1]) and not names_server(words):
+    if not names_server(words):
         program = words[0] if words else "a part of the kernel"
         raise BadInputError(
             f"process {pid} is no llama-server but {program}; give the number of one"
@@ -98,16 +98,14 @@ def _running() -> dict[int, Sequence[str]]:
 
 
 def _only() -> int:
-    found = {pid: shlex.join(words) for pid, words in _running().items()}
+    found = _running()
+    if len(found) == 1:
+        return next(iter(found))
     if not found:
         raise BadInputError(
             "no llama-server runs on this machine; start one, or give its command instead of pid:"
         )
-    if len(found) > 1:
-        listed = "\n".join(f"  pid:{pid}  {_short(found[pid])}" for pid in sorted(found))
-        raise BadInputError(f"{len(found)} llama-servers run; give one of them:\n{listed}")
-    return next(iter(found))
-
-
-def _short(command: str) -> str:
-    return command if len(command) <= _MOST_SHOWN else f"{command[:_MOST_SHOWN]}…"
+    listed = "\n".join(
+        f"  pid:{pid}  {shlex.join(words)[:_MOST_SHOWN]}" for pid, words in sorted(found.items())
+    )
+    raise BadInputError(f"{len(found)} llama-servers run; give one of them:\n{listed}")

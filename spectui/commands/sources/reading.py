@@ -11,15 +11,15 @@ from pathlib import Path
 import msgspec
 
 from spectui.commands.command import ServerCommand
-from spectui.commands.finding import Severity
 from spectui.commands.items import divide
 from spectui.commands.programs import is_server_today, starts_server
+from spectui.commands.sources.containers import composed
 from spectui.commands.sources.files import MOST_BYTES, SeveralError, text_of_file
 from spectui.commands.sources.pasted import as_typed, unfenced
 from spectui.commands.sources.presets import preset_command, read_presets
 from spectui.commands.sources.refusals import check_file
-from spectui.commands.sources.shell import read_shell
-from spectui.commands.sources.source import PROCESS
+from spectui.commands.sources.shell import contained, read_shell
+from spectui.commands.sources.source import NO_SERVER, PROCESS
 from spectui.errors import BadInputError
 
 _MOST_WORDS = 10_000
@@ -29,10 +29,6 @@ _FILE = re.compile(
 )
 """Text that is meant as a file even if there is none."""
 _SCRIPT = "#!"
-_SET = r"[A-Za-z_]\w*=(?:[^\s;&|()<>$`'\"\\]|\\.|'[^']*'|\"[^\"$`]*\")*[ \t]*"
-_VARIABLES = re.compile(rf"(?:[ \t]*(?:#.*)?\n|{_SET}\n)*{_SET}\n?")
-"""A file of variables alone, as ``export --format env`` writes it."""
-_VARIABLE = re.compile(r"(?m)^(?=[A-Za-z_]\w*=)")
 _QUOTED = re.compile(r"'.*'\Z|\".*\"\Z")
 _YAML = re.compile(r"(?m)^(services|models)[ \t]*:")
 _PASTE = Path("the paste")
@@ -73,7 +69,7 @@ def read_paste(text: str) -> dict[str | None, ServerCommand]:
         raise BadInputError("the paste is too large, or no text; paste one command")
     if not text.strip():
         raise BadInputError("nothing was pasted; paste a llama-server command, then press Ctrl-D")
-    return _all(lambda wanted: _of_text(text.replace("\r\n", "\n"), _PASTE, wanted))
+    return _all(lambda wanted: _of_text(text, _PASTE, wanted))
 
 
 def _all(read: Callable[[str | None], ServerCommand]) -> dict[str | None, ServerCommand]:
@@ -93,7 +89,7 @@ def _checked(read: Callable[[], ServerCommand]) -> ServerCommand:
     if len(command.arguments) > _MOST_WORDS:
         raise BadInputError("the command has too many words; give a shorter one")
     if not command.items and not starts_server(command):
-        raise BadInputError("the command has no arguments; give one such as llama-server -m FILE")
+        raise BadInputError(NO_SERVER)
     return command.discreet()
 
 
@@ -108,22 +104,19 @@ def _read(text: str) -> ServerCommand:
 
         return read_process(text)
     found = _file_and_name(text)
-    if found is None:
-        if text == "-":
-            raise BadInputError("- is no command; give one, or a file that holds one")
-        if stat.S_ISDIR(mode := _mode(text)):
-            raise BadInputError(f"{text} is a folder; give a command, or a file that holds one")
-        if mode and not stat.S_ISREG(mode):
-            raise BadInputError(f"{text} is no regular file; give a command, or a file of one")
-        if _FILE.fullmatch(text):
-            raise BadInputError(f"{text} does not exist; give a command, or a file that holds one")
-        return _of_text(text, None, None)
-    path, wanted = found
-    return _of_text(text_of_file(path), path, wanted)
+    if found is not None:
+        return _of_text(text_of_file(found[0]), *found)
+    mode = _mode(text)
+    if text == "-" or _FILE.fullmatch(text) or (mode and not stat.S_ISREG(mode)):
+        what = "is no regular file" if mode else "does not exist"
+        raise BadInputError(f"{text} {what}; give a command, or a file that holds one")
+    return _of_text(text, None, None)
 
 
 def _of_text(text: str, path: Path | None, wanted: str | None) -> ServerCommand:
     """The command in what is typed, or in a file's text."""
+    text = text.replace("\r\n", "\n")
+    # A script may hold the text of another file.
     if not text.startswith(_SCRIPT):
         text = unfenced(text)
         if text.lstrip().startswith("{") and (exported := _of_document(text)) is not None:
@@ -132,45 +125,30 @@ def _of_text(text: str, path: Path | None, wanted: str | None) -> ServerCommand:
         found = None if path is None else _of_file(text, path, wanted)
         if found is not None:
             return found
-    # A script may hold the text of another file.
-    return _of_shell(text, path, wanted)
-
-
-def _of_shell(text: str, script: Path | None, wanted: str | None) -> ServerCommand:
-    plain, changes = as_typed(text, is_file=script is not None)
-    found = read_shell(plain, script=script, wanted=wanted)
-    is_same, words = False, " ".join((*found.ahead, *found.arguments))
-    if any(one.severity is Severity.ERROR for one in changes):
+    plain, changes = as_typed(text)
+    command = read_shell(plain, script=path, wanted=wanted)
+    if changes:
         with suppress(BadInputError):
-            is_same = read_shell(text, script=script, wanted=wanted) == found
-    # What stands beside the server's command is none of its problems.
-    concerning = (
-        one
-        for one in changes
-        if (one.flag in words if one.severity is Severity.WARNING else not is_same)
-    )
-    return replace(found, remarks=(*concerning, *found.remarks))
+            # What stands beside the server's command is none of its problems.
+            if read_shell(text, script=path, wanted=wanted) == command:
+                changes = ()
+    return replace(command, remarks=(*changes, *command.remarks))
 
 
 def _of_file(text: str, path: Path, wanted: str | None) -> ServerCommand | None:
-    """The command of a file of Compose, llama-swap or presets; None if the text is none."""
+    """The command of a file of Compose, llama-swap, presets or arguments; None for any other."""
     if _YAML.search(text):
         # They load what reads YAML.
-        from spectui.commands.sources.compose import read_compose
         from spectui.commands.sources.llama_swap import read_swap
         from spectui.commands.sources.yaml_files import yaml_trees
 
-        trees = yaml_trees(text, path)
-        for key, read in (("services", read_compose), ("models", read_swap)):
-            found = next((tree for tree in trees if isinstance(tree.get(key), dict)), None)
-            if found is not None:
-                return read(found, path, wanted)
-    presets = read_presets(text, path)
-    if presets is not None:
-        return preset_command(presets, path, wanted)
-    if _VARIABLES.fullmatch(text):
-        return read_shell(_VARIABLE.sub("export ", text) + "\nllama-server", script=path)
-    return _of_arguments(text)
+        for tree in yaml_trees(text, path):
+            if isinstance(tree.get("services"), dict):
+                return contained(composed(tree, path, wanted))
+            if isinstance(tree.get("models"), dict):
+                return read_swap(tree, path, wanted)
+    sections = read_presets(text, path)
+    return _of_arguments(text) if sections is None else preset_command(sections, path, wanted)
 
 
 class _Document(msgspec.Struct):

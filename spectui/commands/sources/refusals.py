@@ -1,4 +1,4 @@
-"""Shell text that no reader of commands takes: its name, and the way out."""
+"""Text that no reader of commands takes: its name, and the way that is left."""
 
 import re
 
@@ -7,54 +7,37 @@ from spectui.errors import BadInputError
 INSTEAD = (
     "spectui does not interpret that; give the plain command, or pid:NUMBER of the running server"
 )
-_RUNNING = "pid:NUMBER of the running server"
-_FILES = (
-    (
-        r"\A(?:[ \t]*(?:[#;][^\n]*)?\n)*[ \t]*\[(?:Unit|Service|Install)\]",
-        "a systemd unit",
-        "pid:$(systemctl show -p MainPID --value NAME) of the running service",
+_IN_ITS_PLACE = "put there what it stands for"
+_FILES = {
+    "a systemd unit": r"\A(?:[ \t]*(?:[#;][^\n]*)?\n)*[ \t]*\[(?:Unit|Service|Install)\]",
+    "a Kubernetes file": r"(?m)^kind[ \t]*:[ \t]*[A-Z]",
+    "a Dockerfile": r"\A(?:[ \t]*(?:#[^\n]*)?\n)*[ \t]*(?:FROM|ARG|ENV|CMD|ENTRYPOINT)[ \t]",
+    "a script for a shell of Windows": (
+        r"(?im)^[ \t]*(?:@echo[ \t]+off\b|set[ \t]+\"?\w+=|\$(?:env:)?\w+[ \t]*=)"
     ),
-    (r"(?m)^kind[ \t]*:[ \t]*[A-Z]", "a Kubernetes file", _RUNNING),
-    (
-        r"\A(?:[ \t]*(?:#[^\n]*)?\n)*[ \t]*(?:FROM|ARG|ENV|CMD|ENTRYPOINT)[ \t]",
-        "a Dockerfile",
-        _RUNNING,
-    ),
-    (
-        r"(?im)^[ \t]*(?:@echo[ \t]+off\b|set[ \t]+\"?\w+=|\$(?:env:)?\w+[ \t]*=)",
-        "a script for a shell of Windows",
-        _RUNNING,
-    ),
-    (r"\A\s*(?:\[\s*\"[^\"\n]*\"\s*[,\]]|\{\s*\")", "JSON", _RUNNING),
-)
-"""Files that hold commands and are not read, each with what to give in its place."""
+    "JSON": r"\A\s*(?:\[\s*\"[^\"\n]*\"\s*[,\]]|\{\s*\")",
+}
+"""Files that hold commands and are not read."""
 _MOST_SHOWN = 60
 PLACEHOLDER = re.compile(r"<(?:[A-Za-z][^<>\n;&|]*[^\s<>0-9&;|]|[A-Za-z][\w.-]*)>")
 _FOREIGN = (
+    (rf"\[[A-Z][A-Z0-9_ -]*\]|{PLACEHOLDER.pattern}", f"a placeholder; {_IN_ITS_PLACE}"),
     (
-        r"%\w+%|\$env:|\\[A-Za-z0-9][^ \t\n]*",
+        r"%\w+%|\$env:\w*|\\[A-Za-z0-9][^ \t\n]*",
         "for a shell of Windows; write \\ at the ends of lines, and quotes around paths",
     ),
-    (r"\[[A-Z][A-Z0-9_ -]*\]", "a placeholder; put there what it stands for"),
-    (PLACEHOLDER.pattern, "a placeholder; put there what it stands for"),
-    (r"\$\((?!\()[^()\n]*\)?|`[^`\n]*`?", "a command within the command"),
-    (r"\$?\(\([^()\n]*(?:\)\))?|\$\[", "arithmetic"),
-    (r"\d*<<<?-?[^ \t\n;&|<>]*", "a here-document"),
-    (r"[<>]\([^()\n]*\)?", "a command in place of a file"),
-    (r"\$[0-9@*#]|\$\{[0-9@*#][^}\n]*\}?", "what the caller of the script gives it"),
-    (r"\$[?!$-]", "what only a running shell knows"),
-    (r"\$\{[^}\n]*\}?", "an expansion other than ${NAME} and ${NAME:-default}"),
-    (r"\$['\"]", "a quote with escapes"),
-    (r"\|&?", "a pipe (if not, put it in quotes)"),
-    (r"[()]", "a subshell or a pattern (if not, put it in quotes)"),
-    (r"[*?\[][^ \t\n;&|<>]*", "a pattern of file names (if not, put it in quotes)"),
-    (r"\{[^ \t\n;&|<>]*", "several words in braces (if not, put it in quotes)"),
-    (r":?~[^ \t\n/;&|<>]*", "a home folder that only a shell knows"),
-    (r"['\"]", "a quote without its end; close it"),
     (r"\\", "the end of the command, which goes on nowhere; take it out"),
-    (r"[\x00-\x1f\x7f-\x9f]+", "what a terminal obeys, and no shell; take it out"),
-    (r".?", "a sign that means something to a shell (if not, put it in quotes)"),
+    (r"['\"]", "a quote without its end; close it"),
+    (
+        r"\$?\(\([^()\n]*(?:\)\))?|\$\([^()\n]*\)?|`[^`\n]*`?|\$\{[^}\n]*\}?|\$[\w@*#?!-]",
+        "what only a shell knows",
+    ),
+    (
+        r"[<>]+(?:\([^()\n]*\)?|[^ \t\n;&|<>]*)|[^ \t\n;&|<>]+|.?",
+        "a sign of the shell (if not, put it in quotes)",
+    ),
 )
+"""What stands for something else to a shell, with its description, the most telling first."""
 
 
 def check_file(text: str, name: str = "it") -> None:
@@ -63,21 +46,23 @@ def check_file(text: str, name: str = "it") -> None:
     Raises:
         BadInputError: it is, and another way leads to its command.
     """
-    for pattern, what, instead in _FILES:
+    for what, pattern in _FILES.items():
         if re.search(pattern, text) is not None:
             raise BadInputError(
-                f"{name} is {what}, which spectui does not read; give {instead}, or the plain "
-                "command"
+                f"{name} is {what}, which spectui does not read; give the plain command, or "
+                "pid:NUMBER of the running server (of a service of systemd, "
+                "pid:$(systemctl show -p MainPID --value NAME))"
             )
 
 
-def reason(text: str, at: int) -> str:
-    """Name of the construct at a place of a text that only a shell can evaluate."""
+def reason(text: str, at: int) -> tuple[str, str]:
+    """Description of what stands at a place of a text and only a shell can evaluate; what to do."""
     # Compiled here, since few commands are refused.
     patterns = ((re.compile(pattern, re.IGNORECASE), what) for pattern, what in _FOREIGN)
     found = ((pattern.match(text, at), what) for pattern, what in patterns)
     excerpt, meaning = next((m[0], what) for m, what in found if m is not None)
-    return f"{shown(excerpt)} is {meaning}"
+    what, _, remedy = meaning.partition("; ")
+    return f"{shown(excerpt)} is {what}", remedy or INSTEAD
 
 
 def shown(text: str) -> str:

@@ -5,27 +5,43 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from spectui.commands.command import ASSIGNMENT, ServerCommand
-from spectui.commands.finding import note
+from spectui.commands.command import ServerCommand
+from spectui.commands.finding import Finding, note
 from spectui.commands.home import is_at_home, path_of
-from spectui.commands.programs import SERVER, names_server
+from spectui.commands.programs import names_server
 from spectui.commands.sources.containers import Container, docker_run, outside
 from spectui.commands.sources.files import chosen
 from spectui.commands.sources.pasted import MOST_CHARACTERS
-from spectui.commands.sources.shell_script import Session
-from spectui.commands.sources.shell_words import Environment, Script
+from spectui.commands.sources.refusals import PLACEHOLDER
+from spectui.commands.sources.shell_script import Flow
+from spectui.commands.sources.shell_words import Script, words_of
 from spectui.commands.sources.source import (
     CONTAINERS,
-    before_arguments,
+    NO_SERVER,
+    assigned,
     below,
     check_program,
     command_of,
-    left_out,
 )
 from spectui.errors import BadInputError
+from spectui.format import printable
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh"})
+_ASIDE = frozenset(
+    {":", "true", "echo", "printf", "mkdir", "sleep", "ulimit", "umask", "trap", "shopt", "wait"}
+    | {"false", "test", "[", "module", "conda", "systemctl", "service", "exit", "return", "logout"}
+    | {"chmod", "chown", "rm", "mv", "cp", "ln", "install", "cat", "tee", "ls", "which", "type"}
+    | {"kill", "pkill", "killall", "pgrep", "grep", "tail", "break", "continue", "journalctl"}
+    | {"cd", "set"}
+)
+"""Commands beside the server's start in scripts, or that only mention a program."""
+_ASSUMING = frozenset({"sudo", "doas"})
+_CALLER = re.compile(r"\$\{?@")
 
 
 def read_shell(
@@ -38,7 +54,7 @@ def read_shell(
     """Read a shell command, or a script of one that starts llama-server.
 
     Args:
-        text: typed, or out of a file.
+        text: typed, or out of a file. Variables alone stand for llama-server with these.
         variables: what is exported already.
         script: the file that it stands in; None for what is typed.
         wanted: the line on which the command starts, of several; None for the only one.
@@ -49,31 +65,129 @@ def read_shell(
     """
     if len(text) > MOST_CHARACTERS:
         raise BadInputError("the command is too large; give one that a server can be given")
-    environment = Environment(variables or {})
-    environment |= {f"export {name}": "" for name in variables or {}}
-    session = Session(Script(text, str(script or "")), environment)
-    session.walk(session.script.root)
-    if not session.candidates:
-        raise session.unread or BadInputError(
-            "it names llama-server, but none of its commands starts one; give the command that does"
-            if SERVER in text
-            else "the command has no arguments; give one such as llama-server -m FILE"
-        )
-    found = session.candidates
-    named = [one for one in found if one.is_server] or found
-    line = chosen([str(one.line) for one in named], wanted, script, "command")
-    one = next(one for one in named if str(one.line) == line)
-    server = unwrapped(one.words, one.variables, one.folder)
-    beside = " ".join(filter(None, one.beside))
-    remarks = [*server.remarks, *([left_out(beside)] if beside else [])]
-    if one.takes_caller:
-        what = '"$@" stands for nothing here'
-        why = "what the caller of the script gives it besides is not known"
-        remarks.append(note('"$@"', what, why))
-    server = replace(server, remarks=tuple(remarks))
+    flow = Flow(Script(text, str(script or "")), variables or {})
+    if script is not None and not flow.commands and (texts := flow.texts()):
+        return command_of((), texts)
+    found = _starting(flow)
+    lines = [str(node.start_point.row + 1) for node, _words in found]
+    node, words = found[lines.index(chosen(lines, wanted, script, "command"))]
+    flow.check(node)
+    beside = _beside(flow.script, node)
+    name = words_of(node.children)[0]
+    folder = flow.expander.below("", name)
+    server = unwrapped(words, flow.variables(name, flow.own(node)), folder)
+    remarks = _remarks(beside, takes_caller=bool(_CALLER.search(flow.script.source(node))))
+    server = replace(server, remarks=(*server.remarks, *remarks))
     # A container has its own folder.
-    is_inside = server.inside is not None or not one.folder
-    return server if is_inside else below(server, path_of(one.folder))
+    is_inside = server.inside is not None or not folder
+    return server if is_inside else below(server, path_of(folder))
+
+
+def _starting(flow: Flow) -> list[tuple["Node", list[str]]]:
+    """The commands that start llama-server, with their words; all that may where none names it.
+
+    Raises:
+        BadInputError: only a run would tell their words, or there is none.
+    """
+    found: list[tuple[Node, list[str]]] = []
+    unread: BadInputError | None = None
+    is_list = bool(flow.commands) and flow.script.source(flow.commands[0]).startswith("-")
+    for node in flow.commands:
+        if flow.script.source(node).startswith("-") and not is_list:
+            raise flow.script.refusal(
+                node,
+                "it begins with an option, but no backslash ends the line before, or that is a "
+                "remark, so that the command ends there for a shell",
+                "put a backslash there, and no remarks between",
+            )
+        try:
+            words = flow.expander.words(words_of(node.children))
+        except BadInputError as error:
+            words = flow.script.source(node).split()
+            if is_list or (names_server(words) and not _is_aside(words)):
+                flow.check(node)
+                raise
+            unread = error
+            continue
+        if not words or _is_aside(words) or _is_of_function(flow, node, words):
+            continue
+        before = node.prev_sibling
+        if is_list and found and (before is None or before.type != ";"):
+            # No line of a list of arguments is a command.
+            found[-1][1].extend(words)
+        else:
+            found.append((node, words))
+    if not found:
+        raise unread or BadInputError(NO_SERVER)
+    return [one for one in found if names_server(one[1])] or found
+
+
+def _is_of_function(flow: Flow, node: "Node", words: Sequence[str]) -> bool:
+    """Whether a command calls a function or stands in one, where no server may be started."""
+    around = node
+    while around.parent is not None and around.type != "function_definition":
+        around = around.parent
+    is_of_function = words[0] in flow.functions or around.type == "function_definition"
+    if is_of_function and names_server(words):
+        raise flow.script.refusal(node, "a function starts llama-server")
+    return is_of_function
+
+
+def _is_aside(words: Sequence[str]) -> bool:
+    """Whether a command is a side step of the script, not the server's start."""
+    first, *others = words
+    if first in _ASSUMING and others:
+        first = others[0]
+    is_asking = first == "command" and others[:1] in (["-v"], ["-V"])
+    return is_asking or first in _ASIDE or (first == "exec" and not others)
+
+
+def _beside(script: Script, node: "Node") -> str:
+    """Redirections, pipes and ``&`` behind a command, on one line.
+
+    Raises:
+        BadInputError: they are no redirections, or the command does not end there.
+    """
+    whole = node
+    while (around := whole.parent) is not None:
+        if around.type == "redirected_statement":
+            for one in around.children_by_field_name("redirect"):
+                has_more = len(one.children_by_field_name("destination")) > 1
+                if has_more or PLACEHOLDER.match(script.text, one.start_byte):
+                    raise script.foreign(one.start_byte)
+        elif around.type == "pipeline" and around.children[0] != whole:
+            raise script.refusal(around, "what stands in front of a pipe gives it more words")
+        elif around.type != "pipeline" and (
+            around.type != "list" or around.end_byte != whole.end_byte
+        ):
+            break
+        whole = around
+    sign, end = whole.next_sibling, whole.end_byte
+    if sign is not None and sign.type in {";", "&"}:
+        at = sign.start_byte
+        if len(f"{script.text[at - 1 : at]}{script.text[at + 1 : at + 2]}".strip()) > 1:
+            raise script.refusal(
+                sign,
+                f"{sign.type!r} in the midst of a word ends the command for a shell",
+                "put the word in quotes, or blanks around the sign",
+            )
+        end = sign.end_byte if sign.type == "&" else end
+    return re.sub(r"(?:\\\n|\s)+", " ", script.text[node.end_byte : end]).strip()
+
+
+def _remarks(beside: str, *, takes_caller: bool) -> list[Finding]:
+    """Remarks on what is no part of the server's command, and on what is not known of it."""
+    found = []
+    if beside:
+        why = (
+            "it concerns how the server is started rather than its arguments, and is not written "
+            "again"
+        )
+        found.append(note(beside, f"left out: {printable(beside)}", why))
+    if takes_caller:
+        why = "what the caller of the script gives it besides is not known"
+        found.append(note('"$@"', '"$@" stands for nothing here', why))
+    return found
 
 
 def unwrapped(
@@ -83,52 +197,48 @@ def unwrapped(
 
     Args:
         words: words of the command.
-        variables: variables that reach it from outside.
+        variables: variables that reach it.
         folder: base of a container's relative folders; empty for the present one.
 
     Raises:
         BadInputError: as ``read_shell``.
     """
+    own, words = assigned(words)
+    variables = {**variables, **own}
     shell = _shell(words)
     if shell is not None:
-        own = {m[1]: m[2] for m in map(ASSIGNMENT.fullmatch, words[:shell]) if m is not None}
-        before = (word for word in words[:shell] if ASSIGNMENT.fullmatch(word) is None)
         if len(words) > shell + 3:
             raise BadInputError(
                 f"{words[shell]} gives its command more words; write them into the command"
             )
-        inner = read_shell(words[shell + 2], {**variables, **own})
-        prelude = (*map(before_arguments, before), *inner.prelude)
+        inner = read_shell(words[shell + 2], variables)
+        prelude = (*map(path_of, words[:shell]), *inner.prelude)
         check_program(prelude)
         return replace(inner, prelude=prelude)
-    container = docker_run(words)
-    if container is None:
-        return command_of(words, variables)
-    # What surrounds it stays outside.
+    # What surrounds a container stays outside.
     at = path_of(folder)
-    return contained(container, Path(at) if is_at_home(at) else Path.cwd() / at)
+    base = Path(at) if is_at_home(at) else Path.cwd() / at
+    container = docker_run(words, variables, base)
+    return command_of(words, variables) if container is None else contained(container)
 
 
-def contained(container: Container, folder: Path) -> ServerCommand:
+def contained(container: Container) -> ServerCommand:
     """The command that a container runs, with the host's paths where it mounts them.
-
-    Args:
-        container: with its definition.
-        folder: where its relative paths start.
 
     Raises:
         BadInputError: as ``read_shell``.
     """
     inner = unwrapped(container.words, container.environment)
-    inner = replace(inner, entries=(container.entry(inner.prelude, folder),))
-    return outside(inner, container.mounts, folder)
+    inner = replace(inner, entries=(container.entry(inner.prelude),))
+    return outside(inner, container.mounts)
 
 
 def _shell(words: Sequence[str]) -> int | None:
     """Index of a shell's command-string argument, before any other program."""
     for n, word in enumerate(words[:-2]):
-        if os.path.basename(word) in _SHELLS:  # noqa: PTH119 - text, not a path
+        name = os.path.basename(word)  # noqa: PTH119 - text, not a path
+        if name in _SHELLS:
             return n if re.fullmatch(r"-[a-z]*c", words[n + 1]) else None
-        if names_server([word]) or os.path.basename(word) in CONTAINERS:  # noqa: PTH119 - as above
+        if names_server([word]) or name in CONTAINERS:
             return None
     return None

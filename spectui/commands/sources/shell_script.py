@@ -1,477 +1,317 @@
-"""Walks the tree of a script as a shell runs it, up to the commands that may start llama-server.
+"""What a shell knows at a place of a script: its variables, and the folder.
 
-Assignments, ``export``, ``cd``, ``set``, calls of functions, and commands that change nothing for
-the server are followed. What a condition, a loop or a function may change is known no more behind
-it, and refused by its line where the server's command needs it.
+A value is looked up where it is needed: the last statement before that place that sets it counts.
+Where a condition, a loop, a subshell or a function decides whether that statement has run by then,
+the value is refused. Nothing is run.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import zip_longest
-from typing import TYPE_CHECKING, ClassVar
+from bisect import bisect_right, insort
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from spectui.commands.home import HOME
-from spectui.commands.programs import names_server
 from spectui.commands.server_options import PREFIX
-from spectui.commands.sources.refusals import PLACEHOLDER
-from spectui.commands.sources.shell_words import (
-    EXPORTS_ALL,
-    FOLDER,
-    WORDS,
-    Environment,
-    Expander,
-    Script,
-    words_of,
-)
+from spectui.commands.sources.shell_words import FOLDER, Expander, Script, words_of
 from spectui.commands.sources.source import OF_SHELLS
 from spectui.errors import BadInputError
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_REFUSED = {
-    **dict.fromkeys(("source", "."), "another script, which may set anything"),
-    **dict.fromkeys(("eval", "builtin"), "a command in another's words"),
-    **dict.fromkeys(("alias", "unalias", "enable", "let"), "a change that only a shell follows"),
-    **dict.fromkeys(("pushd", "popd"), "a change of folders other than 'cd'"),
-    **dict.fromkeys(
-        ("export", "readonly", "declare", "typeset", "local"), "a declaration in an unusual form"
-    ),
-    "shift": "a change of what the caller of the script gives it",
-    "coproc": "a group of commands",
-}
-"""Commands that decide or change what is run, with their descriptions."""
-_ASIDE = frozenset(
-    {":", "true", "echo", "printf", "mkdir", "sleep", "ulimit", "umask", "trap", "shopt", "wait"}
-    | {"false", "test", "[", "module", "conda", "systemctl", "service"}
-    | {"chmod", "chown", "rm", "mv", "cp", "ln", "install", "cat", "tee", "ls", "which", "type"}
-    | {"kill", "pkill", "killall", "pgrep", "grep", "tail", "break", "continue", "journalctl"}
+_REFUSED = frozenset(
+    {"source", ".", "eval", "builtin", "alias", "unalias", "enable", "let", "pushd", "popd"}
+    | {"export", "readonly", "declare", "typeset", "local", "shift", "coproc"}
+    | {"read", "mapfile", "readarray", "getopts"}
 )
-"""Commands beside the server's start in scripts, or that only mention a program."""
-_ASSUMING = frozenset({"sudo", "doas"})
-_READING = frozenset({"read", "mapfile", "readarray", "getopts"})
-"""Commands that set variables to what nobody knows before."""
-_ENDING = frozenset({"exit", "return", "logout"})
+"""Commands that decide or change what is run."""
 _HARMLESS = re.compile(r"[-+][euvxEm]*o?|errexit|nounset|pipefail|verbose|xtrace")
 """Options of ``set`` that only print, or end a script."""
 _DECLARED = re.compile(r"-[argx]+")
 """Options of ``declare`` that change no value."""
-_EFFECT = re.compile(r"\$\{\w+:?=|\(\([^\n]*?(?:[^=!<>]=[^=]|\+\+|--)|\$\[|\blet\b")
-"""Assignments within a word that is not evaluated."""
-_LOOPS = frozenset({"while_statement", "for_statement"})
-_CLAUSES = frozenset({"elif_clause", "else_clause", "case_item"})
-_OF_REDIRECTIONS = frozenset(
-    {"file_descriptor", "heredoc_start", "heredoc_body", "heredoc_end", "process_substitution"}
-)
-_MOST_COMMANDS = 1000
-_LONGEST_FOLDER = 4096
+_SETTING = re.compile(r"\$\{(\w+):?=")
+_COUNTING = re.compile(r"[^=!<>]=[^=]|\+\+|--")
+"""Arithmetic that sets a variable."""
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_LOOPS = frozenset({"while_statement", "for_statement", "c_style_for_statement"})
+_CLAUSES = frozenset({"elif_clause", "else_clause"})
+_DECIDING = _LOOPS | _CLAUSES | {"if_statement", "case_statement", "case_item"}
+_APART = frozenset({"function_definition", "subshell", "pipeline"})
+"""Statements whose changes are made elsewhere, or at another time."""
+_SUBSTITUTED = frozenset({"command_substitution", "process_substitution"})
+
+Value = str | list[str]
 
 
-class Candidate(msgspec.Struct, kw_only=True):
-    """A possible server command, with what the shell knows at that point."""
+class Flow:
+    """The statements of a script, and the values that they leave behind."""
 
-    line: int
-    is_server: bool
-    """Whether it names llama-server."""
-    words: list[str]
-    variables: Mapping[str, str]
-    """Variables that reach the command."""
-    folder: str
-    beside: list[str]
-    """Redirections and other syntax for the shell alone, as they stand in the text."""
-    takes_caller: bool
+    def __init__(self, script: Script, given: Mapping[str, str]) -> None:
+        """Take the script, and the variables that are exported before it begins."""
+        self.script = script
+        self.expander = Expander(script, self.value)
+        self.commands: list[Node] = []
+        """Simple commands, in their order."""
+        self.functions: set[str] = set()
+        self._given = given
+        self._changes: dict[str, list[Node]] = {}
+        self._exports: dict[str, list[Node]] = {}
+        self._refused: list[tuple[Node, str]] = []
+        """Statements that may change anything, with their names."""
+        self._left: dict[int, Value] = {}
+        """Values behind statements, by these."""
+        for node in _within(script.root):
+            self._collect(node)
 
+    def _collect(self, node: "Node") -> None:
+        source = self.script.source(node)
+        match node.type:
+            case "variable_assignment" if not self.is_ahead(node):
+                self._change(source, node)
+            case "for_statement":
+                self._change(self.script.source(node.children[1]), node.children[1])
+            case "expansion" if found := _SETTING.match(source):
+                self._change(found[1], node)
+            case "declaration_command":
+                self._declaration(node)
+            case "command" if words := [*map(self.script.source, words_of(node.children))]:
+                self._command(node, words)
+            case "function_definition":
+                self.functions.add(self.script.source(node.children[0]))
+            case "unset_command":
+                self._refused.append((node, "unset"))
+            case _ if source.startswith(("((", "$((", "for ((")) and _COUNTING.search(source):
+                self._refused.append((node, "(("))
 
-class Session(Expander):
-    """Walks a script, with the environment of its shell."""
+    def is_ahead(self, node: "Node") -> bool:
+        """Whether an assignment is made for the command behind it alone."""
+        command = node.parent
+        name = command.child_by_field_name("name") if command is not None else None
+        if command is None or command.type != "command" or name is None:
+            return False
+        # The grammar counts those of lines before among them.
+        between = self.script.text[node.end_byte : name.start_byte].replace("\\\n", "")
+        return "\n" not in between
 
-    def __init__(self, script: Script, environment: Environment) -> None:
-        super().__init__(script, environment)
-        self.candidates: list[Candidate] = []
-        self.n_commands = 0
-        self.unread: BadInputError | None = None
-        """Why another program's words could not be read."""
-        self._is_over = False
-        self._is_list = False
-        """Whether the text is a list of arguments, whose lines are no commands."""
-
-    def walk(self, node: "Node") -> None:
-        """Take a statement as a shell would.
-
-        Raises:
-            BadInputError: it may change anything, or is unknown.
-        """
-        if self._is_over:
-            return
-        known = self._by_type.get(node.type)
-        if known is not None and self.script.source(node)[:2] != "((":
-            known(self, node)
-        elif node.type in WORDS:
-            self._check_effect(node)
+    def _change(self, source: str, node: "Node") -> None:
+        name = _NAME.match(source)
+        if name is None or name[0] == FOLDER:
+            self._refused.append((node, source))
         else:
-            first = self.script.source(node).split()[0]
-            what = f"{first!r} is what only a shell follows"
-            raise (
-                self.script.refusal(node, what)
-                if first.isalpha()
-                else self.script.foreign(node.start_byte)
-            )
+            insort(self._changes.setdefault(name[0], []), node, key=_end)
 
-    def _sequence_of(self, node: "Node") -> None:
-        self._sequence(node.children)
-
-    def _subshell(self, node: "Node") -> None:
-        self._apart(node.children)
-
-    def _list(self, node: "Node") -> None:
-        left, sign, right = (child for child in node.children if child.type != "comment")
-        behind = [right]
-        while sign.type == "&&" and left.type == "list" and left.children[1].type == "&&":
-            behind.insert(0, left.children[-1])
-            left = left.children[0]
-        self.walk(left)
-        place = "beside" if sign.type == "&&" else "before"
-        self._perhaps(behind, behind[0], f"the command {place} it")
-
-    def _function_definition(self, node: "Node") -> None:
-        [name], [body] = map(node.children_by_field_name, ("name", "body"))
-        self.environment[f"{self.script.source(name)}()"] = body
-
-    def _pipeline(self, node: "Node") -> None:
-        first, *others = node.named_children
-        for one in self._apart([first]):
-            one.beside.append(_on_one_line(self.script.between(first.end_byte, node.end_byte)))
-        n_before = len(self.candidates)
-        if any(one.is_server for one in self._apart(others)):
-            raise self.script.refusal(node, "what stands in front of a pipe gives it more words")
-        del self.candidates[n_before:]
-
-    def _redirected_statement(self, node: "Node") -> None:
-        n_before = len(self.candidates)
-        redirects = node.children_by_field_name("redirect")
-        beside = " ".join(map(self._redirection, redirects))
-        # The grammar counts the words behind a redirection among its own.
-        more = [n for one in redirects for n in one.children_by_field_name("destination")[1:]]
-        left = [child for child in node.children if child not in redirects]
-        if more and [child.type for child in left] != ["command"]:
-            raise self.script.foreign(more[0].start_byte)
-        if more:
-            self._command(left[0], more)
-        else:
-            self._sequence(left)
-        for one in self.candidates[n_before:]:
-            one.beside.append(beside)
-
-    def _depending(self, node: "Node") -> None:
-        """Walk the branches of a condition, or the body of a loop."""
-        what = repr(node.children[0].type)
-        variable = node.child_by_field_name("variable")
-        if variable is not None:
-            name = self.script.source(variable)
-            self.environment[name] = self._undecided(node, what, name)
-        branches: list[list[Node]] = [[]]
-        for child in node.children:
-            branches += [[]] if child.type in _CLAUSES else []
-            branches[-1].append(child)
-        n_before = len(self.candidates)
-        # What one round of a loop changes is unknown in the next.
-        for _ in range(2 if node.type in _LOOPS else 1):
-            del self.candidates[n_before:]
-            for branch in branches:
-                self._perhaps(branch, node, what)
-
-    def _variable_assignment(self, node: "Node") -> None:
-        name, sign, *values = node.children
-        if name.type != "variable_name":
-            raise self.script.foreign(node.start_byte)
-        value = self._value_of(values[0]) if values else ""
-        self._assign(self.script.source(name), value, node, adds=sign.type == "+=")
-
-    def _declaration_command(self, node: "Node") -> None:
+    def _declaration(self, node: "Node") -> None:
         first, *others = node.children
         is_exported = first.type == "export"
         for child in others:
             source = self.script.source(child)
-            if child.type == "variable_assignment":
-                self._variable_assignment(child)
-            elif _DECLARED.fullmatch(source):
+            if _DECLARED.fullmatch(source):
                 is_exported |= "x" in source
-            elif child.type != "variable_name":
-                raise self.script.refusal(node, f"{source!r} is no plain assignment")
-            if is_exported:
-                self.environment[f"export {source.partition('=')[0].rstrip('+')}"] = ""
+            elif child.type not in {"variable_assignment", "variable_name"}:
+                self._refused.append((node, first.type))
+            elif is_exported and (name := _NAME.match(source)) is not None:
+                self._exports.setdefault(name[0], []).append(child)
 
-    def _command(self, node: "Node", more: Sequence["Node"] = ()) -> None:
-        self.n_commands += 1
-        if self.n_commands > _MOST_COMMANDS:
-            raise self.script.refusal(node, f"more than {_MOST_COMMANDS} commands stand before it")
-        parts = self._on_last_line(node)
-        nodes, problem = [*words_of(parts), *more], None
-        beside = [self._redirection(part) for part in parts if part.type.endswith("_redirect")]
-        self.lacks_caller = False
-        try:
-            words = self.words(nodes)
-        except BadInputError as error:
-            behind = (word for one in nodes[1:] for word in self.script.source(one).split())
-            words, problem = [*self.words(nodes[:1]), *behind], error
-        if not words or self._continues(node, words):
-            return
-        assignments = [part for part in parts if part.type == "variable_assignment"]
-        if self._own(node, words, problem, has_own=bool(assignments)) or _is_aside(words):
-            if problem is not None:
-                self._check_effect(node)
-            return
-        self._is_over = words[0] == "exec"
-        outer = self.environment
-        try:
-            self.candidates += (
-                [self._candidate(parts[0], assignments, words, beside)] if problem is None else []
-            )
-        except BadInputError as error:
-            problem = error
-        self.environment = outer
-        if problem is not None and names_server(words):
-            raise problem
-        if problem is not None:
-            self.unread = problem
-            self._check_effect(node)
+    def _command(self, node: "Node", words: list[str]) -> None:
+        self.commands.append(node)
+        first, *others = words[1:] if words[0] == "command" and len(words) > 1 else words
+        if first == "cd":
+            self._changes.setdefault(FOLDER, []).append(node)
+        if (
+            first in _REFUSED
+            or (first == "printf" and "-v" in others)
+            or (first == "set" and not all(map(_HARMLESS.fullmatch, others)))
+        ):
+            self._refused.append((node, first))
 
-    _by_type: ClassVar[Mapping[str, Callable[["Session", "Node"], None]]] = {
-        **dict.fromkeys(("program", "do_group", "comment"), _sequence_of),
-        **dict.fromkeys(("variable_assignments", "compound_statement"), _sequence_of),
-        **dict.fromkeys(("else_clause", "elif_clause", "case_item"), _sequence_of),
-        **dict.fromkeys(("if_statement", "case_statement"), _depending),
-        **dict.fromkeys(("while_statement", "for_statement"), _depending),
-        "negated_command": _depending,
-        "function_definition": _function_definition,
-        "subshell": _subshell,
-        "list": _list,
-        "pipeline": _pipeline,
-        "redirected_statement": _redirected_statement,
-        "variable_assignment": _variable_assignment,
-        "declaration_command": _declaration_command,
-        "command": _command,
-    }
+    def check(self, at: "Node") -> None:
+        """Make sure that no statement before a place may change anything.
 
-    def _sequence(self, nodes: Sequence["Node"]) -> None:
-        for node, behind in zip_longest(nodes, nodes[1:]):
-            sign = "" if behind is None else behind.type
-            if node.is_named and sign == "&":
-                for one in self._apart([node]):
-                    one.beside.append("&")
-            elif node.is_named:
-                self.walk(node)
-            if behind is not None and sign in {";", "&"} and self.candidates:
-                self._check_end(behind)
+        Raises:
+            BadInputError: one may.
+        """
+        for node, name in self._refused:
+            if node.start_byte <= at.start_byte:
+                raise self.script.refusal(node, f"{name!r} may change what is run")
+        for name, changes in self._changes.items():
+            if changes[0].start_byte < at.start_byte and name not in {FOLDER, "_"}:
+                self.expander.check_name(name, changes[0])
 
-    def _apart(self, nodes: Sequence["Node"]) -> list[Candidate]:
-        """Walk statements in a subshell; return the candidates among them."""
-        environment, is_over, n_before = self.environment, self._is_over, len(self.candidates)
-        self.environment = Environment(environment)
-        self._sequence(nodes)
-        self.environment, self._is_over = environment, is_over
-        return self.candidates[n_before:]
+    def value(self, name: str, at: "Node") -> Value | None:
+        """The value of a variable at a place; None if it is not set there.
 
-    def _perhaps(self, nodes: Sequence["Node"], at: "Node", what: str) -> None:
-        """Walk statements that may run, or may not, or often."""
-        before, is_over = Environment(self.environment), self._is_over
-        self._sequence(nodes)
-        self._is_over = is_over
-        self.environment.doubt(before, lambda name: self._undecided(at, what, name))
+        Raises:
+            BadInputError: only a run would tell.
+        """
+        change = self._last(self._changes.get(name, ()), at, name)
+        if change is None:
+            return self._given.get(name)
+        if change.id not in self._left:
+            self._left[change.id] = self._behind(change, name)
+        return self._left[change.id]
 
-    def _undecided(self, at: "Node", what: str, name: str) -> BadInputError:
-        shown = f"${name}" if name.isidentifier() else name
-        return self.script.refusal(at, f"{shown} depends on {what}")
+    def _behind(self, change: "Node", name: str) -> Value:
+        """The value of a variable behind a statement that sets it."""
+        match change.type:
+            case "command":
+                return self._folder(change)
+            case "expansion":
+                return self.expander.text(change)
+            case "variable_assignment" if change.children[0].type == "variable_name":
+                value = self._assigned(change)
+                is_added = change.children[1].type == "+="
+                return self._added(value, name, change) if is_added else value
+            case "variable_assignment":
+                raise self.script.foreign(change.start_byte)
+        raise self._undecided(change.parent or change, name)
 
-    def _check_end(self, end: "Node") -> None:
-        """Refuse ``;`` or ``&`` in the middle of a word, where quotes were forgotten."""
-        at = self.script.at(end.start_byte)
-        around = self.script.text[at - 1 : at] + self.script.text[at + 1 : at + 2]
-        if len(around.strip()) > 1 and self.candidates[-1].is_server:
-            raise self.script.refusal(
-                end,
-                f"{end.type!r} in the midst of a word ends the command for a shell; put the word "
-                "in quotes, or blanks around the sign",
-            )
+    def _folder(self, command: "Node") -> str:
+        words = [one for one in self.expander.words(words_of(command.children)) if one != "--"]
+        if len(words) != 2 or words[0] != "cd" or words[1].startswith("-"):  # noqa: PLR2004
+            raise self.script.refusal(command, "'cd' is known with one folder")
+        return self.expander.below(words[1], command)
 
-    def _check_effect(self, node: "Node") -> None:
-        """Make sure that what is not read sets no variable."""
-        found = _EFFECT.search(self.script.source(node))
-        if found is not None:
-            raise self.script.refusal(node, f"{found[0]!r} sets a variable on the run")
+    def _assigned(self, node: "Node") -> Value:
+        for value in node.children[2:]:
+            if value.type == "array":
+                words = [one for one in value.named_children if one.type != "comment"]
+                return self.expander.words(words)
+            return self.expander.text(value)
+        return ""
 
-    def _redirection(self, node: "Node") -> str:
-        """The text of a redirection."""
-        at = self.script.at(node.start_byte)
-        parts = {child.type for child in node.named_children}
-        if PLACEHOLDER.match(self.script.text, at) or parts - _OF_REDIRECTIONS - WORDS:
-            raise self.script.foreign(node.start_byte)
-        self._check_effect(node)
-        ends = [one.start_byte for one in node.children_by_field_name("destination")[1:]]
-        return _on_one_line(self.script.between(node.start_byte, min([*ends, node.end_byte])))
+    def _added(self, value: Value, name: str, change: "Node") -> Value:
+        before = self.value(name, change)
+        if isinstance(value, list) and (isinstance(before, list) or not before):
+            return [*(before or ()), *value]
+        if isinstance(value, str) and not isinstance(before, list):
+            return self.expander.bounded.of(f"{before or ''}{value}")
+        raise self.script.refusal(change, "it adds a text to a list, or a list to a text")
 
-    def _value_of(self, node: "Node") -> str | list[str] | BadInputError:
-        """The value of an assignment, or why nobody knows it."""
-        try:
-            if node.type == "array":
-                return self.words([c for c in node.named_children if c.type != "comment"])
-            return self.text(node)
-        except BadInputError as error:
-            self._check_effect(node)
-            return error
+    def _last(self, changes: Sequence["Node"], at: "Node", name: str) -> "Node | None":
+        """The last of some statements that has run before a place; None where none has.
 
-    def _assign(
-        self, name: str, value: str | list[str] | BadInputError, node: "Node", *, adds: bool
-    ) -> None:
-        """Set a variable."""
-        self.check_name(name, node)
-        before = self.environment.get(name) if adds else None
-        if isinstance(before, BadInputError):
-            return
-        if isinstance(before, list) and isinstance(value, list):
-            value = [*before, *value]
-        elif isinstance(before, str) and isinstance(value, str):
-            value = self.bounded.of(f"{before}{value}")
-        elif before is not None and not isinstance(value, BadInputError):
-            raise self.script.refusal(node, f"{name} is a text and a list")
-        self.environment[name] = value
-        if self.environment.known(EXPORTS_ALL):
-            self.environment[f"export {name}"] = ""
+        Raises:
+            BadInputError: only a run would tell.
+        """
+        at_change = bisect_right(changes, at.start_byte, key=_end)
+        loops = [one for one in _around(at) if one.type in _LOOPS]
+        if loops and any(one.end_byte <= loops[-1].end_byte for one in changes[at_change:]):
+            # The round before has run it.
+            raise self._undecided(loops[-1], name)
+        if not at_change:
+            return None
+        deciding = self._deciding(changes[at_change - 1], at)
+        if deciding is not None:
+            raise self._undecided(deciding, name)
+        return changes[at_change - 1]
 
-    def _on_last_line(self, node: "Node") -> list["Node"]:
-        """The parts of a command; the grammar counts assignments on lines before among them."""
-        parts = list(node.children)
-        for n in range(len(parts) - 1, 0, -1):
-            gap = self.script.between(parts[n - 1].end_byte, parts[n].start_byte)
-            gap = gap.replace("\\\n", "")
-            if not gap and parts[n - 1].type == "variable_assignment":
-                what = "an assignment that is misread; put its value in one pair of quotes"
-                raise self.script.refusal(parts[n - 1], what)
-            if "\n" in gap:
-                for one in parts[:n]:
-                    if one.type != "variable_assignment":
-                        raise self.script.foreign(one.start_byte)
-                    self._variable_assignment(one)
-                return parts[n:]
-        return parts
+    def _deciding(self, change: "Node", at: "Node") -> "Node | None":
+        """The statement that decides whether a change has happened at a place behind it."""
+        around = list(_around(at))
+        places = {one.id: n for n, one in enumerate(around)}
+        path = []
+        for node in _around(change):
+            if node.id in places:
+                break
+            path.append(node)
+        # What ``&&`` joins with the place has run.
+        joined = {one.id for one in _joined(node)}
+        deciding = None
+        for one, outer in zip(path, [*path[1:], node], strict=True):
+            if one.type in _DECIDING | _APART or _sign_behind(one) == "&":
+                deciding = one
+            if outer.type == "list" and one != outer.children[0] and outer.id not in joined:
+                deciding = outer
+        is_other = node.type == "if_statement" and around[places[node.id] - 1].type in _CLAUSES
+        return node if is_other else deciding
 
-    def _continues(self, node: "Node", words: Sequence[str]) -> bool:
-        """Add words to a list of arguments, of which no line is a command; return whether so."""
-        is_option = self.script.source(node).startswith("-")
-        before = node.prev_sibling
-        if self.n_commands == 1:
-            self._is_list = is_option
-        elif self._is_list and self.candidates and (before is None or before.type != ";"):
-            self.candidates[-1].words += words
-            return True
-        elif is_option and not self._is_list:
-            raise self.script.refusal(
-                node,
-                "it begins with an option, but no backslash ends the line before, or that is a "
-                "remark, so that the command ends there for a shell; put a backslash there, and no "
-                "remarks between",
-            )
-        return False
+    def _undecided(self, node: "Node", name: str) -> BadInputError:
+        first = node.children[0]
+        what = "the command beside it" if first.is_named else repr(first.type)
+        if node.type == "function_definition":
+            what = f"{self.script.source(first)}()"
+        return self.script.refusal(node, f"${name} depends on {what}")
 
-    def _own(
-        self, node: "Node", words: list[str], problem: BadInputError | None, *, has_own: bool
-    ) -> bool:
-        """Take a command of the shell itself; return whether it is one."""
-        first, *others = words
-        function = self.environment.known(f"{first}()")
-        if first in _REFUSED:
-            raise self.script.refusal(node, f"{first!r} is {_REFUSED[first]}")
-        if first == "printf" and "-v" in others:
-            raise self.script.refusal(node, "'printf -v' sets a variable")
-        if first in _ENDING:
-            self._is_over = True
-        elif first in _READING:
-            for name in ("REPLY", "MAPFILE", *filter(str.isidentifier, others)):
-                self.environment[name] = self._undecided(node, repr(first), name)
-        elif function is not None or first in {"cd", "set"}:
-            if problem is not None:
-                raise problem
-            if has_own:
-                raise self.script.refusal(node, f"a variable is set for {first!r} alone")
-            if function is not None and not isinstance(function, str | list):
-                outer, self.caller = self.caller, others
-                self._perhaps([function], node, f"{first}()")
-                self.caller = outer
-            else:
-                (self._go if first == "cd" else self._set)(words, node)
-        else:
-            return False
-        return True
+    def texts(self) -> dict[str, str]:
+        """The variables that a text of assignments alone leaves behind.
 
-    def _go(self, words: Sequence[str], node: "Node") -> None:
-        if len(words) != 2 or words[1].startswith("-") or "CDPATH" in self.environment:  # noqa: PLR2004
-            raise self.script.refusal(node, "'cd' is known with one folder")
-        folder = self.below(words[1])
-        if len(folder) > _LONGEST_FOLDER:
-            raise self.script.refusal(node, "the name of the folder is too long")
-        if words[1].startswith(HOME) and not folder.startswith(HOME):
-            what = "'cd' leads above the home folder, which only a shell knows"
-            raise self.script.refusal(node, what)
-        self.environment[FOLDER] = folder
+        Raises:
+            BadInputError: only a run would tell.
+        """
+        values = {name: self._behind(ones[-1], name) for name, ones in self._changes.items()}
+        return {name: value for name, value in values.items() if isinstance(value, str)}
 
-    def _set(self, words: Sequence[str], node: "Node") -> None:
-        match list(words[1:]):
-            case [("-a" | "+a") as flag] | [("-o" | "+o") as flag, "allexport"]:
-                self.environment[EXPORTS_ALL] = flag.removeprefix("+a").removeprefix("+o")
-            case options if not all(map(_HARMLESS.fullmatch, options)):
-                raise self.script.refusal(node, "'set' may change what is run")
+    def own(self, command: "Node") -> dict[str, Value]:
+        """The variables that are set for a command alone.
 
-    def _candidate(
-        self, node: "Node", assignments: list["Node"], words: list[str], beside: list[str]
-    ) -> Candidate:
-        names = [self.script.source(child.children[0]) for child in assignments]
-        self.environment = Environment(self.environment)
-        for child in assignments:
-            self._variable_assignment(child)
-        own = [f"{name}={self._known_text(name, node)}" for name in names]
-        for name in names:
-            self.environment.pop(name, None)
-        return Candidate(
-            line=node.start_point.row + 1,
-            is_server=names_server(words),
-            words=[*own, *words],
-            variables=dict(self._reaching(node)),
-            folder=self.below(""),
-            beside=beside,
-            takes_caller=self.lacks_caller,
-        )
+        Raises:
+            BadInputError: only a run would tell.
+        """
+        found: dict[str, Value] = {}
+        ahead = [one for one in command.children if one.type == "variable_assignment"]
+        for node in filter(self.is_ahead, ahead):
+            source, behind = self.script.source(node), node.next_sibling
+            is_glued = behind is not None and behind.start_byte == node.end_byte
+            if is_glued or any(re.search(rf"\$\{{?{name}\b", source) for name in found):
+                what = "an assignment that is misread"
+                raise self.script.refusal(node, what, "write it on a line of its own")
+            name = source.partition("=")[0].rstrip("+")
+            self.expander.check_name(name, node)
+            found[name] = self._behind(node, name)
+        return found
 
-    def _known_text(self, name: str, node: "Node") -> str:
-        value = self.environment.known(name)
-        if not isinstance(value, str):
-            raise self.script.refusal(node, f"{name} is a list or an addition")
-        return value
+    def variables(self, at: "Node", own: Mapping[str, Value]) -> dict[str, str]:
+        """The variables that reach a command: those that are exported, and its own.
 
-    def _reaching(self, node: "Node") -> Iterator[tuple[str, str]]:
-        """Yield the variables that reach a command from before it."""
-        for name, value in self.environment.items():
-            if not name.isidentifier() or name in OF_SHELLS or isinstance(value, list):
-                continue
-            if self.environment.known(f"export {name}") is not None:
-                yield name, self._known_text(name, node)
-            elif name.startswith(PREFIX):
-                raise self.script.refusal(
-                    node,
-                    f"{name} is set before it, but not exported, so that the program does not get "
-                    "it; write export in front of it",
-                )
+        Raises:
+            BadInputError: nobody knows the value of one, or one is not exported though it is meant
+                for llama-server.
+        """
+        exported = (name for name, ones in self._exports.items() if self._last(ones, at, name))
+        names = [one for one in (*self._given, *exported) if one not in OF_SHELLS]
+        found = {**{name: self.value(name, at) for name in names}, **own}
+        for name, changes in self._changes.items():
+            if name.startswith(PREFIX) and name not in found and self._last(changes, at, name):
+                what = f"{name} is set before it, but not exported, so that no program gets it"
+                raise self.script.refusal(at, what, "write export in front of it")
+        for name, value in found.items():
+            if isinstance(value, list):
+                raise self.script.refusal(at, f"{name} is a list")
+        return {name: value for name, value in found.items() if isinstance(value, str)}
 
 
-def _is_aside(words: Sequence[str]) -> bool:
-    """Whether a command is a side step of the script, not the server's start."""
-    first, *others = words
-    if first in _ASSUMING and others:
-        first = others[0]
-    is_asking = first == "command" and others[:1] in (["-v"], ["-V"])
-    return is_asking or first in _ASIDE or (first == "exec" and not others)
+def _within(node: "Node") -> Iterator["Node"]:
+    """Yield the nodes of a tree in the order of the text, without commands within commands."""
+    left = [node]
+    while left:
+        node = left.pop()
+        yield node
+        if node.type not in _SUBSTITUTED:
+            left += reversed(node.children)
 
 
-def _on_one_line(text: str) -> str:
-    return " ".join(re.split(r"(?:\\\n|\s)+", text.strip()))
+def _around(node: "Node") -> Iterator["Node"]:
+    """Yield a node and those that it is a part of, outwards."""
+    yield node
+    while node.parent is not None:
+        node = node.parent
+        yield node
+
+
+def _sign(node: "Node") -> str:
+    """The sign between the two sides of a list."""
+    return next(child.type for child in node.children if child.type in {"&&", "||"})
+
+
+def _joined(node: "Node") -> Iterator["Node"]:
+    """Yield the lists that ``&&`` joins, from the outermost on."""
+    while node.type == "list" and _sign(node) == "&&":
+        yield node
+        node = node.children[0]
+
+
+def _end(node: "Node") -> int:
+    return node.end_byte
+
+
+def _sign_behind(node: "Node") -> str:
+    return "" if node.next_sibling is None else node.next_sibling.type
