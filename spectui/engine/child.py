@@ -1,7 +1,7 @@
 """The process with the models: executes the commands of ``spectui.engine.isolation``.
 
-``python -m spectui.engine.child FD`` answers each command that comes over the connection. What
-ends it, an abort of llama.cpp's or the kernel where memory ends, does not end the program.
+``python -m spectui.engine.child FD MARGINS`` answers each command that comes over the connection.
+What ends it, an abort of llama.cpp's or the kernel where memory ends, does not end the program.
 """
 
 import ctypes
@@ -9,13 +9,14 @@ import os
 import queue
 import resource
 import signal
+import sys
 import threading
-import traceback
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
+import msgspec
 import psutil
 
 from spectui.children import Channel, ProtocolError, parent_channel, tells_no_memory
@@ -23,8 +24,8 @@ from spectui.engine.commands import Command, Shutdown
 from spectui.engine.events import EngineFailed, Event
 from spectui.engine.guard import Guard
 from spectui.engine.host_memory import host_memory
-from spectui.engine.worker import LocalWorker
-from spectui.errors import SpectuiError, UsageError
+from spectui.engine.worker import LocalWorker, Sink
+from spectui.errors import UsageError
 from spectui.llama.devices import has_gpu
 from spectui.llama.log import native_log
 from spectui.options.setup import Fit
@@ -40,18 +41,8 @@ _STACK_BYTES = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
-    """The first message."""
-
-    margins: Fit | None
-    """Memory that stays free on GPUs; None for the default."""
-
-
-@dataclass(frozen=True, slots=True)
 class Cancel:
-    """Cancels the command that was sent as the ``number``-th, from 1, if it still runs."""
-
-    number: int
+    """Cancels the command that was sent last, if it still runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,89 +52,65 @@ class Logged:
     line: str
 
 
-class _Commands:
-    """Commands in the order in which they come; cancellations go past them."""
+_Waiting = queue.SimpleQueue[Command | ProtocolError | None]
 
-    def __init__(self, channel: Channel, worker: LocalWorker) -> None:
-        self._channel = channel
-        self._worker = worker
-        self._waiting: queue.SimpleQueue[Command | ProtocolError | None] = queue.SimpleQueue()
-        self._lock = threading.Lock()
-        self._n_begun = 0
-        self._cancelled = 0
-        threading.Thread(target=self._receive, daemon=True).start()
 
-    def next(self) -> Command | ProtocolError | None:
-        """Wait for the next command, if it can be understood; None once the parent is gone."""
-        command = self._waiting.get()
-        with self._lock:
-            self._n_begun += 1
-            self._worker.interrupt(on=self.is_cancelled())
-        return command
+def receive(channel: Channel, worker: LocalWorker, waiting: _Waiting) -> None:
+    """Queue commands as they come, and None once the parent is gone.
 
-    def is_cancelled(self) -> bool:
-        """Whether the command that runs is to end early."""
-        return self._n_begun <= self._cancelled
-
-    def _receive(self) -> None:
-        try:
-            while True:
-                message = self._next_message()
-                if isinstance(message, Cancel):
-                    with self._lock:
-                        self._cancelled = message.number
-                        if self.is_cancelled():
-                            self._worker.interrupt(on=True)
-                else:
-                    self._waiting.put(message)
-        except EOFError:
-            pass
-        finally:
-            # Nor does anything more come where there was no memory for a message.
-            self._waiting.put(None)
-
-    def _next_message(self) -> Command | Cancel | ProtocolError:
-        try:
-            message: Command | Cancel = self._channel.receive()
-        except ProtocolError as error:
-            return error
-        return message
+    A command is sent once the one before it was answered: so a cancellation, which goes past the
+    queue, is of the last one.
+    """
+    try:
+        while True:
+            message: Command | Cancel | ProtocolError
+            try:
+                message = channel.receive()
+            except ProtocolError as error:
+                message = error
+            worker.interrupt(on=isinstance(message, Cancel))
+            if not isinstance(message, Cancel):
+                waiting.put(message)
+    except EOFError:
+        pass
+    finally:
+        # Nor does anything more come where there was no memory for a message.
+        waiting.put(None)
 
 
 def main() -> None:
     """Answer commands until ``Shutdown``, or until the connection closes."""
-    with (
-        parent_channel((*get_args(Command), Cancel, Start)) as channel,
-        suppress(OSError, EOFError),
-    ):
+    with parent_channel((*get_args(Command), Cancel)) as channel, suppress(OSError):
         _end_with_parent()
         _end_before_others()
         native_log.listen(lambda line: channel.send(Logged(line)))
-        start: Start = channel.receive()
-        worker = LocalWorker(Guard(margins=start.margins))
-        commands = _Commands(channel, worker)
-        while (command := commands.next()) is not None:
+        margins = msgspec.json.decode(sys.argv[2], type=Fit | None)
+        worker, waiting = LocalWorker(Guard(margins=margins)), _Waiting()
+        threading.Thread(target=receive, args=(channel, worker, waiting), daemon=True).start()
+        while (command := waiting.get()) is not None:
             _bound_memory()
-            channel.send(_answer(worker, command, channel, commands))
+            channel.send(answer(worker, command, channel.send))
             if isinstance(command, Shutdown):
                 break
 
 
-def _answer(
-    worker: LocalWorker, command: Command | ProtocolError, channel: Channel, commands: _Commands
-) -> Event:
+def answer(worker: LocalWorker, command: Command | ProtocolError, sink: Sink) -> Event:
+    """Execute a command; its failure is an answer as well.
+
+    Raises:
+        MemoryError: there is none, which ends the process: in the next one nothing holds what this
+            command had already taken.
+    """
     if isinstance(command, ProtocolError):
         # A number outside of its range: messages are checked on their way.
-        return EngineFailed(error=UsageError(f"the engine cannot run this: {command}"), trace=None)
+        return EngineFailed.of(UsageError(f"the engine cannot run this: {command}"))
     try:
-        return worker.execute(command, channel.send, commands.is_cancelled)
-    except SpectuiError as error:
-        return EngineFailed(error=error, trace=None)
+        return worker.execute(command, sink)
     except Exception as error:
-        if tells_no_memory("".join(traceback.format_exception(error))):
-            # The process ends: in the next one nothing holds what this command had already taken.
+        failed = EngineFailed.of(error)
+        if failed.trace is not None and tells_no_memory(failed.trace):
             raise MemoryError from error
-        return EngineFailed.defect(error)
+        return failed
 
 
 def _end_with_parent() -> None:

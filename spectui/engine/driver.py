@@ -9,7 +9,7 @@ from typing import TypeVar
 from spectui.closing import Closing
 from spectui.engine import commands
 from spectui.engine.events import (
-    TERMINAL,
+    Answer,
     AnswerRead,
     AnswersWritten,
     AnswerWritten,
@@ -36,7 +36,7 @@ from spectui.options.rendering import PLAIN, Rendering
 from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.trace.routing import Routing
 
-Answer = TypeVar("Answer")
+T = TypeVar("T")
 _INTERRUPTIBLE_S = 0.1
 """Seconds that an interrupt may wait for, beside a call that tells nothing."""
 
@@ -131,21 +131,16 @@ class Engine(Closing):
             command: the prompts.
             on_answer: told of each answer that is complete.
         """
-        on_event = self.on_event
 
         def hear(event: Event) -> None:
             if isinstance(event, AnswerWritten):
                 on_answer(event)
-            on_event(event)
+            self.on_event(event)
 
         if self._gate is not None:
             # A text that was written while memory was short is as good as any.
             self._gate.wait(tell=self._tell_pause, is_over=self._whether_stopped())
-        self.on_event = hear
-        try:
-            self._call(command, AnswersWritten)
-        finally:
-            self.on_event = on_event
+        self._call(command, AnswersWritten, hear)
 
     def read_answer(self, command: commands.ReadAnswer) -> AnswerRead:
         """Read an answer that is there already."""
@@ -204,7 +199,7 @@ class Engine(Closing):
         self._gate.settle()
         return loaded
 
-    def _measure(self, command: commands.Command, kind: type[Answer]) -> Answer:
+    def _measure(self, command: commands.Command, kind: type[T]) -> T:
         if self._gate is None:
             return self._call(command, kind)
         return self._gate.measure(
@@ -222,15 +217,17 @@ class Engine(Closing):
         n_stopped = self.client.n_stopped
         return lambda: self.client.n_stopped != n_stopped
 
-    def _call(self, command: commands.Command, kind: type[Answer]) -> Answer:
+    def _call(
+        self, command: commands.Command, kind: type[T], hear: Callable[[Event], None] | None = None
+    ) -> T:
         self._drain()
         try:
             # An interrupt between the two would leave an answer that nobody waits for.
             with interrupts.deferred():
                 self.client.submit(command)
                 self._n_unanswered += 1
-            while not isinstance(answer := self._next(), TERMINAL):
-                self.on_event(answer)
+            while not isinstance(answer := self._next(), Answer):
+                (hear or self.on_event)(answer)
         except BaseException:
             # An interrupt, or a failure of on_event.
             self.client.stop()
@@ -249,7 +246,7 @@ class Engine(Closing):
             # An interrupt behind the get would lose an answer, which is then waited for for ever.
             with interrupts.deferred(), suppress(queue.Empty):
                 event = self._events.get(timeout=_INTERRUPTIBLE_S)
-                if isinstance(event, TERMINAL):
+                if isinstance(event, Answer):
                     self._n_unanswered -= 1
                 return event
 

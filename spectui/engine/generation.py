@@ -94,7 +94,6 @@ class Generation:
         models: LoadedModels,
         command: Generate,
         emit: Emit,
-        cancelled: Callable[[], bool],
         clock: Clock | None = None,
     ) -> None:
         """Prepare drafter and decoder; nothing runs yet.
@@ -103,7 +102,6 @@ class Generation:
             models: the loaded ones.
             command: the request.
             emit: told of every token and round.
-            cancelled: asked between two rounds.
             clock: times the rounds; None for the wall clock.
 
         Raises:
@@ -114,7 +112,6 @@ class Generation:
         self._models = models
         self._command = command
         self._emit = emit
-        self._cancelled = cancelled
         config = command.speculation
         self._mtp = models.mtp if config is not None and config.is_mtp else None
         needs_draft = config is not None and config.needs_draft
@@ -230,7 +227,7 @@ class Generation:
     def rounds(self) -> Iterator[Round]:
         """Run rounds until the text ends, or a decode is aborted; each is counted and emitted."""
         try:
-            for finished in self._decoder.rounds(self.tokens[-1], self._cancelled):
+            for finished in self._decoder.rounds(self.tokens[-1], self._models.abort.is_set):
                 self._rounds.append(finished)
                 for position, token in enumerate(finished.tokens):
                     self._emit_token(token, from_draft=position < finished.n_accepted)

@@ -2,12 +2,12 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 
+from spectui.closing import Closing
 from spectui.engine.commands import ComparePair, ReadExperts, RecordChains
 from spectui.engine.demand import FreeMemory
 from spectui.engine.events import ChainsRecorded, ExpertsRead
@@ -15,7 +15,6 @@ from spectui.engine.guard import Guard
 from spectui.engine.models import LoadedModels
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
 from spectui.llama.architectures import check_generates
-from spectui.llama.buffers import Buffer
 from spectui.llama.devices import has_gpu
 from spectui.llama.model import Model
 from spectui.llama.routing import Experts, RoutingContext
@@ -28,6 +27,7 @@ from spectui.models.facts import (
     kind_of_draft,
 )
 from spectui.models.gguf import check_tokens, read_gguf
+from spectui.models.header import GgufFile
 from spectui.models.pairs import incompatibility
 from spectui.models.ranking import ModelInspected
 from spectui.models.weights import expert_layers
@@ -38,81 +38,77 @@ from spectui.trace.chains import can_read, read_chains, record_chains, record_ow
 from spectui.trace.costs import MAX_DEPTH
 from spectui.trace.routing import LayerRouting, Routing
 
-_UNREADABLE = (BadInputError, DoesNotFitError)
-"""A damaged header may ask for more memory than there is."""
 
-
-class Inspector:
+class Inspector(Closing):
     """Compares drafts with a target, whose vocabulary stays open for the next draft."""
 
-    def __init__(self, guard: Guard, leaving: Callable[[], Iterable[Buffer]]) -> None:
+    def __init__(self, guard: Guard, models: LoadedModels) -> None:
         """Open nothing yet.
 
         Args:
             guard: judges whether a pair has room.
-            leaving: buffers of the models that make room for another pair.
+            models: make room for another pair; what cancels them ends a comparison.
         """
         self._guard = guard
-        self._leaving = leaving
+        self._models = models
         self._target: Model | None = None
         self._free = FreeMemory()
         """Free memory for pairs of the target."""
 
-    def compare(self, command: ComparePair, cancelled: Callable[[], bool]) -> ModelInspected:
+    def compare(self, command: ComparePair) -> ModelInspected:
         """Apply llama.cpp's own rule to the two vocabularies.
 
         A target that cannot be read is told as the draft of itself. A model that is compared with
         itself is opened once.
 
         Raises:
-            CancelledError: ``cancelled`` said so.
+            CancelledError: it was cancelled.
         """
+        path, facts, reason, slowness = command.target, None, None, None
         try:
-            request = command.request
-            placed = None if request is None else request.target
-            target = self._open_target(command.target, cancelled, placed)
-        except _UNREADABLE as error:
-            path = command.target
-            return ModelInspected(target=path, path=path, facts=None, reason=str(error))
-        facts = reason = slowness = None
-        is_itself = command.draft == command.target
-        try:
-            gguf = read_gguf(command.draft)
-            is_mtp = not is_itself and kind_of_draft(gguf) == MTP_KIND
-            if is_mtp:
-                check_mtp_file(command.draft, gguf, read_gguf(command.target))
-            elif not is_itself:
-                check_is_model(command.draft, gguf)
-            if not is_mtp:
-                check_generates(command.draft, gguf)
-            opened: AbstractContextManager[Model] = (
-                nullcontext(target) if is_itself else _open(command.draft, cancelled)
-            )
-            with opened as draft:
-                facts = facts_of(command.draft, gguf)
-                reason = _misfit(target, draft, is_mtp=is_mtp)
-            if request is not None and reason is None:
-                reason, slowness = self._guard.judge(request, self._free)
-        except _UNREADABLE as error:
+            target = self._open_target(command)
+            path = command.draft
+            gguf = read_gguf(path)
+            if path != command.target:
+                reason = self._misfit(target, path, gguf)
+            else:
+                check_generates(path, gguf)
+            facts = facts_of(path, gguf)
+            if command.request is not None and reason is None:
+                reason, slowness = self._guard.judge(command.request, self._free)
+        except (BadInputError, DoesNotFitError) as error:
+            # A damaged header may ask for more memory than there is.
             reason = str(error)
         return ModelInspected(
-            target=command.target,
-            path=command.draft,
-            facts=facts,
-            reason=reason,
-            slowness=slowness,
+            target=command.target, path=path, facts=facts, reason=reason, slowness=slowness
         )
 
-    def _open_target(
-        self, path: Path, cancelled: Callable[[], bool], placed: ModelOptions | None
-    ) -> Model:
+    def _misfit(self, target: Model, path: Path, gguf: GgufFile) -> str | None:
+        is_mtp = kind_of_draft(gguf) == MTP_KIND
+        if is_mtp:
+            check_mtp_file(path, gguf, read_gguf(target.options.path))
+        else:
+            check_is_model(path, gguf)
+            check_generates(path, gguf)
+        with self._open(path) as draft:
+            reason = incompatibility(target.vocabulary.outline, draft.vocabulary.outline)
+            # The cache of MTP layers forgets, whatever other layers their architecture has.
+            return reason if is_mtp else reason or unserved(target.rollback, draft.rollback)
+
+    def _open_target(self, command: ComparePair) -> Model:
+        path, request = command.target, command.request
         if self._target is None or self._target.options.path != path:
             self.close()
             check_is_target(path, read_gguf(path))
-            self._target = _open(path, cancelled)
+            self._target = self._open(path)
             # Before anything is planned: the process that plans may take some of it.
-            self._free = self._guard.free(self._leaving(), target=placed)
+            placed = None if request is None else request.target
+            self._free = self._guard.free(self._models.buffers, target=placed)
         return self._target
+
+    def _open(self, path: Path) -> Model:
+        check_tokens(path)
+        return Model(ModelOptions(path=path), cancelled=self._models.abort.is_set, vocab_only=True)
 
     def close(self) -> None:
         """Close the target."""
@@ -121,22 +117,7 @@ class Inspector:
             self._target = None
 
 
-def _open(path: Path, cancelled: Callable[[], bool]) -> Model:
-    check_tokens(path)
-    return Model(ModelOptions(path=path), cancelled=cancelled, vocab_only=True)
-
-
-def _misfit(target: Model, draft: Model, *, is_mtp: bool) -> str | None:
-    if draft is target:
-        return None
-    reason = incompatibility(target.vocabulary.outline, draft.vocabulary.outline)
-    # The cache of MTP layers forgets, whatever other layers there are of their architecture.
-    return reason if is_mtp else reason or unserved(target.rollback, draft.rollback)
-
-
-def read_experts(
-    models: LoadedModels, command: ReadExperts, cancelled: Callable[[], bool]
-) -> ExpertsRead:
+def read_experts(models: LoadedModels, command: ReadExperts) -> ExpertsRead:
     """Read answers, and note the experts that each token was routed to.
 
     Raises:
@@ -156,7 +137,7 @@ def read_experts(
         model, models.context_options, n_tokens=longest, abort=models.abort
     ) as context:
         for n_prompt, tokens in texts:
-            if cancelled():
+            if models.abort.is_set():
                 raise CancelledError("the reading was cancelled")
             for layer, experts in context.read(tokens).items():
                 answers[layer].append(experts[n_prompt:])
@@ -175,9 +156,7 @@ def read_experts(
     return ExpertsRead(routing=Routing(n_experts=n_experts, lengths=lengths, layers=tuple(found)))
 
 
-def record(
-    models: LoadedModels, command: RecordChains, cancelled: Callable[[], bool]
-) -> ChainsRecorded:
+def record(models: LoadedModels, command: RecordChains) -> ChainsRecorded:
     """Run the draft, or the target's own MTP layers, along ``command.output``.
 
     Raises:
@@ -185,12 +164,10 @@ def record(
         CancelledError: it was stopped.
         UsageError: the drafter is not loaded, or the depth is out of range.
     """
-    return (_of_mtp if command.mtp else _of_draft)(models, command, cancelled)
+    return (_of_mtp if command.mtp else _of_draft)(models, command)
 
 
-def _of_draft(
-    models: LoadedModels, command: RecordChains, cancelled: Callable[[], bool]
-) -> ChainsRecorded:
+def _of_draft(models: LoadedModels, command: RecordChains) -> ChainsRecorded:
     """The target does nothing."""
     draft, prompt, output, depth = models.draft, command.prompt, command.output, command.depth
     _check(command, draft.n_ctx)
@@ -207,15 +184,15 @@ def _of_draft(
         if command.sampling is not None:
             draft.sampler = samplers.enter_context(SamplerChain(command.sampling, draft.vocabulary))
         try:
-            chains = run(draft, output, depth=depth, floor=command.floor, cancelled=cancelled)
+            chains = run(
+                draft, output, depth=depth, floor=command.floor, cancelled=models.abort.is_set
+            )
         finally:
             draft.sampler = None
     return ChainsRecorded(chains=chains, seconds=time.perf_counter() - began, read_s=read_s)
 
 
-def _of_mtp(
-    models: LoadedModels, command: RecordChains, cancelled: Callable[[], bool]
-) -> ChainsRecorded:
+def _of_mtp(models: LoadedModels, command: RecordChains) -> ChainsRecorded:
     """The target decodes the output token by token, and shows what it makes of it."""
     target, mtp = models.target, models.mtp
     _check(command, mtp.n_ctx)
@@ -231,7 +208,7 @@ def _of_mtp(
             depth=command.depth,
             floor=command.floor,
             n_layers=mtp.n_layers,
-            cancelled=cancelled,
+            cancelled=models.abort.is_set,
         )
     finally:
         target.show_states_to(None)

@@ -1,7 +1,7 @@
 """The loaded pair: the native objects, the order in which they close, and caches kept of them."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from itertools import chain
@@ -11,22 +11,21 @@ import psutil
 from spectui.cores import default_threads
 from spectui.engine.commands import LoadDraft, LoadTarget
 from spectui.engine.demand import free_memory
-from spectui.engine.events import Role
+from spectui.engine.events import LoadProgress, Role
 from spectui.engine.prompt_store import PromptStore
 from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.llama.architectures import check_generates
 from spectui.llama.breakdown import bytes_beside_weights
-from spectui.llama.buffers import HOST, Buffer, ModelMemory, add_up, parse_buffers
+from spectui.llama.buffers import HOST, Buffer, ModelMemory, add_up
 from spectui.llama.context import AbortFlag, Context
 from spectui.llama.devices import gpu_memories, has_gpu
-from spectui.llama.log import native_log
 from spectui.llama.model import Model, check_pair
 from spectui.llama.mtp import MtpContext, mtp_context
 from spectui.llama.pair import AnswersContext, DraftContext, TargetContext
 from spectui.llama.threadpools import use_numa
 from spectui.models.facts import check_is_model, check_is_target, check_mtp, check_mtp_file
 from spectui.models.gguf import read_gguf
-from spectui.models.weights import mtp_traffic, weight_traffic
+from spectui.models.weights import WeightTraffic, mtp_traffic, weight_traffic
 from spectui.options.drafters import Ngram
 from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.speculative.ngram import NgramMemory
@@ -89,8 +88,6 @@ class Conversation:
 
 _LEAST_PROMPTS_BYTES = 256 << 20
 """Bytes that caches of prompts may take even where little memory is free."""
-
-OnProgress = Callable[[Role, ModelOptions, float], None]
 
 
 class LoadedModels:
@@ -157,12 +154,6 @@ class LoadedModels:
             return all(n_bytes <= free.get(name, n_bytes) for name, n_bytes in needed.items())
         return False
 
-    def warnings(self, role: Role) -> tuple[str, ...]:
-        """Requests that the machine refused when a model was loaded, a sentence each."""
-        if role is Role.TARGET:
-            return (*self.target.model.warnings, *self.target.warnings)
-        return self.draft_context.model.warnings
-
     @property
     def target_model(self) -> Model | None:
         """The target; None where none is loaded."""
@@ -213,9 +204,7 @@ class LoadedModels:
         context = self._mtp if role is Role.TARGET else self._draft
         return context.n_layers if isinstance(context, MtpContext) else 0
 
-    def load_target(
-        self, command: LoadTarget, on_progress: OnProgress, cancelled: Callable[[], bool]
-    ) -> None:
+    def load_target(self, command: LoadTarget, sink: Callable[[LoadProgress], None]) -> None:
         """Load model and context. On failure nothing is loaded.
 
         Raises:
@@ -223,22 +212,17 @@ class LoadedModels:
         """
         self.close()
         use_numa(command.context.numa)
-        gguf = read_gguf(command.options.path)
-        check_is_target(command.options.path, gguf)
-        check_generates(command.options.path, gguf)
+        path = command.options.path
+        gguf = read_gguf(path)
+        check_is_target(path, gguf)
+        check_generates(path, gguf)
         if command.mtp:
-            check_mtp(command.options.path, gguf)
+            check_mtp(path, gguf)
         load_mtp = command.mtp or command.mtp_file
         with ExitStack() as stack:
-            model = Model(
-                command.options,
-                on_progress=lambda done: on_progress(Role.TARGET, command.options, done),
-                cancelled=cancelled,
-                load_mtp=load_mtp,
-            )
+            model = self._model(Role.TARGET, command.options, sink, load_mtp=load_mtp)
             stack.enter_context(model)
             model.check_overrides()
-            logs = [native_log.tail()]
             context = TargetContext(
                 model,
                 command.context,
@@ -247,19 +231,16 @@ class LoadedModels:
                 n_snapshots=command.max_draft if load_mtp else 0,
             )
             stack.enter_context(context)
-            logs.append(native_log.tail())
-            mtp = None
-            if command.mtp:
-                mtp = stack.enter_context(mtp_context(context, command.context))
-                logs.append(native_log.tail())
-            self.memory[Role.TARGET] = _memory(Role.TARGET, command.options, logs, mtp=command.mtp)
+            mtp = mtp_context(context, command.context) if command.mtp else None
+            if mtp is not None:
+                stack.enter_context(mtp)
+            traffic, own = _traffic(model, mtp=command.mtp)
+            self.memory[Role.TARGET] = _memory(traffic, own, model, context, mtp)
             self._target_stack = stack.pop_all()
         self._target, self._mtp, self._loads_mtp = context, mtp, load_mtp
         self.context_options = command.context
 
-    def load_draft(
-        self, command: LoadDraft, on_progress: OnProgress, cancelled: Callable[[], bool]
-    ) -> None:
+    def load_draft(self, command: LoadDraft, sink: Callable[[LoadProgress], None]) -> None:
         """Load a draft beside the target. On failure the target stays, without a draft.
 
         Raises:
@@ -275,24 +256,35 @@ class LoadedModels:
             check_is_model(path, read_gguf(path))
             check_generates(path, read_gguf(path))
         with ExitStack() as stack:
-            model = Model(
-                command.options,
-                on_progress=lambda done: on_progress(Role.DRAFT, command.options, done),
-                cancelled=cancelled,
-                load_mtp=command.mtp,
-            )
+            model = self._model(Role.DRAFT, command.options, sink, load_mtp=command.mtp)
             stack.enter_context(model)
-            logs = [native_log.tail()]
             check_pair(target, model)
             context = self._draft_of(model, mtp=command.mtp)
             stack.enter_context(context)
-            logs.append(native_log.tail())
-            self.memory[Role.DRAFT] = _memory(Role.DRAFT, command.options, logs, mtp=command.mtp)
+            traffic, own = _traffic(model, mtp=command.mtp)
+            self.memory[Role.DRAFT] = _memory(own or traffic, None, model, context)
             self._draft_stack = stack.pop_all()
         if command.mtp:
             # What is kept is of the layers that drafted before.
             self.prompts.forget(MtpContext)
         self._draft = context
+
+    def _model(
+        self,
+        role: Role,
+        options: ModelOptions,
+        sink: Callable[[LoadProgress], None],
+        *,
+        load_mtp: bool,
+    ) -> Model:
+        return Model(
+            options,
+            on_progress=lambda done: sink(
+                LoadProgress(role=role, path=options.path, fraction=done)
+            ),
+            cancelled=self.abort.is_set,
+            load_mtp=load_mtp,
+        )
 
     def _draft_of(self, model: Model, *, mtp: bool) -> DraftContext | MtpContext:
         target, options = self.target, _of_draft(self.context_options)
@@ -329,21 +321,22 @@ def _of_draft(options: ContextOptions) -> ContextOptions:
     )
 
 
-def _memory(
-    role: Role, options: ModelOptions, logs: Iterable[Sequence[str]], *, mtp: bool
-) -> ModelMemory:
-    """Memory of a model, from llama.cpp's logs of its load and of each context, and from its file.
-
-    The log is the one place where llama.cpp tells its buffers per device.
-    """
-    traffic = own = None
+def _traffic(model: Model, *, mtp: bool) -> tuple[WeightTraffic | None, WeightTraffic | None]:
+    """Weights that decodes of a model read, and those of its MTP layers, as its file tells."""
+    options = model.options
     # It has been loaded: what fails is a file that only the reader of headers cannot follow.
     with suppress(BadInputError):
         gguf = read_gguf(options.path)
-        traffic = weight_traffic(gguf, options, gpu_devices=has_gpu())
         own = mtp_traffic(gguf, options, gpu_devices=has_gpu()) if mtp else None
-    buffers = add_up(buffer for log in logs for buffer in parse_buffers(log))
-    devices = gpu_memories()
-    if role is Role.DRAFT and own is not None:
-        return ModelMemory(buffers=buffers, traffic=own, devices=devices)
-    return ModelMemory(buffers=buffers, traffic=traffic, mtp_traffic=own, devices=devices)
+        return weight_traffic(gguf, options, gpu_devices=has_gpu()), own
+    return None, None
+
+
+def _memory(
+    traffic: WeightTraffic | None, mtp: WeightTraffic | None, *owners: Model | Context | None
+) -> ModelMemory:
+    """Memory of a model and its contexts, and what decodes read of it."""
+    buffers = (one for owner in owners if owner is not None for one in owner.buffers)
+    return ModelMemory(
+        buffers=add_up(buffers), traffic=traffic, mtp_traffic=mtp, devices=gpu_memories()
+    )

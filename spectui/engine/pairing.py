@@ -69,7 +69,6 @@ class PairGeneration:
         models: LoadedModels,
         command: GeneratePair,
         emit: Callable[[Event], None],
-        cancelled: Callable[[], bool],
     ) -> None:
         """Prepare; nothing runs yet.
 
@@ -81,16 +80,13 @@ class PairGeneration:
         """
         self._target, self._prompts = models.target, models.prompts
         self._command = command
-        self._cancelled = cancelled
         self._watch = Stopwatch()
 
         def emit_prompt(event: Event) -> None:
             if isinstance(event, PromptEvaluated):
                 emit(event)
 
-        self._speculative = Generation(
-            models, command.speculative, emit_prompt, cancelled, self._watch
-        )
+        self._speculative = Generation(models, command.speculative, emit_prompt, self._watch)
         self._rounds: Iterator[Round] = iter(())
         self._segments: list[Segment] = []
         self._alone: list[tuple[int, list[Round]]] = []
@@ -184,7 +180,7 @@ class PairGeneration:
             target.mark()
             native_before_s = target.native_s
             began = time.perf_counter()
-            for finished in decoder.rounds(generation.tokens[position - 1], self._cancelled):
+            for finished in decoder.rounds(generation.tokens[position - 1], target.abort.is_set):
                 found.append(finished)
                 if time.perf_counter() >= began + most_s:
                     break

@@ -9,8 +9,8 @@ from enum import IntEnum
 
 from spectui.engine.commands import Command, Shutdown
 from spectui.engine.events import CommandRestarted, EngineFailed, Event, GenerationFinished
-from spectui.engine.worker import NO_MEMORY, Sink, Worker
-from spectui.errors import CancelledError, DoesNotFitError, SpectuiError, UsageError
+from spectui.engine.worker import Sink, Worker
+from spectui.errors import CancelledError, UsageError
 from spectui.speculative.decoder import Stop
 
 _FOR_GOOD = sys.maxsize
@@ -70,14 +70,11 @@ class EngineClient:
     def tell(self, event: Event) -> None:
         """Call the sink. One that raises is told so, and the engine lives on for the others."""
         try:
-            self.sink(event)
-        except Exception as error:  # noqa: BLE001 - the thread must live on; the event tells all
-            self._tell_defect(error)
-
-    def _tell_defect(self, error: Exception) -> None:
-        try:
-            self.sink(EngineFailed.defect(error))
-        except Exception:  # noqa: BLE001 - it takes nothing any more
+            try:
+                self.sink(event)
+            except Exception as error:  # noqa: BLE001 - the event tells all
+                self.sink(EngineFailed.of(error))
+        except Exception:  # noqa: BLE001 - the thread must live on; it takes nothing any more
             args = (*sys.exc_info(), threading.current_thread())
             threading.excepthook(threading.ExceptHookArgs(args))
 
@@ -197,8 +194,12 @@ class EngineThread:
                 clients = tuple(self._clients)
                 for client in clients:
                     self.stop(client)
-                last = EngineClient(self, _tell(clients), Priority.LAST)
-                self._enqueue(last, Shutdown())
+
+                def tell(event: Event) -> None:
+                    for client in clients:
+                        client.tell(event)
+
+                self._enqueue(EngineClient(self, tell, Priority.LAST), Shutdown())
         self._thread.join()
 
     def _run(self) -> None:
@@ -240,14 +241,9 @@ class EngineThread:
         try:
             if job.stopped and not isinstance(job.command, Shutdown):
                 raise CancelledError("cancelled before it began")  # noqa: TRY301 - answered as any
-            return self._worker.execute(job.command, job.client.sink, lambda: job.cancelled)
-        except SpectuiError as error:
-            return EngineFailed(error=error, trace=None)
-        except MemoryError:
-            said = NO_MEMORY.format(doing=job.command.doing)
-            return EngineFailed(error=DoesNotFitError(said), trace=None)
+            return self._worker.execute(job.command, job.client.sink)
         except Exception as error:  # noqa: BLE001 - the thread must live on; the event tells all
-            return EngineFailed.defect(error)
+            return EngineFailed.of(error)
 
 
 def _was_cut(event: Event) -> bool:
@@ -259,13 +255,3 @@ def _was_cut(event: Event) -> bool:
             return isinstance(event.error, CancelledError)
         case _:
             return False
-
-
-def _tell(clients: tuple[EngineClient, ...]) -> Sink:
-    """Sink that hands an event to every client."""
-
-    def tell(event: Event) -> None:
-        for client in clients:
-            client.tell(event)
-
-    return tell

@@ -14,7 +14,6 @@ equally good, an answer may part from the one that is written alone. Both are th
 """
 
 import time
-from collections.abc import Callable
 from contextlib import ExitStack, suppress
 
 from spectui.engine.commands import Generate, WriteAnswers
@@ -57,7 +56,6 @@ class Writing:
         models: LoadedModels,
         command: WriteAnswers,
         emit: Emit,
-        cancelled: Callable[[], bool],
     ) -> None:
         """Prepare; nothing runs yet.
 
@@ -65,7 +63,6 @@ class Writing:
             models: the loaded ones.
             command: the request.
             emit: told of every token and answer.
-            cancelled: asked between two decodes.
 
         Raises:
             BadInputError: a prompt is empty or does not fit in the context.
@@ -74,7 +71,6 @@ class Writing:
         self._models, self._target = models, models.target
         self._command = command
         self._emit = emit
-        self._cancelled = cancelled
         for index in range(len(command.prompts)):
             check_request(models, self._alone(index))
         self._waiting = list(range(len(command.prompts)))
@@ -106,7 +102,7 @@ class Writing:
             self._keep_prompts()
             with ExitStack() as samplers:
                 while self._waiting or self._open:
-                    if self._cancelled():
+                    if self._models.abort.is_set():
                         raise CancelledError("the writing was cancelled")
                     if self._waiting and self._has_room():
                         self._begin(self._waiting.pop(0), samplers)
@@ -144,7 +140,7 @@ class Writing:
         """Write one answer after the other."""
         for index in self._waiting:
             command = self._alone(index)
-            result = Generation(self._models, command, self._emit, self._cancelled).run().result
+            result = Generation(self._models, command, self._emit).run().result
             if result.stop is Stop.CANCELLED:
                 raise CancelledError("the writing was cancelled")
             is_new = result.n_evaluated == result.n_prompt_tokens

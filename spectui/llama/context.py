@@ -21,6 +21,7 @@ from spectui.errors import (
     SpectuiError,
     UsageError,
 )
+from spectui.llama.buffers import parse_buffers
 from spectui.llama.library import C
 from spectui.llama.log import native_log
 from spectui.llama.model import Model, ran_out_of_memory
@@ -76,6 +77,10 @@ class AbortFlag:
         """``ggml_abort_callback``, to be called with ``data``."""
         return ctypes.cast(ctypes.CDLL(None).strlen, C.ggml_abort_callback)
 
+    def is_set(self) -> bool:
+        """Whether what runs is to end."""
+        return self._text[0] != b"\0"
+
     def set(self) -> None:
         """Abort what is being decoded, and everything after it."""
         self._text[0] = b"x"
@@ -91,6 +96,8 @@ class Context(Closing):
     ``native_s`` adds up the seconds inside llama.cpp, so that what is ours can be told apart.
     """
 
+    warnings: Sequence[str] = ()
+    """Requests that the machine refused, a sentence each."""
     native_s = 0.0
     n_outputs = 0
     """Logits of the last decode."""
@@ -151,6 +158,8 @@ class Context(Closing):
         try:
             self._start_threads(options)
             self._find_rollback()
+            self.buffers = parse_buffers(native_log.tail())
+            """Caches and compute buffers, as the log has them; of a plan a few have sizes."""
         except BaseException:
             self.close()
             raise

@@ -10,6 +10,7 @@ from typing import Any
 
 from spectui.closing import Closing
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
+from spectui.llama.buffers import parse_buffers
 from spectui.llama.devices import buffer_types, named, use_rpc
 from spectui.llama.library import C
 from spectui.llama.log import native_log
@@ -179,8 +180,11 @@ class Model(Closing):
         params.c.vocab_only = vocab_only
         params.c.load_mtp = load_mtp
         self._model = self._loaded(params, on_progress, cancelled)
-        self._overridden = tuple(_overridden(options, native_log.tail()))
-        self.warnings = tuple(_unlocked(options, native_log.tail()))
+        log = native_log.tail()
+        self.buffers = parse_buffers(log)
+        """Weights, as the log of the load has them."""
+        self._overridden = tuple(_overridden(options, log))
+        self.warnings = tuple(_unlocked(options, log))
         """Requests that the machine refused, a sentence each."""
 
     def _loaded(

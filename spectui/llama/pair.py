@@ -45,8 +45,6 @@ class TargetContext(Context):
     sampler: SamplerChain | None = None
     prompt_logits: Logits | None = None
     """[n_vocab] logits of a restored prompt, which a restored cache lacks."""
-    warnings: Sequence[str] = ()
-    """Requests of its threads that the machine refused."""
     _follower: Follower | None = None
     _pools: ThreadPools | None = None
 

@@ -25,11 +25,10 @@ from spectui.closing import Closing
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError
 from spectui.llama.architectures import check_generates
 from spectui.llama.breakdown import Share, compute_bytes, memory_breakdown
-from spectui.llama.buffers import HOST, Buffer, BufferKind, DeviceMemory, parse_buffers
+from spectui.llama.buffers import HOST, Buffer, BufferKind, DeviceMemory
 from spectui.llama.context import Context
 from spectui.llama.devices import gpu_memories, has_gpu, use_rpc
 from spectui.llama.library import binding_version
-from spectui.llama.log import native_log
 from spectui.llama.model import Model, check_pair
 from spectui.llama.mtp import mtp_context
 from spectui.llama.native import backends, known_library, known_version
@@ -302,9 +301,8 @@ def _planned(context: Context, traffic: WeightTraffic) -> ModelPlan:
     is_open = options.load_mode == "auto"
     maps_files = options.mmap and not options.direct_io
     maps_files = maps_files and not (is_open and any(not one.maps_files for one in gpu_memories()))
-    logged = parse_buffers(native_log.tail())
     shares, compute = memory_breakdown(context.c), compute_bytes(context.c)
-    buffers = _buffers(shares, compute, logged, maps_files=maps_files)
+    buffers = _buffers(shares, compute, context.buffers, maps_files=maps_files)
     misplanned = (
         Buffer(
             device=device,

@@ -17,7 +17,7 @@ from spectui.engine.commands import (
 )
 from spectui.engine.driver import Engine
 from spectui.engine.events import (
-    TERMINAL,
+    Answer,
     CommandRestarted,
     EngineClosed,
     EngineFailed,
@@ -58,7 +58,7 @@ class Client:
     def _sink(self, event: Event) -> None:
         self.events.append(event)
         self.hook(event)
-        if isinstance(event, TERMINAL):
+        if isinstance(event, Answer):
             self._answers.put(event)
 
     def answer(self) -> Event:
