@@ -103,7 +103,8 @@ class Inspector(Closing):
             self._target = self._open(path)
             # Before anything is planned: the process that plans may take some of it.
             placed = None if request is None else request.target
-            self._free = self._guard.free(self._models.buffers, target=placed)
+            gone = (one for one in self._models.buffers if not one.is_mapped)
+            self._free = self._guard.free(gone, target=placed)
         return self._target
 
     def _open(self, path: Path) -> Model:

@@ -134,7 +134,8 @@ class LocalWorker:
         if self._request is not None and models.target_model is not None:
             command = replace(command, options=beside(self._request.target, command.options))
             pair = replace(self._request, draft=command.options, mtp=command.mtp)
-            _warn(sink, self.guard.check(pair, has_target=True, from_disk=command.from_disk))
+            gone = models.buffers
+            _warn(sink, self.guard.check(pair, gone=gone, from_disk=command.from_disk))
         models.load_draft(command, sink)
         return self._loaded(Role.DRAFT, sink)
 
