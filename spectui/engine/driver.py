@@ -14,7 +14,6 @@ from spectui.engine.events import (
     AnswersWritten,
     AnswerWritten,
     ChainsRecorded,
-    CommandRestarted,
     EngineFailed,
     Event,
     ExpertsRead,
@@ -71,8 +70,7 @@ class Engine(Closing):
             shared: an engine that others use as well, for whom this one gives way; None starts
                 one of its own, which ends with ``close``.
             worker: executes the commands of an engine of its own; None for a process of its own.
-            gate: lets nothing be loaded or measured while memory is short, and is closed with
-                this; None for whatever comes.
+            gate: lets nothing be done while memory is short; None for whatever comes.
         """
         self.on_event = on_event
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
@@ -120,7 +118,7 @@ class Engine(Closing):
 
     def generate(self, command: commands.Generate) -> GenerationResult:
         """Run a generation to its end."""
-        return self._measure(command, GenerationFinished).result
+        return self._call(command, GenerationFinished).result
 
     def write_answers(
         self, command: commands.WriteAnswers, on_answer: Callable[[AnswerWritten], None]
@@ -137,9 +135,6 @@ class Engine(Closing):
                 on_answer(event)
             self.on_event(event)
 
-        if self._gate is not None:
-            # A text that was written while memory was short is as good as any.
-            self._gate.wait(tell=self._tell_pause, is_over=self._whether_stopped())
         self._call(command, AnswersWritten, hear)
 
     def read_answer(self, command: commands.ReadAnswer) -> AnswerRead:
@@ -148,7 +143,7 @@ class Engine(Closing):
 
     def generate_pair(self, command: commands.GeneratePair) -> PairGenerated:
         """Run a generation without and with speculation, in turns."""
-        return self._measure(command, PairGenerated)
+        return self._call(command, PairGenerated)
 
     def probe_margin(self, command: commands.ProbeMargin) -> MarginProbed:
         """Probe how clear the target's choice after a text is."""
@@ -156,7 +151,7 @@ class Engine(Closing):
 
     def record_chains(self, command: commands.RecordChains) -> ChainsRecorded:
         """Record what a drafter would propose at every position of an output."""
-        return self._measure(command, ChainsRecorded)
+        return self._call(command, ChainsRecorded)
 
     def read_experts(self, command: commands.ReadExperts) -> Routing | None:
         """Read which experts answers use; None of a target without experts."""
@@ -184,43 +179,31 @@ class Engine(Closing):
 
     def close(self) -> None:
         """Free the models and end the thread; of a shared engine, only let go."""
-        if self._gate is not None:
-            self._gate.close()
         if self._is_shared:
             self._thread.disconnect(self.client)
         else:
             self._thread.close()
 
     def _load(self, command: commands.LoadTarget | commands.LoadDraft) -> ModelLoaded:
-        if self._gate is None:
-            return self._call(command, ModelLoaded)
-        self._gate.wait(tell=self._tell_pause, is_over=self._whether_stopped())
         loaded = self._call(command, ModelLoaded)
-        self._gate.settle()
+        if self._gate is not None:
+            self._gate.settle()
         return loaded
 
-    def _measure(self, command: commands.Command, kind: type[T]) -> T:
-        if self._gate is None:
-            return self._call(command, kind)
-        return self._gate.measure(
-            lambda: self._call(command, kind),
-            tell=self._tell_pause,
-            again=lambda: self.on_event(CommandRestarted()),
-            is_over=self._whether_stopped(),
-        )
-
-    def _tell_pause(self, reason: str | None) -> None:
-        self.on_event(MemoryPaused(reason=reason))
-
-    def _whether_stopped(self) -> Callable[[], bool]:
-        """Tells whether it was stopped since this was asked for."""
-        n_stopped = self.client.n_stopped
-        return lambda: self.client.n_stopped != n_stopped
+    def _wait_for_memory(self) -> None:
+        if self._gate is not None:
+            n_stopped = self.client.n_stopped
+            self._gate.wait(
+                tell=lambda reason: self.on_event(MemoryPaused(reason=reason)),
+                is_over=lambda: self.client.n_stopped != n_stopped,
+            )
 
     def _call(
         self, command: commands.Command, kind: type[T], hear: Callable[[Event], None] | None = None
     ) -> T:
         self._drain()
+        if not isinstance(command, commands.UnloadDraft):
+            self._wait_for_memory()
         try:
             # An interrupt between the two would leave an answer that nobody waits for.
             with interrupts.deferred():

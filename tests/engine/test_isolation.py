@@ -13,14 +13,13 @@ from dataclasses import replace
 from functools import partial
 from multiprocessing import Pipe
 from pathlib import Path
-from typing import get_args
 
 import psutil
 import pytest
 
 from spectui.children import Channel, ProtocolError
 from spectui.engine import child, isolation
-from spectui.engine.commands import Command, ComparePair, Generate, LoadTarget, Shutdown, Tokenize
+from spectui.engine.commands import Command, ComparePair, Generate, LoadTarget, Tokenize
 from spectui.engine.driver import Engine
 from spectui.engine.events import EngineFailed, Event, LoadProgress, RoundFinished, TokenEmitted
 from spectui.engine.isolation import ProcessWorker, Pulse
@@ -280,35 +279,22 @@ class Failing(LocalWorker):
 
     error: Exception = MemoryError()
 
-    def execute(
-        self, command: Command, sink: Callable[[Event], None], cancelled: Callable[[], bool]
-    ) -> Event:
-        if isinstance(command, Shutdown):
-            return super().execute(command, sink, cancelled)
+    def execute(self, command: Command, sink: Callable[[Event], None]) -> Event:
         raise self.error
 
 
 def test_a_process_ends_where_python_finds_no_memory() -> None:
-    ours, theirs = Pipe()
     of_no_memory = SystemError("it failed")
     of_no_memory.__cause__ = MemoryError()
-    # The parent's end is closed first: the thread that waits for its commands ends.
-    with Channel(theirs, get_args(Command)) as channel, Channel(ours, ()):
-        worker = Failing()
-        commands = child._Commands(channel, worker)
-        for error in (MemoryError(), OSError(errno.ENOMEM, "Cannot allocate"), of_no_memory):
-            worker.error = error
-            with pytest.raises(MemoryError):
-                child._answer(worker, COMMAND, channel, commands)
-        worker.error = ZeroDivisionError()
-        answer = child._answer(worker, COMMAND, channel, commands)
-        assert isinstance(answer, EngineFailed)
-        assert answer.trace is not None
-    # Where the models are in this process, it has a sentence.
-    said = "memory ended while generating; close other programs, or choose a shorter -c"
-    with Engine(worker=Failing()) as engine, pytest.raises(DoesNotFitError, match=said) as caught:
-        engine.generate(COMMAND)
-    assert not hasattr(caught.value, "__notes__")
+    worker, told = Failing(), list[Event]()
+    for error in (MemoryError(), OSError(errno.ENOMEM, "Cannot allocate"), of_no_memory):
+        worker.error = error
+        with pytest.raises(MemoryError):
+            child.answer(worker, COMMAND, told.append)
+    worker.error = ZeroDivisionError()
+    answer = child.answer(worker, COMMAND, told.append)
+    assert isinstance(answer, EngineFailed)
+    assert answer.trace is not None
 
 
 READER = """

@@ -564,10 +564,9 @@ def test_a_process_that_dies_while_nobody_waits_is_told(watched: Watched, setup:
     os.kill(stop, signal.SIGSTOP)
     worker = watched.session._worker
     assert worker is not None
-    n_sent = worker._n_sent
     watched.session.measure_baseline()
     # One that dies before it is asked for anything is nobody's loss.
-    until(lambda: worker._n_sent > n_sent)
+    until(lambda: worker._running is not None)
     kill(watched)
     assert "was killed while" in str(watched.wait(ModelsLost).error)
     assert watched.session.is_lost
