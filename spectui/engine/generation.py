@@ -144,8 +144,7 @@ class Generation:
         if isinstance(options, NgramDrafter):
             # As with llama-server a chat's turns learn from each other; measurements must not.
             is_chat, chat = self._command.conversation, self._models.conversation
-            memory = chat.ngram_memory(options) if is_chat else None
-            return ngram_drafter(options, memory)
+            return chat.ngram_drafter(options) if is_chat else ngram_drafter(options)
         clock = time.perf_counter
         if isinstance(options, DraftMtp):
             mtp = self._models.mtp

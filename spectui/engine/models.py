@@ -1,6 +1,5 @@
 """The loaded pair: the native objects, the order in which they close, and caches kept of them."""
 
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -28,7 +27,8 @@ from spectui.models.gguf import read_gguf
 from spectui.models.weights import WeightTraffic, mtp_traffic, weight_traffic
 from spectui.options.drafters import Ngram
 from spectui.options.setup import ContextOptions, ModelOptions
-from spectui.speculative.ngram import NgramMemory
+from spectui.speculative.drafters import TextDrafter
+from spectui.speculative.ngram import ngram_drafter
 
 _CHAT_BYTES = 2 << 30
 
@@ -49,11 +49,11 @@ class Conversation:
         self._room_bytes = room_bytes
         self._present: set[Context] = set()
         self._aside: dict[Context, tuple[bytes, list[int]]] = {}
-        self._memories: defaultdict[Ngram, NgramMemory] = defaultdict(NgramMemory)
+        self._drafters: dict[Ngram, TextDrafter] = {}
 
-    def ngram_memory(self, drafter: Ngram) -> NgramMemory:
-        """State that an n-gram drafter with these settings has learnt in the chat's turns."""
-        return self._memories[drafter]
+    def ngram_drafter(self, options: Ngram) -> TextDrafter:
+        """The n-gram drafter with these settings, which has learnt from the chat's turns."""
+        return self._drafters.setdefault(options, ngram_drafter(options))
 
     def put_aside(self, contexts: Sequence[Context]) -> None:
         """Save the chat's caches, if ``contexts`` hold them: others are about to overwrite them."""
@@ -81,7 +81,7 @@ class Conversation:
 
     def clear(self) -> None:
         """Forget everything."""
-        self._memories.clear()
+        self._drafters.clear()
         self._aside = {}
         self._present = set()
 

@@ -279,7 +279,7 @@ class Failing(LocalWorker):
 
     error: Exception = MemoryError()
 
-    def execute(self, command: Command, sink: Callable[[Event], None]) -> Event:
+    def execute(self, _command: Command, _sink: Callable[[Event], None]) -> Event:
         raise self.error
 
 
