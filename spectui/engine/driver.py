@@ -30,7 +30,6 @@ from spectui.engine.pressure import MemoryGate
 from spectui.engine.thread import EngineThread, Priority
 from spectui.engine.worker import Worker
 from spectui.interrupts import interrupts
-from spectui.models.ranking import ModelInspected
 from spectui.options.rendering import PLAIN, Rendering
 from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.trace.routing import Routing
@@ -156,10 +155,6 @@ class Engine(Closing):
     def read_experts(self, command: commands.ReadExperts) -> Routing | None:
         """Read which experts answers use; None of a target without experts."""
         return self._call(command, ExpertsRead).routing
-
-    def compare(self, command: commands.ComparePair) -> ModelInspected:
-        """Compare a draft with a target by their files; loads no weights."""
-        return self._call(command, ModelInspected)
 
     @property
     def n_interruptions(self) -> int:

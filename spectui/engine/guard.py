@@ -188,7 +188,7 @@ class Guard(Closing):
         return least_left(demands(whole, free)) >= 0
 
     def judge(self, request: PlanRequest, free: FreeMemory) -> tuple[str | None, str | None]:
-        """Say why a pair cannot be loaded, and why it would thrash; None where nothing tells so.
+        """Say why a pair cannot be used, and why it would thrash; None where nothing tells so.
 
         The process that plans stays for the next pair, until ``check``, ``free`` or ``close``.
         """
@@ -198,7 +198,9 @@ class Guard(Closing):
             plan = self._planned(request)
         except DoesNotFitError as error:
             return str(error), None
-        found = () if plan is None else demands(plan, free)
+        if plan is None or plan.incompatibility is not None:
+            return plan and plan.incompatibility, None
+        found = demands(plan, free)
         shortage = next((text for one in found if (text := one.shortage)), None)
         return shortage, next((text for one in found if (text := one.slowness)), None)
 

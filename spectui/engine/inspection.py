@@ -1,121 +1,24 @@
-"""Looks at models beside generations: pairs by their files; chains and experts once loaded."""
+"""Looks at loaded models beside generations: a draft's chains, and experts of the target."""
 
 import time
 from collections import defaultdict
 from contextlib import ExitStack
-from pathlib import Path
 
 import numpy as np
 
-from spectui.closing import Closing
-from spectui.engine.commands import ComparePair, ReadExperts, RecordChains
-from spectui.engine.demand import FreeMemory
+from spectui.engine.commands import ReadExperts, RecordChains
 from spectui.engine.events import ChainsRecorded, ExpertsRead
-from spectui.engine.guard import Guard
 from spectui.engine.models import LoadedModels
-from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
-from spectui.llama.architectures import check_generates
+from spectui.errors import BadInputError, CancelledError, UsageError
 from spectui.llama.devices import has_gpu
-from spectui.llama.model import Model
 from spectui.llama.routing import Experts, RoutingContext
 from spectui.llama.sampling import SamplerChain
-from spectui.models.facts import (
-    check_is_model,
-    check_is_target,
-    check_mtp_file,
-    facts_of,
-    kind_of_draft,
-)
-from spectui.models.gguf import check_tokens, read_gguf
-from spectui.models.header import GgufFile
-from spectui.models.pairs import incompatibility
-from spectui.models.ranking import ModelInspected
+from spectui.models.gguf import read_gguf
 from spectui.models.weights import expert_layers
-from spectui.options.drafters import MTP_KIND
-from spectui.options.setup import ModelOptions
-from spectui.speculative.models import Outputs, unserved
+from spectui.speculative.models import Outputs
 from spectui.trace.chains import can_read, read_chains, record_chains, record_own_chains
 from spectui.trace.costs import MAX_DEPTH
 from spectui.trace.routing import LayerRouting, Routing
-
-
-class Inspector(Closing):
-    """Compares drafts with a target, whose vocabulary stays open for the next draft."""
-
-    def __init__(self, guard: Guard, models: LoadedModels) -> None:
-        """Open nothing yet.
-
-        Args:
-            guard: judges whether a pair has room.
-            models: make room for another pair; what cancels them ends a comparison.
-        """
-        self._guard = guard
-        self._models = models
-        self._target: Model | None = None
-        self._free = FreeMemory()
-        """Free memory for pairs of the target."""
-
-    def compare(self, command: ComparePair) -> ModelInspected:
-        """Apply llama.cpp's own rule to the two vocabularies.
-
-        A target that cannot be read is told as the draft of itself. A model that is compared with
-        itself is opened once.
-
-        Raises:
-            CancelledError: it was cancelled.
-        """
-        path, facts, reason, slowness = command.target, None, None, None
-        try:
-            target = self._open_target(command)
-            path = command.draft
-            gguf = read_gguf(path)
-            if path != command.target:
-                reason = self._misfit(target, path, gguf)
-            else:
-                check_generates(path, gguf)
-            facts = facts_of(path, gguf)
-            if command.request is not None and reason is None:
-                reason, slowness = self._guard.judge(command.request, self._free)
-        except (BadInputError, DoesNotFitError) as error:
-            # A damaged header may ask for more memory than there is.
-            reason = str(error)
-        return ModelInspected(
-            target=command.target, path=path, facts=facts, reason=reason, slowness=slowness
-        )
-
-    def _misfit(self, target: Model, path: Path, gguf: GgufFile) -> str | None:
-        is_mtp = kind_of_draft(gguf) == MTP_KIND
-        if is_mtp:
-            check_mtp_file(path, gguf, read_gguf(target.options.path))
-        else:
-            check_is_model(path, gguf)
-            check_generates(path, gguf)
-        with self._open(path) as draft:
-            reason = incompatibility(target.vocabulary.outline, draft.vocabulary.outline)
-            # The cache of MTP layers forgets, whatever other layers their architecture has.
-            return reason if is_mtp else reason or unserved(target.rollback, draft.rollback)
-
-    def _open_target(self, command: ComparePair) -> Model:
-        path, request = command.target, command.request
-        if self._target is None or self._target.options.path != path:
-            self.close()
-            check_is_target(path, read_gguf(path))
-            self._target = self._open(path)
-            # Before anything is planned: the process that plans may take some of it.
-            placed = None if request is None else request.target
-            gone = (one for one in self._models.buffers if not one.is_mapped)
-            self._free = self._guard.free(gone, target=placed)
-        return self._target
-
-    def _open(self, path: Path) -> Model:
-        check_tokens(path)
-        return Model(ModelOptions(path=path), cancelled=self._models.abort.is_set, vocab_only=True)
-
-    def close(self) -> None:
-        """Close the target."""
-        if self._target is not None:
-            self._target.close()
-            self._target = None
 
 
 def read_experts(models: LoadedModels, command: ReadExperts) -> ExpertsRead:

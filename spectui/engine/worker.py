@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from spectui.engine import commands
+from spectui.engine.demand import FreeMemory
 from spectui.engine.events import (
     DraftUnloaded,
     EngineClosed,
@@ -18,13 +19,16 @@ from spectui.engine.fit import beside
 from spectui.engine.generation import Generation, probe_margin
 from spectui.engine.given import read_answer
 from spectui.engine.guard import Guard
-from spectui.engine.inspection import Inspector, read_experts, record
+from spectui.engine.inspection import read_experts, record
 from spectui.engine.models import LoadedModels
 from spectui.engine.pairing import PairGeneration
 from spectui.engine.templates import Templates
 from spectui.engine.writing import Writing
+from spectui.llama.architectures import inspect_pair
 from spectui.llama.context import AbortFlag
 from spectui.llama.planned import PlanRequest
+from spectui.models.ranking import ModelInspected
+from spectui.options.setup import ModelOptions
 
 Sink = Callable[[Event], None]
 
@@ -64,7 +68,8 @@ class LocalWorker:
         self._templates = Templates()
         self._request: PlanRequest | None = None
         """Request of the target that was loaded last."""
-        self._inspector = Inspector(self.guard, self.models)
+        self._free: tuple[ModelOptions, FreeMemory] | None = None
+        """Target that drafts were compared with last, and the memory for pairs of it."""
 
     def interrupt(self, *, on: bool) -> None:
         """As ``Worker.interrupt``."""
@@ -87,7 +92,7 @@ class LocalWorker:
                 models.unload_draft()
                 return DraftUnloaded()
             case commands.ComparePair():
-                return self._inspector.compare(command)
+                return self._compare(command.request)
             case commands.Tokenize():
                 return self._tokenize(command)
             case commands.Generate():
@@ -105,7 +110,7 @@ class LocalWorker:
             case commands.ReadExperts():
                 return read_experts(models, command)
             case commands.Shutdown():
-                for owner in (self.guard, self._templates, self._inspector, models):
+                for owner in (self.guard, self._templates, models):
                     owner.close()
                 return EngineClosed()
 
@@ -152,6 +157,18 @@ class LocalWorker:
             memory=models.memory[role],
             mtp_layers=models.mtp_layers(role),
         )
+
+    def _compare(self, request: PlanRequest) -> ModelInspected:
+        target = request.target
+        told = inspect_pair(target.path, (request.draft or target).path)
+        if self._free is None or self._free[0] != target:
+            # Before anything is planned: the process that plans may take some of it.
+            gone = (one for one in self.models.buffers if not one.is_mapped)
+            self._free = target, self.guard.free(gone, target=target)
+        if told.reason is not None:
+            return told
+        reason, slowness = self.guard.judge(request, self._free[1])
+        return replace(told, reason=reason, slowness=slowness)
 
     def _tokenize(self, command: commands.Tokenize) -> Tokenized:
         model = self.models.target.model

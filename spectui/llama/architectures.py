@@ -3,17 +3,19 @@
 import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from spectui.errors import BadInputError, MissingLibraryError
 from spectui.llama.library import C
 from spectui.llama.native import ensure_backend, native_function
-from spectui.models.facts import check_is_target, facts_of
-from spectui.models.gguf import read_gguf
+from spectui.models.beside import compare_headers
+from spectui.models.facts import ModelFacts, check_is_target, facts_of
+from spectui.models.gguf import check_tokens, read_gguf
 from spectui.models.header import GgufFile
 from spectui.models.ranking import ModelInspected
+from spectui.speculative.models import Rollback, unserved
 
 _NO_TOKENIZER = frozenset({None, "none", "no_vocab"})
 """Values of ``tokenizer.ggml.model`` for which llama.cpp has no tokens."""
@@ -104,6 +106,37 @@ def inspect_header(path: Path) -> ModelInspected:
     except BadInputError as error:
         reason = str(error)
     return ModelInspected(target=path, path=path, facts=facts, reason=reason)
+
+
+def inspect_pair(target: Path, draft: Path) -> ModelInspected:
+    """Look at a draft beside a target by their headers, or at a model beside itself.
+
+    A target that cannot be used is told as the draft of itself.
+    """
+    own = _with_tokens(inspect_header(target))
+    if own.reason is not None or own.facts is None or draft == target:
+        return own
+    told = compare_headers(target, draft)
+    if told.facts is None or told.facts.draft_kind is not None:
+        # MTP layers: their cache forgets, whatever other layers their architecture has.
+        return told
+    alone = _with_tokens(inspect_header(draft))
+    reason = alone.reason or told.reason or unserved(_rollback(own.facts), _rollback(told.facts))
+    return replace(told, reason=reason)
+
+
+def _with_tokens(told: ModelInspected) -> ModelInspected:
+    """The same, refused where its vocabulary is damaged."""
+    if told.reason is None:
+        try:
+            check_tokens(told.path)
+        except BadInputError as error:
+            return replace(told, reason=str(error))
+    return told
+
+
+def _rollback(facts: ModelFacts) -> Rollback:
+    return Rollback.CHECKPOINT if architecture(facts.arch).has_state else Rollback.TRUNCATE
 
 
 @contextmanager

@@ -19,7 +19,7 @@ import pytest
 
 from spectui.children import Channel, ProtocolError
 from spectui.engine import child, isolation
-from spectui.engine.commands import Command, ComparePair, Generate, LoadTarget, Tokenize
+from spectui.engine.commands import Command, Generate, LoadTarget, Tokenize
 from spectui.engine.driver import Engine
 from spectui.engine.events import EngineFailed, Event, LoadProgress, RoundFinished, TokenEmitted
 from spectui.engine.isolation import ProcessWorker, Pulse
@@ -203,9 +203,9 @@ def test_the_process_goes_on_whatever_is_asked_of_it(engine: Isolated, tmp_path:
     assert engine.tokenize(Tokenize(text="in\udce4")) == engine.tokenize(Tokenize(text="in?"))
     path = tmp_path / "no\udce4.gguf"
     path.write_bytes(b"GGUF" + bytes(100))
-    told = engine.compare(ComparePair(target=path, draft=path))
-    assert told.path == path
-    assert "no?.gguf has a broken header" in str(told.reason)
+    with pytest.raises(BadInputError, match=r"no\?\.gguf has a broken header"):
+        engine.load_target(ModelOptions(path=path), small_context(), max_draft=4)
+    engine.load()
 
     # A listener that fails.
     def fail(_line: str) -> None:

@@ -12,12 +12,13 @@ from spectui.cli.click_options import HELP_NAMES, request_of
 from spectui.cli.cockpit import Cockpit
 from spectui.cli.cockpit import command as cockpit_command
 from spectui.cli.run_cockpit import make_launch
-from spectui.engine.commands import ComparePair, Generate, RecordChains
+from spectui.engine.commands import Generate, RecordChains
 from spectui.engine.driver import Engine
 from spectui.engine.events import Event, RoundFinished
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, UsageError
 from spectui.live.setup import Launch, Pair
+from spectui.llama.architectures import inspect_pair
 from spectui.llama.context import AbortFlag
 from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
@@ -383,10 +384,10 @@ def test_they_are_told_before_anything_is_loaded(tiny: TinyPath, tmp_path: Path,
     target, draft = ModelOptions(path=tiny(TARGET)), ModelOptions(path=path)
     request = PlanRequest(target=target, draft=draft, context=small_context())
     with local_engine() as engine, Planner() as planner:
-        told = engine.compare(ComparePair(target=target.path, draft=path))
+        told = inspect_pair(target.path, path)
         wanted = as_draft if lacking else "cannot draft with MTP layers"
         assert re.search(wanted, str(told.reason))
-        told = engine.compare(ComparePair(target=path, draft=path))
+        told = inspect_pair(path, path)
         assert as_target in str(told.reason)
         with pytest.raises(BadInputError, match=as_target):
             engine.load_target(draft, small_context(), max_draft=4)

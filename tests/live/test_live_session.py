@@ -219,7 +219,7 @@ def test_what_fits_is_what_a_plan_says_beside_the_memory_that_a_loaded_pair_give
     for n_bytes in (allocated - 1, allocated, allocated + mapped):
         # What is free beside the pair that would have to go.
         is_free(n_bytes - held)
-        engine._inspector.close()
+        engine._free = None
         watched.session.inspector.compare(setup)
         compared.append(watched.wait(ModelInspected))
     assert [one.reason is None for one in compared] == [False, True, True]
