@@ -13,7 +13,7 @@ import numpy as np
 from spectui.engine.commands import ReadAnswer
 from spectui.engine.events import AnswerRead
 from spectui.engine.models import LoadedModels
-from spectui.errors import BadInputError, CancelledError
+from spectui.errors import BadInputError
 from spectui.llama.context import Logits
 from spectui.llama.pair import TargetContext
 from spectui.llama.vocabulary import Vocabulary
@@ -46,8 +46,7 @@ def read_answer(models: LoadedModels, command: ReadAnswer) -> AnswerRead:
     logits = target.logits(0).copy() if kept is None else kept
     told: list[tuple[float, float, float]] = []
     for start in range(0, len(tokens), target.max_outputs):
-        if models.abort.is_set():
-            raise CancelledError("the reading was cancelled")
+        models.abort.check("the reading was cancelled")
         piece = tokens[start : start + target.max_outputs]
         target.decode(piece, Outputs.ALL)
         for index, token in enumerate(piece):

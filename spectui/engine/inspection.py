@@ -9,7 +9,7 @@ import numpy as np
 from spectui.engine.commands import ReadExperts, RecordChains
 from spectui.engine.events import ChainsRecorded, ExpertsRead
 from spectui.engine.models import LoadedModels
-from spectui.errors import BadInputError, CancelledError, UsageError
+from spectui.errors import BadInputError, UsageError
 from spectui.llama.devices import has_gpu
 from spectui.llama.routing import Experts, RoutingContext
 from spectui.llama.sampling import SamplerChain
@@ -37,12 +37,9 @@ def read_experts(models: LoadedModels, command: ReadExperts) -> ExpertsRead:
     texts = [(len(prompt), (*prompt, *answer)) for prompt, answer in command.texts]
     answers: defaultdict[int, list[Experts]] = defaultdict(list)
     longest = max(len(tokens) for _n, tokens in texts)
-    with RoutingContext(
-        model, models.context_options, n_tokens=longest, abort=models.abort
-    ) as context:
+    with RoutingContext(model, models.context_options, n_tokens=longest) as context:
         for n_prompt, tokens in texts:
-            if models.abort.is_set():
-                raise CancelledError("the reading was cancelled")
+            models.abort.check("the reading was cancelled")
             for layer, experts in context.read(tokens).items():
                 answers[layer].append(experts[n_prompt:])
     found = (

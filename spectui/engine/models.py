@@ -16,9 +16,9 @@ from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.llama.architectures import check_generates
 from spectui.llama.breakdown import bytes_beside_weights
 from spectui.llama.buffers import HOST, Buffer, ModelMemory, add_up
-from spectui.llama.context import AbortFlag, Context
+from spectui.llama.context import Context
 from spectui.llama.devices import gpu_memories, has_gpu
-from spectui.llama.model import Model, check_pair
+from spectui.llama.model import AbortFlag, Model, check_pair
 from spectui.llama.mtp import MtpContext, mtp_context
 from spectui.llama.pair import AnswersContext, DraftContext, TargetContext
 from spectui.llama.threadpools import use_numa
@@ -93,9 +93,10 @@ _LEAST_PROMPTS_BYTES = 256 << 20
 class LoadedModels:
     """At most one target and one draft. Not thread-safe: the engine's thread owns it."""
 
-    def __init__(self, abort: AbortFlag) -> None:
+    def __init__(self) -> None:
         """Start with nothing loaded."""
-        self.abort = abort
+        self.abort = AbortFlag()
+        """Ends what they load or decode."""
         self._target_stack = ExitStack()
         self._draft_stack = ExitStack()
         self.context_options = ContextOptions()
@@ -227,7 +228,6 @@ class LoadedModels:
                 model,
                 command.context,
                 max_draft=command.max_draft,
-                abort=self.abort,
                 n_snapshots=command.max_draft if load_mtp else 0,
             )
             stack.enter_context(context)
@@ -282,7 +282,7 @@ class LoadedModels:
             on_progress=lambda done: sink(
                 LoadProgress(role=role, path=options.path, fraction=done)
             ),
-            cancelled=self.abort.is_set,
+            abort=self.abort,
             load_mtp=load_mtp,
         )
 
@@ -292,7 +292,7 @@ class LoadedModels:
             raise UsageError("the target was loaded for other drafts than MTP layers")
         if mtp:
             return mtp_context(target, options, model)
-        return DraftContext(model, options, target_vocabulary=target.vocabulary, abort=self.abort)
+        return DraftContext(model, options, target_vocabulary=target.vocabulary)
 
     def unload_draft(self) -> None:
         """Free the draft, if there is one."""

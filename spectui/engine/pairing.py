@@ -180,7 +180,9 @@ class PairGeneration:
             target.mark()
             native_before_s = target.native_s
             began = time.perf_counter()
-            for finished in decoder.rounds(generation.tokens[position - 1], target.abort.is_set):
+            for finished in decoder.rounds(
+                generation.tokens[position - 1], target.model.abort.is_set
+            ):
                 found.append(finished)
                 if time.perf_counter() >= began + most_s:
                     break

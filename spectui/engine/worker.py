@@ -25,7 +25,6 @@ from spectui.engine.pairing import PairGeneration
 from spectui.engine.templates import Templates
 from spectui.engine.writing import Writing
 from spectui.llama.architectures import inspect_pair
-from spectui.llama.context import AbortFlag
 from spectui.llama.planned import PlanRequest
 from spectui.models.ranking import ModelInspected
 from spectui.options.setup import ModelOptions
@@ -62,8 +61,7 @@ class LocalWorker:
         Args:
             guard: is asked before anything is loaded; None for one that reads what is free now.
         """
-        self.abort = AbortFlag()
-        self.models = LoadedModels(self.abort)
+        self.models = LoadedModels()
         self.guard = guard or Guard()
         self._templates = Templates()
         self._request: PlanRequest | None = None
@@ -74,9 +72,9 @@ class LocalWorker:
     def interrupt(self, *, on: bool) -> None:
         """As ``Worker.interrupt``."""
         if on:
-            self.abort.set()
+            self.models.abort.set()
         else:
-            self.abort.clear()
+            self.models.abort.clear()
 
     def execute(  # noqa: C901, PLR0911, PLR0912 - a kind of command each
         self, command: commands.Command, sink: Sink

@@ -102,8 +102,7 @@ class Writing:
             self._keep_prompts()
             with ExitStack() as samplers:
                 while self._waiting or self._open:
-                    if self._models.abort.is_set():
-                        raise CancelledError("the writing was cancelled")
+                    self._models.abort.check("the writing was cancelled")
                     if self._waiting and self._has_room():
                         self._begin(self._waiting.pop(0), samplers)
                     else:

@@ -59,37 +59,6 @@ _MOST_SNAPSHOTS = 64
 _MOST_SEQUENCES = 16
 
 
-class AbortFlag:
-    """Ends a running ``llama_decode`` from another thread, without Python in the compute loop.
-
-    ggml asks an abort callback before every graph node. A Python callback would take the GIL
-    thousands of times per token, so the callback is libc's ``strlen`` on a buffer of ours: the
-    empty string is 0, that is false, and one character makes it true.
-    """
-
-    def __init__(self) -> None:
-        """Start lowered."""
-        self._text = ctypes.create_string_buffer(2)
-        self.data = ctypes.cast(self._text, ctypes.c_void_p)
-
-    @property
-    def callback(self) -> Any:  # noqa: ANN401 - a C function
-        """``ggml_abort_callback``, to be called with ``data``."""
-        return ctypes.cast(ctypes.CDLL(None).strlen, C.ggml_abort_callback)
-
-    def is_set(self) -> bool:
-        """Whether what runs is to end."""
-        return self._text[0] != b"\0"
-
-    def set(self) -> None:
-        """Abort what is being decoded, and everything after it."""
-        self._text[0] = b"x"
-
-    def clear(self) -> None:
-        """Decode again."""
-        self._text[0] = b"\0"
-
-
 class Context(Closing):
     """Owns a ``llama_context``; implements ``SequenceModel`` with its sequence 0.
 
@@ -112,7 +81,6 @@ class Context(Closing):
         options: ContextOptions,
         *,
         max_outputs: int,
-        abort: AbortFlag | None = None,
         n_snapshots: int = 0,
         n_slots: int = 1,
     ) -> None:
@@ -123,17 +91,15 @@ class Context(Closing):
                 are counted, not allocated, and nothing can be decoded.
             options: sizes, threads and attention, as given to llama-server.
             max_outputs: most logits that one decode may ask for; more costs memory.
-            abort: ends a decode when set; None for one that nobody ends.
             n_snapshots: of a recurrent state, where the architecture can; each is as large as that.
             n_slots: of a llama-server that is planned; what decodes here has one.
 
         Raises:
-            CancelledError: ``abort`` is set.
+            CancelledError: the model's ``abort`` is set.
             DoesNotFitError: caches or buffers could not be allocated.
             UsageError: a size or a KV cache type that cannot be.
         """
         self.model, self.vocabulary = model, model.vocabulary
-        self.abort = AbortFlag() if abort is None else abort
         self.n_slots = n_slots
         params = self._params(options, max_outputs, n_snapshots)
         native_log.mark()
@@ -182,7 +148,7 @@ class Context(Closing):
         ):
             if size < 1:
                 raise UsageError(f"{option} {size}: must be at least 1")
-        params = C.llama_context_default_params()
+        model, params = self.model, C.llama_context_default_params()
         params.n_ctx = self.n_slots * options.ctx_size
         params.n_batch = min(options.batch_size, params.n_ctx)
         params.n_ubatch = min(options.ubatch_size, params.n_batch)
@@ -194,10 +160,10 @@ class Context(Closing):
         params.n_threads = options.threads or default_threads()
         params.n_threads_batch = options.threads_batch or params.n_threads
         params.flash_attn_type = getattr(C, _FLASH_ATTENTION[options.flash_attn])
-        params.type_k = cache_type("-ctk", self.model.options.cache_type_k)
-        params.type_v = cache_type("-ctv", self.model.options.cache_type_v)
-        params.abort_callback = self.abort.callback
-        params.abort_callback_data = self.abort.data
+        params.type_k = cache_type("-ctk", model.options.cache_type_k)
+        params.type_v = cache_type("-ctv", model.options.cache_type_v)
+        params.abort_callback = model.abort.callback
+        params.abort_callback_data = model.abort.data
         params.kv_unified = self.n_slots == 1
         params.offload_kqv = options.kv_offload
         params.op_offload = options.op_offload

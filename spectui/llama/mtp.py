@@ -92,7 +92,6 @@ class MtpContext(Context):
             model,
             options,
             max_outputs=target.max_draft + 1,
-            abort=target.abort,
             n_slots=target.n_slots,
         )
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spectui.errors import UsageError
-from spectui.llama.context import AbortFlag, Context, Logits
+from spectui.llama.context import Context, Logits
 from spectui.llama.devices import has_gpu
 from spectui.llama.library import EXT, C, library
 from spectui.llama.model import Model
@@ -54,7 +54,6 @@ class TargetContext(Context):
         options: ContextOptions,
         *,
         max_draft: int,
-        abort: AbortFlag | None = None,
         n_snapshots: int = 0,
         n_slots: int = 1,
     ) -> None:
@@ -70,7 +69,6 @@ class TargetContext(Context):
             model,
             options,
             max_outputs=max_draft + 1,
-            abort=abort,
             n_snapshots=n_snapshots,
             n_slots=n_slots,
         )
@@ -169,8 +167,7 @@ class AnswersContext(Context):
             DoesNotFitError: caches or buffers could not be allocated.
         """
         sizes = replace(options, ctx_size=n_cells, batch_size=n_answers, ubatch_size=n_answers)
-        abort = None if target is None else target.abort
-        super().__init__(model, sizes, max_outputs=n_answers, abort=abort)
+        super().__init__(model, sizes, max_outputs=n_answers)
         if target is not None:
             target.lend_threads(self.c)
 
@@ -210,7 +207,6 @@ class DraftContext(Context):
         options: ContextOptions,
         *,
         target_vocabulary: Vocabulary,
-        abort: AbortFlag | None = None,
         n_slots: int = 1,
     ) -> None:
         """Room for the logits of a few tokens, which recordings ask for; speculation for one's.
@@ -221,7 +217,7 @@ class DraftContext(Context):
         self._lacks_tokens = self._n_shared < target_vocabulary.n_tokens
         self.sampler: SamplerChain | None = None
         """By which a draft is sampled; None where nothing asks for that."""
-        super().__init__(model, options, max_outputs=_READ_AT_ONCE, abort=abort, n_slots=n_slots)
+        super().__init__(model, options, max_outputs=_READ_AT_ONCE, n_slots=n_slots)
 
     def decode(self, tokens: Sequence[int], outputs: Outputs) -> None:
         """Decode like ``Context.decode``; token 0 stands in for what only the target has.

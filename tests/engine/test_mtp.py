@@ -19,7 +19,6 @@ from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, UsageError
 from spectui.live.setup import Launch, Pair
 from spectui.llama.architectures import inspect_pair
-from spectui.llama.context import AbortFlag
 from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import TargetContext
@@ -74,10 +73,9 @@ class Opened:
 def echoing(folder: Path, request: pytest.FixtureRequest) -> Iterator[Opened]:
     """A target whose MTP layer says what the target said a token earlier."""
     options, context = ModelOptions(path=folder / f"{request.param}-echoes.gguf"), small_context()
-    abort = AbortFlag()
     with (
         Model(options, load_mtp=True) as model,
-        TargetContext(model, context, max_draft=MAX_DRAFT, abort=abort) as target,
+        TargetContext(model, context, max_draft=MAX_DRAFT) as target,
         MtpContext(target, context) as mtp,
     ):
         target.show_states_to(mtp)
@@ -119,7 +117,7 @@ def test_a_batch_and_one_token_after_the_other_say_the_same(folder: Path) -> Non
     model = Model(ModelOptions(path=folder / "qwen35.gguf"), load_mtp=True)
     with (
         model,
-        TargetContext(model, context, max_draft=MAX_DRAFT, abort=AbortFlag()) as target,
+        TargetContext(model, context, max_draft=MAX_DRAFT) as target,
         MtpContext(target, context) as mtp,
     ):
         target.show_states_to(mtp)
