@@ -254,8 +254,8 @@ def test_a_draft_may_have_other_threads(run: Run) -> None:
         setup = take_over(read_command(run.command(words))).to_setup()
         assert setup.draft is not None
         target = LoadTarget(options=setup.target, context=setup.context, max_draft=2)
-        models.load_target(target, lambda *_: None, lambda: False)
-        models.load_draft(LoadDraft(options=setup.draft), lambda *_: None, lambda: False)
+        models.load_target(target, lambda _: None)
+        models.load_draft(LoadDraft(options=setup.draft), lambda _: None)
         found = tuple(
             (C.llama_n_threads(one.c), C.llama_n_threads_batch(one.c)) for one in models.contexts
         )
