@@ -187,10 +187,10 @@ class Engine(Closing):
 
     def _wait_for_memory(self) -> None:
         if self._gate is not None:
-            n_stopped = self.client.n_stopped
+            n_stops = self.client.n_stops
             self._gate.wait(
                 tell=lambda reason: self.on_event(MemoryPaused(reason=reason)),
-                is_over=lambda: self.client.n_stopped != n_stopped,
+                is_over=lambda: self.client.n_stops != n_stops,
             )
 
     def _call(

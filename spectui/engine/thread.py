@@ -13,9 +13,6 @@ from spectui.engine.worker import Sink, Worker
 from spectui.errors import CancelledError, UsageError
 from spectui.speculative.decoder import Stop
 
-_FOR_GOOD = sys.maxsize
-"""Number that no command reaches."""
-
 
 class Priority(IntEnum):
     """Priority of commands. Within one priority the order of submission counts."""
@@ -36,8 +33,9 @@ class EngineClient:
         self.sink = sink
         self.priority = priority
         self.held = False
-        self.n_stopped = 0
-        """Commands up to this number are cancelled."""
+        self.n_stops = 0
+        """Number of times that its commands were cancelled."""
+        self.has_quit = False
         self.n_interruptions = 0
         """Number of times that another client's command began, or this client was held."""
         self.waited_s = 0.0
@@ -81,17 +79,14 @@ class EngineClient:
 
 @dataclass(slots=True, kw_only=True)
 class _Job:
-    number: int
     command: Command
     client: EngineClient
     since_s: float
     """When it was submitted or, once it runs, began."""
+    stopped: bool
+    """It is answered as cancelled."""
     preempted: bool = False
     """The work gives way to another client, or is paused by its own."""
-
-    @property
-    def stopped(self) -> bool:
-        return self.number <= self.client.n_stopped
 
     @property
     def cancelled(self) -> bool:
@@ -119,7 +114,6 @@ class EngineThread:
         self._pending: list[_Job] = []
         self._running: _Job | None = None
         self._clients: list[EngineClient] = []
-        self._n_submitted = 0
         self._is_closing = False
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="spectui-engine", daemon=True)
@@ -147,17 +141,12 @@ class EngineThread:
         with self._changed:
             if self._closed:
                 raise UsageError("the engine is closed; start another one")
-            if self._is_closing:
-                # Answered as cancelled: who submits it, a sink perhaps, cannot know yet.
-                self.stop(client, for_good=True)
-            self._enqueue(client, command)
+            # Answered as cancelled: who submits it, a sink perhaps, cannot know yet.
+            self._enqueue(client, command, stopped=client.has_quit or self._is_closing)
 
-    def _enqueue(self, client: EngineClient, command: Command) -> None:
-        self._n_submitted += 1
+    def _enqueue(self, client: EngineClient, command: Command, *, stopped: bool = False) -> None:
         now_s = self._clock()
-        self._pending.append(
-            _Job(number=self._n_submitted, command=command, client=client, since_s=now_s)
-        )
+        self._pending.append(_Job(command=command, client=client, since_s=now_s, stopped=stopped))
         running = self._running
         if running is not None and client.priority < running.client.priority and not client.held:
             self._preempt(running)
@@ -166,9 +155,12 @@ class EngineThread:
     def stop(self, client: EngineClient, *, for_good: bool = False) -> None:
         """Cancel all commands that ``client`` has submitted so far, or ever will."""
         with self._changed:
-            if client.n_stopped != _FOR_GOOD:
-                client.n_stopped = _FOR_GOOD if for_good else self._n_submitted
-            if self._running is not None and self._running.stopped:
+            client.n_stops += 1
+            client.has_quit = client.has_quit or for_good
+            for job in self._pending:
+                job.stopped = job.stopped or job.client is client
+            if self._running is not None and self._running.client is client:
+                self._running.stopped = True
                 self._worker.interrupt(on=True)
             self._changed.notify()
 
@@ -211,7 +203,7 @@ class EngineThread:
                 restart = job.preempted and not job.stopped and _was_cut(event)
                 if restart:
                     job.preempted = False
-                    self._pending.append(job)
+                    self._pending.insert(0, job)
             job.client.tell(CommandRestarted() if restart else event)
             if isinstance(job.command, Shutdown):
                 return
@@ -220,7 +212,7 @@ class EngineThread:
         with self._changed:
             while not (runnable := [job for job in self._pending if job.runnable]):
                 self._changed.wait()
-            job = min(runnable, key=lambda job: (job.client.priority, job.number))
+            job = min(runnable, key=lambda job: job.client.priority)
             self._pending.remove(job)
             self._begin(job)
             return job
