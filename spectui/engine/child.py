@@ -5,9 +5,7 @@ What ends it, an abort of llama.cpp's or the kernel where memory ends, does not 
 """
 
 import ctypes
-import os
 import queue
-import resource
 import signal
 import sys
 import threading
@@ -17,16 +15,13 @@ from pathlib import Path
 from typing import get_args
 
 import msgspec
-import psutil
 
-from spectui.children import Channel, ProtocolError, parent_channel, tells_no_memory
+from spectui.children import Channel, ProtocolError, parent_channel
 from spectui.engine.commands import Command, Shutdown
 from spectui.engine.events import EngineFailed, Event
 from spectui.engine.guard import Guard
-from spectui.engine.host_memory import host_memory
 from spectui.engine.worker import LocalWorker, Sink
 from spectui.errors import UsageError
-from spectui.llama.devices import has_gpu
 from spectui.llama.log import native_log
 from spectui.options.setup import Fit
 
@@ -34,10 +29,6 @@ _SET_DEATH_SIGNAL = 1
 """``PR_SET_PDEATHSIG`` of ``prctl``."""
 _OOM_SCORE = "900"
 """Of at most 1000: when memory ends, the kernel kills this process before those of the user."""
-
-_RESERVED_BYTES = 128 << 20
-_STACK_BYTES = 8 << 20
-"""Stack of a thread; each processor may have one for tokens and one for prompts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +79,6 @@ def main() -> None:
         worker, waiting = LocalWorker(Guard(margins=margins)), _Waiting()
         threading.Thread(target=receive, args=(channel, worker, waiting), daemon=True).start()
         while (command := waiting.get()) is not None:
-            _bound_memory()
             channel.send(answer(worker, command, channel.send))
             if isinstance(command, Shutdown):
                 break
@@ -106,11 +96,10 @@ def answer(worker: LocalWorker, command: Command | ProtocolError, sink: Sink) ->
         return EngineFailed.of(UsageError(f"the engine cannot run this: {command}"))
     try:
         return worker.execute(command, sink)
-    except Exception as error:
-        failed = EngineFailed.of(error)
-        if failed.trace is not None and tells_no_memory(failed.trace):
-            raise MemoryError from error
-        return failed
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the event tells all
+        return EngineFailed.of(error)
 
 
 def _end_with_parent() -> None:
@@ -121,26 +110,6 @@ def _end_with_parent() -> None:
 def _end_before_others() -> None:
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE, encoding="ascii")
-
-
-def _bound_memory() -> None:
-    """Have no more than the machine can give: then llama.cpp says so, and nothing is killed.
-
-    Stacks of threads and heaps are reserved, and hardly used: there is room for them beside that.
-    The bound grows with what others give back meanwhile, and never falls. Drivers of GPUs reserve
-    far more than they use, so that no such limit can be set beside one.
-    """
-    if has_gpu():
-        return
-    free = host_memory()
-    most = psutil.Process().memory_info().data + free.free_bytes + free.slow_bytes
-    most += _RESERVED_BYTES + 2 * (os.cpu_count() or 1) * _STACK_BYTES
-    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    if soft != resource.RLIM_INFINITY:
-        most = max(most, soft)
-    if hard != resource.RLIM_INFINITY:
-        most = min(most, hard)
-    resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
 
 
 if __name__ == "__main__":

@@ -220,16 +220,9 @@ def test_the_process_goes_on_whatever_is_asked_of_it(engine: Isolated, tmp_path:
     assert engine.pid == first
 
 
-def test_the_process_has_no_more_memory_than_there_is_and_goes_first(engine: Isolated) -> None:
+def test_the_process_goes_first_where_memory_ends(engine: Isolated) -> None:
     pid = engine.pid
-    bound, most = resource.prlimit(pid, resource.RLIMIT_DATA)
-    machine = psutil.virtual_memory().total + psutil.swap_memory().total
-    assert 0 < bound < 2 * machine
     assert Path(f"/proc/{pid}/oom_score_adj").read_text().strip() == "900"
-    # One that is too tight grows with what is free.
-    resource.prlimit(pid, resource.RLIMIT_DATA, (bound // 2, most))
-    engine.tokenize(Tokenize(text="in"))
-    assert resource.prlimit(pid, resource.RLIMIT_DATA)[0] > bound // 2
     used = psutil.Process(pid).memory_info().data
     resource.prlimit(pid, resource.RLIMIT_DATA, (used, used))
     with pytest.raises((DoesNotFitError, EngineDiedError), match=r"memory|allocate"):
@@ -284,13 +277,9 @@ class Failing(LocalWorker):
 
 
 def test_a_process_ends_where_python_finds_no_memory() -> None:
-    of_no_memory = SystemError("it failed")
-    of_no_memory.__cause__ = MemoryError()
     worker, told = Failing(), list[Event]()
-    for error in (MemoryError(), OSError(errno.ENOMEM, "Cannot allocate"), of_no_memory):
-        worker.error = error
-        with pytest.raises(MemoryError):
-            child.answer(worker, COMMAND, told.append)
+    with pytest.raises(MemoryError):
+        child.answer(worker, COMMAND, told.append)
     worker.error = ZeroDivisionError()
     answer = child.answer(worker, COMMAND, told.append)
     assert isinstance(answer, EngineFailed)
