@@ -7,24 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from spectui.closing import Closing
-from spectui.engine import commands
-from spectui.engine.events import (
-    Answer,
-    AnswerRead,
-    AnswersWritten,
-    AnswerWritten,
-    ChainsRecorded,
-    EngineFailed,
-    Event,
-    ExpertsRead,
-    GenerationFinished,
-    GenerationResult,
-    MarginProbed,
-    MemoryPaused,
-    ModelLoaded,
-    PairGenerated,
-    Tokenized,
-)
+from spectui.engine import commands, events
 from spectui.engine.isolation import ProcessWorker
 from spectui.engine.pressure import MemoryGate
 from spectui.engine.thread import EngineThread, Priority
@@ -53,7 +36,7 @@ class Engine(Closing):
 
     def __init__(
         self,
-        on_event: Callable[[Event], None] = lambda _event: None,
+        on_event: Callable[[events.Event], None] = lambda _event: None,
         *,
         shared: EngineThread | None = None,
         worker: Worker | None = None,
@@ -72,7 +55,7 @@ class Engine(Closing):
             gate: lets nothing be done while memory is short; None for whatever comes.
         """
         self.on_event = on_event
-        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[events.Event] = queue.SimpleQueue()
         self._is_shared = shared is not None
         self._from_disk = from_disk
         self._thread = shared or EngineThread(worker or ProcessWorker())
@@ -90,7 +73,7 @@ class Engine(Closing):
         mtp: bool = False,
         mtp_file: bool = False,
         draft: ModelOptions | None = None,
-    ) -> ModelLoaded:
+    ) -> events.ModelLoaded:
         """Load the target, if ``draft`` has room beside it. Raises what the engine failed with."""
         command = commands.LoadTarget(
             options=options,
@@ -103,7 +86,7 @@ class Engine(Closing):
         )
         return self._load(command)
 
-    def load_draft(self, options: ModelOptions, *, mtp: bool = False) -> ModelLoaded:
+    def load_draft(self, options: ModelOptions, *, mtp: bool = False) -> events.ModelLoaded:
         """Load a draft in place of the last one. Raises what the engine failed with."""
         return self._load(commands.LoadDraft(options=options, mtp=mtp, from_disk=self._from_disk))
 
@@ -113,14 +96,14 @@ class Engine(Closing):
 
     def tokenize(self, command: commands.Tokenize) -> tuple[int, ...]:
         """Tokens of a text or a conversation."""
-        return self._call(replace(command, rendering=self.rendering), Tokenized).tokens
+        return self._call(replace(command, rendering=self.rendering), events.Tokenized).tokens
 
-    def generate(self, command: commands.Generate) -> GenerationResult:
+    def generate(self, command: commands.Generate) -> events.GenerationResult:
         """Run a generation to its end."""
-        return self._call(command, GenerationFinished).result
+        return self._call(command, events.GenerationFinished).result
 
     def write_answers(
-        self, command: commands.WriteAnswers, on_answer: Callable[[AnswerWritten], None]
+        self, command: commands.WriteAnswers, on_answer: Callable[[events.AnswerWritten], None]
     ) -> None:
         """Continue several prompts. Where it has to begin again, answers are told of again.
 
@@ -129,32 +112,32 @@ class Engine(Closing):
             on_answer: told of each answer that is complete.
         """
 
-        def hear(event: Event) -> None:
-            if isinstance(event, AnswerWritten):
+        def hear(event: events.Event) -> None:
+            if isinstance(event, events.AnswerWritten):
                 on_answer(event)
             self.on_event(event)
 
-        self._call(command, AnswersWritten, hear)
+        self._call(command, events.AnswersWritten, hear)
 
-    def read_answer(self, command: commands.ReadAnswer) -> AnswerRead:
+    def read_answer(self, command: commands.ReadAnswer) -> events.AnswerRead:
         """Read an answer that is there already."""
-        return self._call(command, AnswerRead)
+        return self._call(command, events.AnswerRead)
 
-    def generate_pair(self, command: commands.GeneratePair) -> PairGenerated:
+    def generate_pair(self, command: commands.GeneratePair) -> events.PairGenerated:
         """Run a generation without and with speculation, in turns."""
-        return self._call(command, PairGenerated)
+        return self._call(command, events.PairGenerated)
 
-    def probe_margin(self, command: commands.ProbeMargin) -> MarginProbed:
+    def probe_margin(self, command: commands.ProbeMargin) -> events.MarginProbed:
         """Probe how clear the target's choice after a text is."""
-        return self._call(command, MarginProbed)
+        return self._call(command, events.MarginProbed)
 
-    def record_chains(self, command: commands.RecordChains) -> ChainsRecorded:
+    def record_chains(self, command: commands.RecordChains) -> events.ChainsRecorded:
         """Record what a drafter would propose at every position of an output."""
-        return self._call(command, ChainsRecorded)
+        return self._call(command, events.ChainsRecorded)
 
     def read_experts(self, command: commands.ReadExperts) -> Routing | None:
         """Read which experts answers use; None of a target without experts."""
-        return self._call(command, ExpertsRead).routing
+        return self._call(command, events.ExpertsRead).routing
 
     @property
     def n_interruptions(self) -> int:
@@ -179,8 +162,8 @@ class Engine(Closing):
         else:
             self._thread.close()
 
-    def _load(self, command: commands.LoadTarget | commands.LoadDraft) -> ModelLoaded:
-        loaded = self._call(command, ModelLoaded)
+    def _load(self, command: commands.LoadTarget | commands.LoadDraft) -> events.ModelLoaded:
+        loaded = self._call(command, events.ModelLoaded)
         if self._gate is not None:
             self._gate.settle()
         return loaded
@@ -189,12 +172,15 @@ class Engine(Closing):
         if self._gate is not None:
             n_stops = self.client.n_stops
             self._gate.wait(
-                tell=lambda reason: self.on_event(MemoryPaused(reason=reason)),
+                tell=lambda reason: self.on_event(events.MemoryPaused(reason=reason)),
                 is_over=lambda: self.client.n_stops != n_stops,
             )
 
     def _call(
-        self, command: commands.Command, kind: type[T], hear: Callable[[Event], None] | None = None
+        self,
+        command: commands.Command,
+        kind: type[T],
+        hear: Callable[[events.Event], None] | None = None,
     ) -> T:
         self._drain()
         if not isinstance(command, commands.UnloadDraft):
@@ -204,14 +190,14 @@ class Engine(Closing):
             with interrupts.deferred():
                 self.client.submit(command)
                 self._n_unanswered += 1
-            while not isinstance(answer := self._next(), Answer):
+            while not isinstance(answer := self._next(), events.Answer):
                 (hear or self.on_event)(answer)
         except BaseException:
             # An interrupt, or a failure of on_event.
             self.client.stop()
             self._drain()
             raise
-        if isinstance(answer, EngineFailed):
+        if isinstance(answer, events.EngineFailed):
             if answer.trace is not None:
                 answer.error.add_note(answer.trace)
             raise answer.error
@@ -219,12 +205,12 @@ class Engine(Closing):
             raise TypeError(f"the engine answered {command} with {answer}")
         return answer
 
-    def _next(self) -> Event:
+    def _next(self) -> events.Event:
         while True:
             # An interrupt behind the get would lose an answer, which is then waited for for ever.
             with interrupts.deferred(), suppress(queue.Empty):
                 event = self._events.get(timeout=_INTERRUPTIBLE_S)
-                if isinstance(event, Answer):
+                if isinstance(event, events.Answer):
                     self._n_unanswered -= 1
                 return event
 

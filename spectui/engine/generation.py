@@ -6,17 +6,8 @@ from contextlib import contextmanager, suppress
 
 import numpy as np
 
+from spectui.engine import events
 from spectui.engine.commands import Generate, ProbeMargin
-from spectui.engine.events import (
-    Event,
-    GenerationFinished,
-    GenerationResult,
-    MarginProbed,
-    PromptEvaluated,
-    RoundFinished,
-    RoundPrice,
-    TokenEmitted,
-)
 from spectui.engine.models import LoadedModels
 from spectui.errors import BadInputError, CancelledError, UsageError
 from spectui.llama.context import Context
@@ -37,7 +28,7 @@ from spectui.speculative.models import Outputs, usable_snapshots
 from spectui.speculative.mtp import MtpDrafter
 from spectui.speculative.ngram import ngram_drafter
 
-Emit = Callable[[Event], None]
+Emit = Callable[[events.Event], None]
 
 
 def check_request(models: LoadedModels, command: Generate) -> None:
@@ -153,7 +144,7 @@ class Generation:
             return MtpDrafter(mtp, options, clock, n_layers=mtp.n_layers, bounded=bounded)
         return DraftModelDrafter(self._models.draft, options, clock)
 
-    def run(self) -> GenerationFinished:
+    def run(self) -> events.GenerationFinished:
         """Generate to the end, emitting on the way."""
         with self.attached():
             self.begin()
@@ -161,7 +152,7 @@ class Generation:
                 pass
             result = self.result()
             self._follow_up(result.stop)
-        return GenerationFinished(result=result)
+        return events.GenerationFinished(result=result)
 
     @contextmanager
     def attached(self) -> Iterator[None]:
@@ -219,7 +210,9 @@ class Generation:
         # MTP layers may read while the target does; so it is asked what was spent in each of them.
         self._prompt_draft_s = sum(context.native_s for context in readers) - read_before_s
         self._keep_prompt(lacking)
-        self._emit(PromptEvaluated(n_tokens=n_prompt, seconds=self._prompt_s, n_reused=n_reused))
+        self._emit(
+            events.PromptEvaluated(n_tokens=n_prompt, seconds=self._prompt_s, n_reused=n_reused)
+        )
         self._emit_token(first, from_draft=False)
         self._native_before_s = self._native_s()
 
@@ -230,7 +223,7 @@ class Generation:
                 self._rounds.append(finished)
                 for position, token in enumerate(finished.tokens):
                     self._emit_token(token, from_draft=position < finished.n_accepted)
-                self._emit(RoundFinished(round=finished, rejected=self._rejected(finished)))
+                self._emit(events.RoundFinished(round=finished, rejected=self._rejected(finished)))
                 yield finished
         except CancelledError:
             # A decode was aborted in mid-round: what was emitted before stands.
@@ -241,10 +234,10 @@ class Generation:
         """Why it has ended; None while it goes on."""
         return self._decoder.stop
 
-    def result(self) -> GenerationResult:
+    def result(self) -> events.GenerationResult:
         """Everything so far; one that goes on counts as cancelled."""
         counters = count(self._rounds)
-        return GenerationResult(
+        return events.GenerationResult(
             tokens=tuple(self.tokens),
             text=b"".join(self._pieces).decode(errors="replace"),
             n_prompt_tokens=len(self._command.prompt),
@@ -256,7 +249,7 @@ class Generation:
             n_evaluated=self._n_evaluated,
             prompt_draft_s=self._prompt_draft_s,
             n_read=self._n_read,
-            rounds=tuple(map(RoundPrice.of, self._rounds)),
+            rounds=tuple(map(events.RoundPrice.of, self._rounds)),
         )
 
     def _follow_up(self, stop: Stop) -> None:
@@ -278,7 +271,7 @@ class Generation:
         piece = self._models.target.vocabulary.piece(token)
         self.tokens.append(token)
         self._pieces.append(piece)
-        self._emit(TokenEmitted(token=token, piece=piece, from_draft=from_draft))
+        self._emit(events.TokenEmitted(token=token, piece=piece, from_draft=from_draft))
 
     def _recall_prompt(self) -> None:
         """Leave in the caches what they hold of the prompt, and nothing else."""
@@ -333,7 +326,7 @@ class Generation:
         return sum(context.native_s for context in self._contexts)
 
 
-def probe_margin(models: LoadedModels, command: ProbeMargin) -> MarginProbed:
+def probe_margin(models: LoadedModels, command: ProbeMargin) -> events.MarginProbed:
     """Compare the target's logits after a text, decoded one by one and in one batch.
 
     Returns:
@@ -351,4 +344,6 @@ def probe_margin(models: LoadedModels, command: ProbeMargin) -> MarginProbed:
     target.decode((command.prompt[-1], *command.continuation), Outputs.LAST)
     batched = target.logits(0)
     second, best = np.partition(single, -2)[-2:]
-    return MarginProbed(margin=float(best - second), noise=float(abs(single - batched).max()))
+    return events.MarginProbed(
+        margin=float(best - second), noise=float(abs(single - batched).max())
+    )

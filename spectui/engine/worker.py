@@ -4,17 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
-from spectui.engine import commands
+from spectui.engine import commands, events
 from spectui.engine.demand import FreeMemory
-from spectui.engine.events import (
-    DraftUnloaded,
-    EngineClosed,
-    Event,
-    LoadWarned,
-    ModelLoaded,
-    Role,
-    Tokenized,
-)
 from spectui.engine.fit import beside
 from spectui.engine.generation import Generation, probe_margin
 from spectui.engine.given import read_answer
@@ -29,13 +20,13 @@ from spectui.llama.planned import PlanRequest
 from spectui.models.ranking import ModelInspected
 from spectui.options.setup import ModelOptions
 
-Sink = Callable[[Event], None]
+Sink = Callable[[events.Event], None]
 
 
 class Worker(Protocol):
     """Executes commands one after the other, all on one thread."""
 
-    def execute(self, command: commands.Command, sink: Sink) -> Event:
+    def execute(self, command: commands.Command, sink: Sink) -> events.Event:
         """Do what a command asks for, and return its answer; ``Shutdown`` is the last.
 
         Args:
@@ -78,7 +69,7 @@ class LocalWorker:
 
     def execute(  # noqa: C901, PLR0911, PLR0912 - a kind of command each
         self, command: commands.Command, sink: Sink
-    ) -> Event:
+    ) -> events.Event:
         """As ``Worker.execute``."""
         models = self.models
         match command:
@@ -88,7 +79,7 @@ class LocalWorker:
                 return self._load_draft(command, sink)
             case commands.UnloadDraft():
                 models.unload_draft()
-                return DraftUnloaded()
+                return events.DraftUnloaded()
             case commands.ComparePair():
                 return self._compare(command.request)
             case commands.Tokenize():
@@ -110,9 +101,9 @@ class LocalWorker:
             case commands.Shutdown():
                 for owner in (self.guard, self._templates, models):
                     owner.close()
-                return EngineClosed()
+                return events.EngineClosed()
 
-    def _load_target(self, command: commands.LoadTarget, sink: Sink) -> ModelLoaded:
+    def _load_target(self, command: commands.LoadTarget, sink: Sink) -> events.ModelLoaded:
         # Free memory counts once what makes room is gone.
         self.models.close()
         request = PlanRequest(
@@ -129,9 +120,9 @@ class LocalWorker:
         options = self._request.target
         self.models.load_target(replace(command, options=options), sink)
         placed = None if options == command.options else options
-        return replace(self._loaded(Role.TARGET, sink), placed=placed)
+        return replace(self._loaded(events.Role.TARGET, sink), placed=placed)
 
-    def _load_draft(self, command: commands.LoadDraft, sink: Sink) -> ModelLoaded:
+    def _load_draft(self, command: commands.LoadDraft, sink: Sink) -> events.ModelLoaded:
         models = self.models
         models.unload_draft()
         if self._request is not None and models.target_model is not None:
@@ -140,14 +131,14 @@ class LocalWorker:
             gone = models.buffers
             _warn(sink, self.guard.check(pair, gone=gone, from_disk=command.from_disk))
         models.load_draft(command, sink)
-        return self._loaded(Role.DRAFT, sink)
+        return self._loaded(events.Role.DRAFT, sink)
 
-    def _loaded(self, role: Role, sink: Sink) -> ModelLoaded:
+    def _loaded(self, role: events.Role, sink: Sink) -> events.ModelLoaded:
         models = self.models
-        context = models.target if role is Role.TARGET else models.draft_context
+        context = models.target if role is events.Role.TARGET else models.draft_context
         for warning in (*context.model.warnings, *context.warnings):
             _warn(sink, warning)
-        return ModelLoaded(
+        return events.ModelLoaded(
             role=role,
             info=context.model.info,
             rollback=context.rollback,
@@ -168,14 +159,14 @@ class LocalWorker:
         reason, slowness = self.guard.judge(request, self._free[1])
         return replace(told, reason=reason, slowness=slowness)
 
-    def _tokenize(self, command: commands.Tokenize) -> Tokenized:
+    def _tokenize(self, command: commands.Tokenize) -> events.Tokenized:
         model = self.models.target.model
         text = command.text
         if text is None:
             text = self._templates.render(model, command.messages, command.rendering)
-        return Tokenized(tokens=model.vocabulary.tokenize(text))
+        return events.Tokenized(tokens=model.vocabulary.tokenize(text))
 
 
 def _warn(sink: Sink, warning: str | None) -> None:
     if warning is not None:
-        sink(LoadWarned(warning=warning))
+        sink(events.LoadWarned(warning=warning))
