@@ -20,7 +20,7 @@ from spectui.models.facts import ModelFacts, facts_of
 from spectui.models.gguf import check_file, read_gguf
 from spectui.models.pairs import incompatibility
 from spectui.models.weights import overrides
-from spectui.options.setup import Devices, LazyMode, ModelOptions, SplitMode
+from spectui.options.setup import Devices, ModelOptions
 from spectui.speculative.models import Rollback
 
 
@@ -37,24 +37,12 @@ _KV_TYPES: dict[type, tuple[str, str]] = {
     str: ("LLAMA_KV_OVERRIDE_TYPE_STR", "val_str"),
 }
 """Tag and member of the union. Here and below C's constants by name: there may be no library."""
-_SPLIT_MODES = {
-    SplitMode.NONE: "LLAMA_SPLIT_MODE_NONE",
-    SplitMode.LAYER: "LLAMA_SPLIT_MODE_LAYER",
-    SplitMode.ROW: "LLAMA_SPLIT_MODE_ROW",
-}
-
-
 _LOAD_MODES = {
     "auto": "LLAMA_LOAD_MODE_AUTO",
     "none": "LLAMA_LOAD_MODE_NONE",
     "mlock": "LLAMA_LOAD_MODE_MLOCK",
     "mmap+mlock": "LLAMA_LOAD_MODE_MMAP_MLOCK",
     "dio": "LLAMA_LOAD_MODE_DIRECT_IO",
-}
-_LAZY_MODES = {
-    LazyMode.AUTO: "LLAMA_LAZY_MODE_AUTO",
-    LazyMode.ON: "LLAMA_LAZY_MODE_ON",
-    LazyMode.OFF: "LLAMA_LAZY_MODE_OFF",
 }
 
 
@@ -87,7 +75,7 @@ class ModelParams:
         self.c.n_gpu_layers = options.n_gpu_layers
         # Without memory there is nothing to map to, and llama.cpp would assert.
         self.c.load_mode = getattr(C, _LOAD_MODES["none" if no_alloc else options.load_mode])
-        self.c.lazy_mode = getattr(C, _LAZY_MODES[options.lazy_mode])
+        self.c.lazy_mode = getattr(C, f"LLAMA_LAZY_MODE_{options.lazy_mode.name}")
         self.c.use_extra_bufts = options.repack
         self.c.no_host = options.no_host
         self.c.no_alloc = no_alloc
@@ -111,7 +99,7 @@ class ModelParams:
             chosen = named(devices.names)
             self._devices = (ctypes.c_void_p * (len(chosen) + 1))(*chosen, None)
             self.c.devices = ctypes.addressof(self._devices)
-        self.c.split_mode = getattr(C, _SPLIT_MODES[devices.split_mode])
+        self.c.split_mode = getattr(C, f"LLAMA_SPLIT_MODE_{devices.split_mode.name}")
         self.c.main_gpu = devices.main
 
     @staticmethod
