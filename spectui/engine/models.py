@@ -24,9 +24,9 @@ from spectui.llama.pair import AnswersContext, DraftContext, TargetContext
 from spectui.llama.threadpools import use_numa
 from spectui.models.facts import check_is_model, check_is_target, check_mtp, check_mtp_file
 from spectui.models.gguf import read_gguf
-from spectui.models.weights import WeightTraffic, mtp_traffic, weight_traffic
+from spectui.models.weights import mtp_traffic, weight_traffic
 from spectui.options.drafters import Ngram
-from spectui.options.setup import ContextOptions, ModelOptions
+from spectui.options.setup import ContextOptions
 from spectui.speculative.drafters import TextDrafter
 from spectui.speculative.ngram import ngram_drafter
 
@@ -88,6 +88,9 @@ class Conversation:
 
 _LEAST_PROMPTS_BYTES = 256 << 20
 """Bytes that caches of prompts may take even where little memory is free."""
+
+
+OnProgress = Callable[[LoadProgress], None]
 
 
 class LoadedModels:
@@ -205,7 +208,7 @@ class LoadedModels:
         context = self._mtp if role is Role.TARGET else self._draft
         return context.n_layers if isinstance(context, MtpContext) else 0
 
-    def load_target(self, command: LoadTarget, sink: Callable[[LoadProgress], None]) -> None:
+    def load_target(self, command: LoadTarget, sink: OnProgress) -> None:
         """Load model and context. On failure nothing is loaded.
 
         Raises:
@@ -221,8 +224,7 @@ class LoadedModels:
             check_mtp(path, gguf)
         load_mtp = command.mtp or command.mtp_file
         with ExitStack() as stack:
-            model = self._model(Role.TARGET, command.options, sink, load_mtp=load_mtp)
-            stack.enter_context(model)
+            model = stack.enter_context(self._model(Role.TARGET, command, sink, load_mtp))
             model.check_overrides()
             context = TargetContext(
                 model,
@@ -234,13 +236,12 @@ class LoadedModels:
             mtp = mtp_context(context, command.context) if command.mtp else None
             if mtp is not None:
                 stack.enter_context(mtp)
-            traffic, own = _traffic(model, mtp=command.mtp)
-            self.memory[Role.TARGET] = _memory(traffic, own, model, context, mtp)
+            self.memory[Role.TARGET] = _memory(model, context, mtp)
             self._target_stack = stack.pop_all()
         self._target, self._mtp, self._loads_mtp = context, mtp, load_mtp
         self.context_options = command.context
 
-    def load_draft(self, command: LoadDraft, sink: Callable[[LoadProgress], None]) -> None:
+    def load_draft(self, command: LoadDraft, sink: OnProgress) -> None:
         """Load a draft beside the target. On failure the target stays, without a draft.
 
         Raises:
@@ -256,13 +257,10 @@ class LoadedModels:
             check_is_model(path, read_gguf(path))
             check_generates(path, read_gguf(path))
         with ExitStack() as stack:
-            model = self._model(Role.DRAFT, command.options, sink, load_mtp=command.mtp)
-            stack.enter_context(model)
+            model = stack.enter_context(self._model(Role.DRAFT, command, sink, command.mtp))
             check_pair(target, model)
-            context = self._draft_of(model, mtp=command.mtp)
-            stack.enter_context(context)
-            traffic, own = _traffic(model, mtp=command.mtp)
-            self.memory[Role.DRAFT] = _memory(own or traffic, None, model, context)
+            context = stack.enter_context(self._draft_of(model, mtp=command.mtp))
+            self.memory[Role.DRAFT] = _memory(model, context)
             self._draft_stack = stack.pop_all()
         if command.mtp:
             # What is kept is of the layers that drafted before.
@@ -270,18 +268,12 @@ class LoadedModels:
         self._draft = context
 
     def _model(
-        self,
-        role: Role,
-        options: ModelOptions,
-        sink: Callable[[LoadProgress], None],
-        *,
-        load_mtp: bool,
+        self, role: Role, command: LoadTarget | LoadDraft, sink: OnProgress, load_mtp: bool
     ) -> Model:
+        path = command.options.path
         return Model(
-            options,
-            on_progress=lambda done: sink(
-                LoadProgress(role=role, path=options.path, fraction=done)
-            ),
+            command.options,
+            on_progress=lambda done: sink(LoadProgress(role=role, path=path, fraction=done)),
             abort=self.abort,
             load_mtp=load_mtp,
         )
@@ -321,22 +313,18 @@ def _of_draft(options: ContextOptions) -> ContextOptions:
     )
 
 
-def _traffic(model: Model, *, mtp: bool) -> tuple[WeightTraffic | None, WeightTraffic | None]:
-    """Weights that decodes of a model read, and those of its MTP layers, as its file tells."""
-    options = model.options
+def _memory(model: Model, *contexts: Context | None) -> ModelMemory:
+    """Memory of a model and its contexts, and what decodes read of it."""
+    used = [one for one in contexts if one is not None]
+    has_mtp = any(isinstance(one, MtpContext) for one in used)
+    traffic = own = None
     # It has been loaded: what fails is a file that only the reader of headers cannot follow.
     with suppress(BadInputError):
-        gguf = read_gguf(options.path)
-        own = mtp_traffic(gguf, options, gpu_devices=has_gpu()) if mtp else None
-        return weight_traffic(gguf, options, gpu_devices=has_gpu()), own
-    return None, None
-
-
-def _memory(
-    traffic: WeightTraffic | None, mtp: WeightTraffic | None, *owners: Model | Context | None
-) -> ModelMemory:
-    """Memory of a model and its contexts, and what decodes read of it."""
-    buffers = (one for owner in owners if owner is not None for one in owner.buffers)
-    return ModelMemory(
-        buffers=add_up(buffers), traffic=traffic, mtp_traffic=mtp, devices=gpu_memories()
-    )
+        gguf, options = read_gguf(model.options.path), model.options
+        traffic = weight_traffic(gguf, options, gpu_devices=has_gpu())
+        own = mtp_traffic(gguf, options, gpu_devices=has_gpu()) if has_mtp else None
+    if own is not None and len(used) == 1:
+        # A file of MTP layers alone.
+        traffic, own = own, None
+    buffers = add_up(one for owner in (model, *used) for one in owner.buffers)
+    return ModelMemory(buffers=buffers, traffic=traffic, mtp_traffic=own, devices=gpu_memories())
