@@ -224,7 +224,7 @@ class LoadedModels:
             check_mtp(path, gguf)
         load_mtp = command.mtp or command.mtp_file
         with ExitStack() as stack:
-            model = stack.enter_context(self._model(Role.TARGET, command, sink, load_mtp))
+            model = stack.enter_context(self._model(command, sink, load_mtp=load_mtp))
             model.check_overrides()
             context = TargetContext(
                 model,
@@ -257,7 +257,7 @@ class LoadedModels:
             check_is_model(path, read_gguf(path))
             check_generates(path, read_gguf(path))
         with ExitStack() as stack:
-            model = stack.enter_context(self._model(Role.DRAFT, command, sink, command.mtp))
+            model = stack.enter_context(self._model(command, sink, load_mtp=command.mtp))
             check_pair(target, model)
             context = stack.enter_context(self._draft_of(model, mtp=command.mtp))
             self.memory[Role.DRAFT] = _memory(model, context)
@@ -267,9 +267,8 @@ class LoadedModels:
             self.prompts.forget(MtpContext)
         self._draft = context
 
-    def _model(
-        self, role: Role, command: LoadTarget | LoadDraft, sink: OnProgress, load_mtp: bool
-    ) -> Model:
+    def _model(self, command: LoadTarget | LoadDraft, sink: OnProgress, *, load_mtp: bool) -> Model:
+        role = Role.TARGET if isinstance(command, LoadTarget) else Role.DRAFT
         path = command.options.path
         return Model(
             command.options,
