@@ -145,7 +145,7 @@ class Guard(Closing):
             is_locked = request.target.mlock and can_lock(_mapped_bytes(plan))
             # Where locking fails, weights just stay mapped.
             gone = [one for one in gone if is_locked or not one.is_mapped]
-            free = self.free(gone, target=request.target)
+            free = self.free(request.target, gone)
         found = demands(plan, free)
         would_run = is_locked and all(one.can_load for one in found)
         if is_locked:
@@ -179,7 +179,7 @@ class Guard(Closing):
             plans = [plan for one in requests if (plan := self._planned(one)) is not None]
             if len(plans) < len(requests):
                 return None
-            free = self.free(target=requests[0].target)
+            free = self.free(requests[0].target)
         largest = max(plans, key=_mapped_bytes)
         own = [one for plan in plans for one in plan.buffers if not one.is_mapped]
         mapped = [one for one in largest.buffers if one.is_mapped]
@@ -204,17 +204,15 @@ class Guard(Closing):
         shortage = next((text for one in found if (text := one.shortage)), None)
         return shortage, next((text for one in found if (text := one.slowness)), None)
 
-    def free(
-        self, gone: Iterable[Buffer] = (), *, target: ModelOptions | None = None
-    ) -> FreeMemory:
+    def free(self, target: ModelOptions, gone: Iterable[Buffer] = ()) -> FreeMemory:
         """Read what is free, with nobody planning.
 
         Args:
-            gone: buffers of this process that will be free by then; mapped ones are already.
             target: what is to be loaded, with the RPC servers whose devices there are, and the
                 margins that it leaves on devices.
+            gone: buffers of this process that will be free by then; mapped ones are already.
         """
-        rpc = () if target is None else target.devices.rpc
+        rpc = target.devices.rpc
         if self._is_here:
             self.close()
             # Where a server cannot be used, who loads a model says so.
@@ -225,8 +223,6 @@ class Guard(Closing):
             gpus = self._opened(rpc).gpus()
             self.close()
         free = _with_gone((self._free or free_memory)(gpus), gone)
-        if target is None:
-            return free
         return free.with_margins(self._margins or target.fit, target.devices, gpus)
 
     def close(self) -> None:
@@ -249,10 +245,8 @@ class Guard(Closing):
             DoesNotFitError: not even what a plan allocates could be had.
         """
         try:
-            for path in _paths(request):
-                read_gguf(path)
             key = request, tuple(map(FileIdentity.of, _paths(request)))
-        except (SpectuiError, OSError):
+        except OSError:
             return None
         plan = self._plans.get(key)
         if key not in self._plans:

@@ -153,7 +153,7 @@ class LocalWorker:
         if self._free is None or self._free[0] != target:
             # Before anything is planned: the process that plans may take some of it.
             gone = (one for one in self.models.buffers if not one.is_mapped)
-            self._free = target, self.guard.free(gone, target=target)
+            self._free = target, self.guard.free(target, gone)
         if told.reason is not None:
             return told
         reason, slowness = self.guard.judge(request, self._free[1])
