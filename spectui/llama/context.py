@@ -99,8 +99,7 @@ class Context(Closing):
             DoesNotFitError: caches or buffers could not be allocated.
             UsageError: a size or a KV cache type that cannot be.
         """
-        self.model, self.vocabulary = model, model.vocabulary
-        self.n_slots = n_slots
+        self.model, self.vocabulary, self.n_slots = model, model.vocabulary, n_slots
         params = self._params(options, max_outputs, n_snapshots)
         native_log.mark()
         self.c: Any = C.llama_init_from_model(model.c, params)
@@ -118,17 +117,14 @@ class Context(Closing):
         self.max_outputs: int = params.n_outputs_max
         self.tokens: list[int] = []
         """Tokens in the cache."""
-        self._batch = self._new_batch()
-        self._each = Batch(self.n_sequences)
-        self._row = ctypes.c_float * self.vocabulary.n_tokens
+        self._batch, self._each = self._new_batch(), Batch(self.n_sequences)
         try:
-            self._start_threads(options)
-            self._find_rollback()
-            self.buffers = parse_buffers(native_log.tail())
-            """Caches and compute buffers, as the log has them; of a plan a few have sizes."""
+            self._prepare(options)
         except BaseException:
             self.close()
             raise
+        self.buffers = parse_buffers(native_log.tail())
+        """Caches and compute buffers, as the log has them; of a plan a few have sizes."""
 
     @property
     def n_past(self) -> int:
@@ -185,13 +181,11 @@ class Context(Closing):
             most //= 2
         return most
 
-    def _start_threads(self, options: ContextOptions) -> None:
-        """Make the compute threads of a target; llama.cpp has others for itself."""
-
     def _new_batch(self) -> Batch:
         return Batch(self.n_batch)
 
-    def _find_rollback(self) -> None:
+    def _prepare(self, options: ContextOptions) -> None:  # noqa: ARG002 - of a target
+        """Find out how it forgets; a target makes its compute threads before."""
         if self.model.no_alloc:
             self._memory.foresee(self.model.rollback)
             return
@@ -309,7 +303,8 @@ class Context(Closing):
             raise IndexError(f"output {output} of {self.n_outputs} was never asked for")
         index = output if self._all else self._last_index
         address = C.llama_get_logits_ith(self.c, index)
-        row = self._row.from_address(ctypes.addressof(address.contents))
+        row_type = ctypes.c_float * self.vocabulary.n_tokens
+        row = row_type.from_address(ctypes.addressof(address.contents))
         return np.frombuffer(memoryview(row).cast("B"), dtype=np.float32)
 
     def truncate(self, n_past: int) -> None:

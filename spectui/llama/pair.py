@@ -85,10 +85,11 @@ class TargetContext(Context):
             params.moe_cache_size = options.moe_cache_mib << 20
         return params
 
-    def _start_threads(self, options: ContextOptions) -> None:
+    def _prepare(self, options: ContextOptions) -> None:
         if not self.model.no_alloc:
             self._pools = ThreadPools(self.c, options, n_threads=C.llama_n_threads(self.c))
             self.warnings = self._pools.warnings
+        super()._prepare(options)
 
     def close(self) -> None:
         """Free caches and buffers, then end the threads."""
