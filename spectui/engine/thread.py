@@ -20,8 +20,6 @@ class Priority(IntEnum):
     INTERACTIVE = 0
     """A person waits. What runs in the background gives way at once and is begun again later."""
     BACKGROUND = 1
-    LAST = 2
-    """Closing: everything else has been answered before."""
 
 
 class EngineClient:
@@ -142,15 +140,13 @@ class EngineThread:
             if self._closed:
                 raise UsageError("the engine is closed; start another one")
             # Answered as cancelled: who submits it, a sink perhaps, cannot know yet.
-            self._enqueue(client, command, stopped=client.has_quit or self._is_closing)
-
-    def _enqueue(self, client: EngineClient, command: Command, *, stopped: bool = False) -> None:
-        now_s = self._clock()
-        self._pending.append(_Job(command=command, client=client, since_s=now_s, stopped=stopped))
-        running = self._running
-        if running is not None and client.priority < running.client.priority and not client.held:
-            self._preempt(running)
-        self._changed.notify()
+            stopped = client.has_quit or self._is_closing
+            job = _Job(command=command, client=client, since_s=self._clock(), stopped=stopped)
+            self._pending.append(job)
+            running = self._running
+            if running and client.priority < running.client.priority and not client.held:
+                self._preempt(running)
+            self._changed.notify()
 
     def stop(self, client: EngineClient, *, for_good: bool = False) -> None:
         """Cancel all commands that ``client`` has submitted so far, or ever will."""
@@ -181,22 +177,14 @@ class EngineThread:
     def close(self) -> None:
         """Cancel everything, free the models, wait for the thread."""
         with self._changed:
-            if not self._is_closing:
-                self._is_closing = True
-                clients = tuple(self._clients)
-                for client in clients:
-                    self.stop(client)
-
-                def tell(event: Event) -> None:
-                    for client in clients:
-                        client.tell(event)
-
-                self._enqueue(EngineClient(self, tell, Priority.LAST), Shutdown())
+            self._is_closing = True
+            for client in self._clients:
+                self.stop(client)
+            self._changed.notify()
         self._thread.join()
 
     def _run(self) -> None:
-        while True:
-            job = self._next()
+        while (job := self._next()) is not None:
             event = self._answer(job)
             with self._changed:
                 self._running = None
@@ -205,35 +193,38 @@ class EngineThread:
                     job.preempted = False
                     self._pending.insert(0, job)
             job.client.tell(CommandRestarted() if restart else event)
-            if isinstance(job.command, Shutdown):
-                return
+        self._worker.interrupt(on=False)
+        event = self._executed(Shutdown(), lambda _event: None)
+        for client in tuple(self._clients):
+            client.tell(event)
 
-    def _next(self) -> _Job:
+    def _next(self) -> _Job | None:
+        """Wait for what is to be done next; None once the engine closes and all is answered."""
         with self._changed:
             while not (runnable := [job for job in self._pending if job.runnable]):
+                if self._is_closing:
+                    self._closed = True
+                    return None
                 self._changed.wait()
-            job = min(runnable, key=lambda job: job.client.priority)
+            job = self._running = min(runnable, key=lambda job: job.client.priority)
             self._pending.remove(job)
-            self._begin(job)
+            now_s = self._clock()
+            job.client.waited_s += now_s - job.since_s
+            job.since_s = now_s
+            for client in self._clients:
+                if client is not job.client:
+                    client.n_interruptions += 1
+            self._worker.interrupt(on=job.cancelled)
             return job
 
-    def _begin(self, job: _Job) -> None:
-        self._running = job
-        if isinstance(job.command, Shutdown):
-            self._closed = True
-        now_s = self._clock()
-        job.client.waited_s += now_s - job.since_s
-        job.since_s = now_s
-        for client in self._clients:
-            if client is not job.client:
-                client.n_interruptions += 1
-        self._worker.interrupt(on=job.cancelled)
-
     def _answer(self, job: _Job) -> Event:
+        if job.stopped:
+            return EngineFailed.of(CancelledError("cancelled before it began"))
+        return self._executed(job.command, job.client.sink)
+
+    def _executed(self, command: Command, sink: Sink) -> Event:
         try:
-            if job.stopped and not isinstance(job.command, Shutdown):
-                raise CancelledError("cancelled before it began")  # noqa: TRY301 - answered as any
-            return self._worker.execute(job.command, job.client.sink)
+            return self._worker.execute(command, sink)
         except Exception as error:  # noqa: BLE001 - the thread must live on; the event tells all
             return EngineFailed.of(error)
 
