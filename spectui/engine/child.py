@@ -18,9 +18,9 @@ import msgspec
 
 from spectui.children import Channel, ProtocolError, parent_channel
 from spectui.engine.commands import Command, Shutdown
-from spectui.engine.events import EngineFailed, Event
+from spectui.engine.events import EngineFailed, Event, Sink
 from spectui.engine.guard import Guard
-from spectui.engine.worker import LocalWorker, Sink
+from spectui.engine.worker import LocalWorker
 from spectui.errors import UsageError
 from spectui.llama.log import native_log
 from spectui.options.setup import Fit

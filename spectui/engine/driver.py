@@ -36,7 +36,7 @@ class Engine(Closing):
 
     def __init__(
         self,
-        on_event: Callable[[events.Event], None] = lambda _event: None,
+        on_event: events.Sink = lambda _event: None,
         *,
         shared: EngineThread | None = None,
         worker: Worker | None = None,
@@ -180,7 +180,7 @@ class Engine(Closing):
         self,
         command: commands.Command,
         kind: type[T],
-        hear: Callable[[events.Event], None] | None = None,
+        hear: events.Sink | None = None,
     ) -> T:
         self._drain()
         if not isinstance(command, commands.UnloadDraft):

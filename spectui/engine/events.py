@@ -1,6 +1,7 @@
 """Events of the engine. Frozen; emitted on the engine's thread."""
 
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -366,3 +367,6 @@ Event = (
     | CommandRestarted
     | MemoryPaused
 )
+
+Sink = Callable[[Event], None]
+"""Gets events on the engine's thread."""

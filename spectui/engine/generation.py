@@ -1,7 +1,7 @@
 """One generation on the loaded models, told event by event."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 import numpy as np
@@ -27,8 +27,6 @@ from spectui.speculative.drafters import (
 from spectui.speculative.models import Outputs, usable_snapshots
 from spectui.speculative.mtp import MtpDrafter
 from spectui.speculative.ngram import ngram_drafter
-
-Emit = Callable[[events.Event], None]
 
 
 def check_request(models: LoadedModels, command: Generate) -> None:
@@ -84,7 +82,7 @@ class Generation:
         self,
         models: LoadedModels,
         command: Generate,
-        emit: Emit,
+        emit: events.Sink,
         clock: Clock | None = None,
     ) -> None:
         """Prepare drafter and decoder; nothing runs yet.

@@ -24,8 +24,7 @@ from spectui.engine.commands import (
     Shutdown,
     UnloadDraft,
 )
-from spectui.engine.events import Answer, EngineClosed, EngineFailed, Event, ModelLoaded
-from spectui.engine.worker import Sink
+from spectui.engine.events import Answer, EngineClosed, EngineFailed, Event, ModelLoaded, Sink
 from spectui.errors import EngineDiedError, EngineKilledError, SpectuiError, UsageError
 from spectui.llama.library import handed_down
 from spectui.llama.log import native_log
@@ -62,8 +61,6 @@ class Pulse:
     read_bytes: int = -1
     n_idle: int = 0
     """Looks since it last did."""
-    is_told: bool = False
-    """Whether it was told to end what it does."""
 
     def look(self) -> None:
         """Look again."""
@@ -211,13 +208,13 @@ class ProcessWorker:
         """Wait for what comes next, with an eye on whether the process still does anything."""
         target = command if isinstance(command, LoadTarget) else next(iter(self._loads), None)
         times = _FAR if target is not None and target.options.devices.rpc else 1
+        is_told = False
         while not child.channel.poll(_LOOK_S):
             pulse.look()
-            if self._is_interrupted and not pulse.is_told:
+            if self._is_interrupted and not is_told:
                 # It has had no time yet to end what it does.
-                pulse.is_told, pulse.n_idle = True, 0
-            most = min(patience, _CLOSING_LOOKS) if pulse.is_told else patience
-            if pulse.n_idle >= most * times:
+                is_told, pulse.n_idle, patience = True, 0, min(patience, _CLOSING_LOOKS)
+            if pulse.n_idle >= patience * times:
                 raise self._hung(command, pulse.n_idle)
         pulse.n_idle = 0
 

@@ -10,7 +10,7 @@ import psutil
 from spectui.cores import default_threads
 from spectui.engine.commands import LoadDraft, LoadTarget
 from spectui.engine.demand import free_memory
-from spectui.engine.events import LoadProgress, Role
+from spectui.engine.events import LoadProgress, Role, Sink
 from spectui.engine.prompt_store import PromptStore
 from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.llama.architectures import check_generates
@@ -88,9 +88,6 @@ class Conversation:
 
 _LEAST_PROMPTS_BYTES = 256 << 20
 """Bytes that caches of prompts may take even where little memory is free."""
-
-
-OnProgress = Callable[[LoadProgress], None]
 
 
 class LoadedModels:
@@ -208,7 +205,7 @@ class LoadedModels:
         context = self._mtp if role is Role.TARGET else self._draft
         return context.n_layers if isinstance(context, MtpContext) else 0
 
-    def load_target(self, command: LoadTarget, sink: OnProgress) -> None:
+    def load_target(self, command: LoadTarget, sink: Sink) -> None:
         """Load model and context. On failure nothing is loaded.
 
         Raises:
@@ -241,7 +238,7 @@ class LoadedModels:
         self._target, self._mtp, self._loads_mtp = context, mtp, load_mtp
         self.context_options = command.context
 
-    def load_draft(self, command: LoadDraft, sink: OnProgress) -> None:
+    def load_draft(self, command: LoadDraft, sink: Sink) -> None:
         """Load a draft beside the target. On failure the target stays, without a draft.
 
         Raises:
@@ -267,7 +264,7 @@ class LoadedModels:
             self.prompts.forget(MtpContext)
         self._draft = context
 
-    def _model(self, command: LoadTarget | LoadDraft, sink: OnProgress, *, load_mtp: bool) -> Model:
+    def _model(self, command: LoadTarget | LoadDraft, sink: Sink, *, load_mtp: bool) -> Model:
         role = Role.TARGET if isinstance(command, LoadTarget) else Role.DRAFT
         path = command.options.path
         return Model(

@@ -15,7 +15,7 @@ complete: nothing looks at its cells any more then.
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -61,7 +61,7 @@ class PairGeneration:
         self,
         models: LoadedModels,
         command: GeneratePair,
-        emit: Callable[[events.Event], None],
+        emit: events.Sink,
     ) -> None:
         """Prepare; nothing runs yet.
 

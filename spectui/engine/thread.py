@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from spectui.engine.commands import Command, Shutdown
-from spectui.engine.events import CommandRestarted, EngineFailed, Event, GenerationFinished
-from spectui.engine.worker import Sink, Worker
+from spectui.engine.events import CommandRestarted, EngineFailed, Event, GenerationFinished, Sink
+from spectui.engine.worker import Worker
 from spectui.errors import CancelledError, UsageError
 from spectui.speculative.decoder import Stop
 

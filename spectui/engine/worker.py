@@ -1,6 +1,5 @@
 """Executes the engine's commands, one at a time, with the models of this process."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
@@ -20,13 +19,11 @@ from spectui.llama.planned import PlanRequest
 from spectui.models.ranking import ModelInspected
 from spectui.options.setup import ModelOptions
 
-Sink = Callable[[events.Event], None]
-
 
 class Worker(Protocol):
     """Executes commands one after the other, all on one thread."""
 
-    def execute(self, command: commands.Command, sink: Sink) -> events.Event:
+    def execute(self, command: commands.Command, sink: events.Sink) -> events.Event:
         """Do what a command asks for, and return its answer; ``Shutdown`` is the last.
 
         Args:
@@ -68,7 +65,7 @@ class LocalWorker:
             self.models.abort.clear()
 
     def execute(  # noqa: C901, PLR0911, PLR0912 - a kind of command each
-        self, command: commands.Command, sink: Sink
+        self, command: commands.Command, sink: events.Sink
     ) -> events.Event:
         """As ``Worker.execute``."""
         models = self.models
@@ -103,7 +100,7 @@ class LocalWorker:
                     owner.close()
                 return events.EngineClosed()
 
-    def _load_target(self, command: commands.LoadTarget, sink: Sink) -> events.ModelLoaded:
+    def _load_target(self, command: commands.LoadTarget, sink: events.Sink) -> events.ModelLoaded:
         # Free memory counts once what makes room is gone.
         self.models.close()
         request = PlanRequest(
@@ -122,7 +119,7 @@ class LocalWorker:
         placed = None if options == command.options else options
         return replace(self._loaded(events.Role.TARGET, sink), placed=placed)
 
-    def _load_draft(self, command: commands.LoadDraft, sink: Sink) -> events.ModelLoaded:
+    def _load_draft(self, command: commands.LoadDraft, sink: events.Sink) -> events.ModelLoaded:
         models = self.models
         models.unload_draft()
         if self._request is not None and models.target_model is not None:
@@ -133,7 +130,7 @@ class LocalWorker:
         models.load_draft(command, sink)
         return self._loaded(events.Role.DRAFT, sink)
 
-    def _loaded(self, role: events.Role, sink: Sink) -> events.ModelLoaded:
+    def _loaded(self, role: events.Role, sink: events.Sink) -> events.ModelLoaded:
         models = self.models
         context = models.target if role is events.Role.TARGET else models.draft_context
         for warning in (*context.model.warnings, *context.warnings):
@@ -167,6 +164,6 @@ class LocalWorker:
         return events.Tokenized(tokens=model.vocabulary.tokenize(text))
 
 
-def _warn(sink: Sink, warning: str | None) -> None:
+def _warn(sink: events.Sink, warning: str | None) -> None:
     if warning is not None:
         sink(events.LoadWarned(warning=warning))

@@ -17,8 +17,8 @@ import time
 from contextlib import ExitStack, suppress
 
 from spectui.engine.commands import Generate, WriteAnswers
-from spectui.engine.events import AnswersWritten, AnswerWritten, TokenEmitted
-from spectui.engine.generation import Emit, check_request
+from spectui.engine.events import AnswersWritten, AnswerWritten, Sink, TokenEmitted
+from spectui.engine.generation import check_request
 from spectui.engine.models import LoadedModels
 from spectui.errors import DoesNotFitError, UsageError
 from spectui.llama.context import Context
@@ -55,7 +55,7 @@ class Writing:
         self,
         models: LoadedModels,
         command: WriteAnswers,
-        emit: Emit,
+        emit: Sink,
     ) -> None:
         """Prepare; nothing runs yet.
 
