@@ -198,8 +198,10 @@ class Guard(Closing):
             plan = self._planned(request)
         except DoesNotFitError as error:
             return str(error), None
-        if plan is None or plan.incompatibility is not None:
-            return plan and plan.incompatibility, None
+        if plan is None:
+            return None, None
+        if plan.incompatibility is not None:
+            return plan.incompatibility, None
         found = demands(plan, free)
         shortage = next((text for one in found if (text := one.shortage)), None)
         return shortage, next((text for one in found if (text := one.slowness)), None)

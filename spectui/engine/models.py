@@ -256,7 +256,8 @@ class LoadedModels:
         with ExitStack() as stack:
             model = stack.enter_context(self._model(command, sink, load_mtp=command.mtp))
             check_pair(target, model)
-            context = stack.enter_context(self._draft_of(model, mtp=command.mtp))
+            context = self._draft_of(model, mtp=command.mtp)
+            stack.enter_context(context)
             self.memory[Role.DRAFT] = _memory(model, context)
             self._draft_stack = stack.pop_all()
         if command.mtp:
@@ -322,5 +323,6 @@ def _memory(model: Model, *contexts: Context | None) -> ModelMemory:
     if own is not None and len(used) == 1:
         # A file of MTP layers alone.
         traffic, own = own, None
-    buffers = add_up(one for owner in (model, *used) for one in owner.buffers)
+    caches = (one for context in used for one in context.buffers)
+    buffers = add_up((*model.buffers, *caches))
     return ModelMemory(buffers=buffers, traffic=traffic, mtp_traffic=own, devices=gpu_memories())
