@@ -12,7 +12,7 @@ from spectui.llama.library import C
 from spectui.llama.native import ensure_backend, native_function
 from spectui.models.beside import compare_headers
 from spectui.models.facts import ModelFacts, check_is_target, facts_of
-from spectui.models.gguf import check_tokens, read_gguf
+from spectui.models.gguf import check_tokens, is_cut, read_gguf
 from spectui.models.header import GgufFile
 from spectui.models.ranking import ModelInspected
 from spectui.speculative.models import Rollback, unserved
@@ -95,6 +95,7 @@ def inspect_header(path: Path) -> ModelInspected:
     try:
         gguf = read_gguf(path)
         facts = facts_of(path, gguf)
+        check_is_target(path, gguf)
         name = str(gguf.metadata.get("general.architecture", ""))
         if architecture(name).is_known is False:
             raise BadInputError(  # noqa: TRY301 - as the checks below
@@ -102,7 +103,6 @@ def inspect_header(path: Path) -> ModelInspected:
                 "that the download is complete, or give another model"
             )
         check_generates(path, gguf)
-        check_is_target(path, gguf)
     except BadInputError as error:
         reason = str(error)
     return ModelInspected(target=path, path=path, facts=facts, reason=reason)
@@ -113,23 +113,27 @@ def inspect_pair(target: Path, draft: Path) -> ModelInspected:
 
     A target that cannot be used is told as the draft of itself.
     """
-    own = _with_tokens(inspect_header(target))
+    own = _whole(inspect_header(target))
     if own.reason is not None or own.facts is None or draft == target:
         return own
     told = compare_headers(target, draft)
     if told.facts is None or told.facts.draft_kind is not None:
         # MTP layers: their cache forgets, whatever other layers their architecture has.
         return told
-    alone = _with_tokens(inspect_header(draft))
+    alone = _whole(inspect_header(draft))
     reason = alone.reason or told.reason or unserved(_rollback(own.facts), _rollback(told.facts))
     return replace(told, reason=reason)
 
 
-def _with_tokens(told: ModelInspected) -> ModelInspected:
-    """The same, refused where its vocabulary is damaged."""
+def _whole(told: ModelInspected) -> ModelInspected:
+    """The same, refused where the file is cut short, or its vocabulary is damaged."""
+    path = told.path
+    if told.reason is None and is_cut(path):
+        reason = f"{path} cannot be loaded (it ends before its tensors do); download it again"
+        return replace(told, reason=reason)
     if told.reason is None:
         try:
-            check_tokens(told.path)
+            check_tokens(path)
         except BadInputError as error:
             return replace(told, reason=str(error))
     return told
