@@ -3,17 +3,19 @@
 import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from spectui.errors import BadInputError, MissingLibraryError
 from spectui.llama.library import C
 from spectui.llama.native import ensure_backend, native_function
-from spectui.models.facts import check_is_target, facts_of
-from spectui.models.gguf import read_gguf
+from spectui.models.beside import compare_headers
+from spectui.models.facts import ModelFacts, check_is_target, facts_of
+from spectui.models.gguf import check_tokens, is_cut, read_gguf
 from spectui.models.header import GgufFile
 from spectui.models.ranking import ModelInspected
+from spectui.speculative.models import Rollback, unserved
 
 _NO_TOKENIZER = frozenset({None, "none", "no_vocab"})
 """Values of ``tokenizer.ggml.model`` for which llama.cpp has no tokens."""
@@ -93,6 +95,7 @@ def inspect_header(path: Path) -> ModelInspected:
     try:
         gguf = read_gguf(path)
         facts = facts_of(path, gguf)
+        check_is_target(path, gguf)
         name = str(gguf.metadata.get("general.architecture", ""))
         if architecture(name).is_known is False:
             raise BadInputError(  # noqa: TRY301 - as the checks below
@@ -100,10 +103,44 @@ def inspect_header(path: Path) -> ModelInspected:
                 "that the download is complete, or give another model"
             )
         check_generates(path, gguf)
-        check_is_target(path, gguf)
     except BadInputError as error:
         reason = str(error)
     return ModelInspected(target=path, path=path, facts=facts, reason=reason)
+
+
+def inspect_pair(target: Path, draft: Path) -> ModelInspected:
+    """Look at a draft beside a target by their headers, or at a model beside itself.
+
+    A target that cannot be used is told as the draft of itself.
+    """
+    own = _whole(inspect_header(target))
+    if own.reason is not None or own.facts is None or draft == target:
+        return own
+    told = compare_headers(target, draft)
+    if told.facts is None or told.facts.draft_kind is not None:
+        # MTP layers: their cache forgets, whatever other layers their architecture has.
+        return told
+    alone = _whole(inspect_header(draft))
+    reason = alone.reason or told.reason or unserved(_rollback(own.facts), _rollback(told.facts))
+    return replace(told, reason=reason)
+
+
+def _whole(told: ModelInspected) -> ModelInspected:
+    """The same, refused where the file is cut short, or its vocabulary is damaged."""
+    path = told.path
+    if told.reason is None and is_cut(path):
+        reason = f"{path} cannot be loaded (it ends before its tensors do); download it again"
+        return replace(told, reason=reason)
+    if told.reason is None:
+        try:
+            check_tokens(path)
+        except BadInputError as error:
+            return replace(told, reason=str(error))
+    return told
+
+
+def _rollback(facts: ModelFacts) -> Rollback:
+    return Rollback.CHECKPOINT if architecture(facts.arch).has_state else Rollback.TRUNCATE
 
 
 @contextmanager
