@@ -1,5 +1,6 @@
 """Results as JSON documents: fields by their names, and a reason beside each unknown value."""
 
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -54,23 +55,38 @@ def heading(
 
 
 def or_reason(name: str, value: object, reason: str) -> Json:
-    """A value, or null with its sibling ``<name>_reason``."""
+    """A value, or null with its sibling ``<name>_reason``: that of a ``Known``, else ``reason``."""
+    if isinstance(value, Known):
+        return or_reason(name, value.value, value.reason or reason)
     return {name: value} if value is not None else {name: None, f"{name}_reason": reason}
 
 
-def known(name: str, found: Known[Any]) -> Json:
-    """A value that has a document, several of them, or null with its reason."""
-    told = found.value
-    if isinstance(told, tuple):
-        return {name: [one.document() for one in told]}
-    return or_reason(name, None if told is None else told.document(), found.reason or "")
+def known(
+    name: str, found: Known[T], document: Callable[[T], object] | None = None, reason: str = ""
+) -> Json:
+    """A value with its document, several of them, or null with its reason.
+
+    Args:
+        name: of the field.
+        found: the value.
+        document: encodes it; None for its own ``document()``.
+        reason: stands in for one that is not told.
+    """
+    told = None if found.value is None else (document or _own_document)(found.value)
+    return or_reason(name, told, found.reason or reason)
+
+
+def _own_document(value: Any) -> object:  # noqa: ANN401 - has a document, or those in it
+    return [one.document() for one in value] if isinstance(value, tuple) else value.document()
 
 
 def fields_of(source: object, reason: str, *names: str) -> Json:
-    """The named attributes; ``reason`` stands in for those that are None."""
+    """The named attributes, encoded; ``reason`` stands in for those that have none of their own."""
     found: Json = {}
     for name in names:
-        found |= or_reason(name, getattr(source, name), reason)
+        one = getattr(source, name)
+        reasoned = one if isinstance(one, Known) else Known(one, reason)
+        found |= known(name, reasoned, encoded, reason)
     return found
 
 

@@ -11,8 +11,15 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from spectui import __version__
 from spectui.cli.app import app
-from spectui.cli.contract import EXIT_CODES, VARIABLES
-from spectui.cli.help import Examples, explanation, idle_names, names, subjects
+from spectui.cli.help import (
+    EXIT_CODES,
+    VARIABLES,
+    Examples,
+    explanation,
+    idle_names,
+    names,
+    subjects,
+)
 
 _MARKDOWN = str.maketrans({"*": "\\*", "<": "&lt;", "|": "&#124;"})
 _ROFF = str.maketrans({"\\": "\\e", "-": "\\-", "'": "\\(aq", "^": "\\(ha", "~": "\\(ti"})

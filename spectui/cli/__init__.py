@@ -8,7 +8,7 @@ import sys
 
 from spectui.cli.app import app
 from spectui.cli.failure import report_failure
-from spectui.cli.reader import reader
+from spectui.cli.output import reader
 from spectui.interrupts import interrupts
 
 _OBJECTS_BETWEEN_COLLECTIONS = 10_000

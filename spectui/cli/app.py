@@ -8,7 +8,7 @@ import click
 
 from spectui import __version__
 from spectui.cli.help import Group
-from spectui.cli.reader import reader
+from spectui.cli.output import reader
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

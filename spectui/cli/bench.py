@@ -1,10 +1,10 @@
 """``spectui bench``: one configuration against the baseline."""
 
-from spectui.cli.click_options import listed, option, request, request_command
-from spectui.cli.drafting import MEASURED
+from spectui.cli.click_options import ListOf, Value, listed, option, request, request_command
 from spectui.cli.given import Given
 from spectui.cli.options import (
     CHATS,
+    MEASURED,
     OF_BACKEND,
     OF_TEMPERATURES,
     PARALLEL,
@@ -15,7 +15,6 @@ from spectui.cli.options import (
     check_one_stream,
     repeats_option,
 )
-from spectui.cli.values import ListOf, Value
 from spectui.errors import UsageError
 from spectui.options import catalogue
 from spectui.options.option import Whole

@@ -1,25 +1,69 @@
 """Options of click: from ``spectui.options``, and from the fields of a command's request."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from functools import reduce
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
 import click
 
 from spectui.cli.given import Given
 from spectui.cli.help import Command, Examples
-from spectui.cli.values import ListOf, Value
+from spectui.options.drafters import (
+    HIDDEN_STATE_KINDS,
+    MODEL_KIND,
+    MTP_KIND,
+    ONLY_BY_SERVER,
+    THROUGH_SERVER,
+)
 from spectui.options.number import Number
-from spectui.options.option import Decimal, File, Option, Switch, Text, Values, Whole, Words
+from spectui.options.option import (
+    INT_MAX,
+    Decimal,
+    File,
+    Option,
+    Switch,
+    Text,
+    Values,
+    Whole,
+    Words,
+)
+from spectui.options.reading import read_value
+from spectui.options.request import RequestShape
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 HELP_NAMES = ["-h", "--help"]
 """Names of the help option; click remembers those of a command's first context."""
 _T = TypeVar("_T")
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """An option or an argument of a command."""
+
+    flags: tuple[str, ...]
+    """Empty for an argument."""
+    attributes: Mapping[str, Any]
+    """As click takes them."""
+    name: str | None = None
+    """Of its parameter; None for the name of its flag."""
+
+    def named(self, name: str) -> "Described":
+        """The same with the name of a field."""
+        return replace(self, name=name)
+
+    def parameter(self) -> click.Parameter:
+        """The parameter of a new command."""
+        attributes = dict(self.attributes)
+        names = [*self.flags, *([] if self.name is None else [self.name])]
+        kind = attributes.pop("cls", click.Option if self.flags else click.Argument)
+        made: click.Parameter = kind(names, **attributes)
+        return made
 
 
 def click_type(values: Values) -> click.ParamType[Any] | None:
@@ -37,23 +81,21 @@ def click_type(values: Values) -> click.ParamType[Any] | None:
             return Value(values)
 
 
-def click_option(option: Option) -> Decorator:
+def click_option(option: Option) -> Described:
     """The option, under all of its names."""
+    attributes: dict[str, Any] = {"help": option.help or None}
     if option.is_switch:
-        return click.option(*option.flags, option.parameter, is_flag=True, help=option.help)
-    return click.option(
-        *option.flags,
-        option.parameter,
-        type=click_type(option.values),
+        return Described(option.flags, {**attributes, "is_flag": True}, option.parameter)
+    is_shown = option.shows_default and option.default is not None
+    attributes |= {
+        "type": click_type(option.values),
         # Click offers the names of an enumeration's members, not what they stand for.
-        default=str(option.default) if isinstance(option.default, StrEnum) else option.default,
-        show_default=option.shows_default
-        and option.default is not None
-        and not _says_default(option.help),
-        multiple=option.repeats,
-        metavar=option.metavar or _metavar(option.values),
-        help=option.help or None,
-    )
+        "default": str(option.default) if isinstance(option.default, StrEnum) else option.default,
+        "show_default": is_shown and not _says_default(option.help),
+        "multiple": option.repeats,
+        "metavar": option.metavar or _metavar(option.values),
+    }
+    return Described(option.flags, attributes, option.parameter)
 
 
 def listed(
@@ -62,7 +104,7 @@ def listed(
     default: tuple[float, ...] | None = (),
     means: str = "",
     help_text: str = "",
-) -> Decorator:
+) -> Described:
     """The option with a list of values.
 
     Args:
@@ -71,17 +113,14 @@ def listed(
         means: meaning of the default; empty for llama-server's default.
         help_text: help in place of the option's own.
     """
-    parse = click_type(described.values)
-    assert parse is not None  # noqa: S101 - a switch is no list
     stands_for = means or f"{described.default:g}"
-    return click.option(
-        *described.flags,
-        described.parameter,
-        type=ListOf(parse),
-        default=default,
-        metavar=f"{_metavar(described.values)},...",
-        help=f"{(help_text or described.help)[:-1]} (default: {stands_for}).",
-    )
+    attributes = {
+        "type": ListOf(Value(described.values)),
+        "default": default,
+        "metavar": f"{_metavar(described.values)},...",
+        "help": f"{(help_text or described.help)[:-1]} (default: {stands_for}).",
+    }
+    return Described(described.flags, attributes, described.parameter)
 
 
 def _says_default(help_text: str) -> bool:
@@ -101,26 +140,6 @@ def _metavar(values: Values) -> str | None:
             return None
 
 
-@dataclass(frozen=True, slots=True)
-class Described:
-    """An option or an argument of a request's field."""
-
-    flags: tuple[str, ...]
-    """None for an argument."""
-    attributes: Mapping[str, Any]
-    """As click takes them."""
-
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Add an option to a command, under the name of its flag."""
-        return click.option(*self.flags, **self.attributes)(function)
-
-    def named(self, name: str) -> Decorator:
-        """The option or argument of a field."""
-        if self.flags:
-            return click.option(*self.flags, name, **self.attributes)
-        return click.argument(name, **self.attributes)
-
-
 def option(
     *flags: str,
     type: Values | click.ParamType[Any] | None = None,  # noqa: A002 - click's name
@@ -128,7 +147,7 @@ def option(
     help: str = "",  # noqa: A002 - as above
     **attributes: Any,
 ) -> Any:
-    """Describe an option of a request's field; more as ``click.option`` takes it.
+    """Describe an option; more as ``click.option`` takes it.
 
     The help shows the default where it says nothing of one itself.
     """
@@ -142,10 +161,11 @@ def switch(
     *flags: str,
     default: bool | None = False,
     help: str,  # noqa: A002 - click's name
+    **attributes: Any,
 ) -> Any:
     """Describe an option without a value."""
-    attributes = {"is_flag": True, "default": default, "show_default": bool(default)}
-    return Described(flags, {"help": help, **attributes})
+    shown = {"is_flag": True, "default": default, "show_default": bool(default), "help": help}
+    return Described(flags, {**shown, **attributes})
 
 
 def argument(
@@ -153,7 +173,7 @@ def argument(
     type: Values | click.ParamType[Any] | None = None,  # noqa: A002 - click's name
     **attributes: Any,
 ) -> Any:
-    """Describe an argument of a request's field; more as ``click.argument`` takes it."""
+    """Describe an argument; more as ``click.argument`` takes it."""
     return Described((), {"type": _parsed(type), **attributes})
 
 
@@ -174,7 +194,7 @@ def request(kind: type[_T]) -> type[_T]:
     """
     for name, described in [*vars(kind).items()]:
         if isinstance(described, Described):
-            setattr(kind, name, field(metadata={_OPTION: described}))
+            setattr(kind, name, field(metadata={_OPTION: described.named(name)}))
     return dataclass(frozen=True, slots=True, kw_only=True)(kind)
 
 
@@ -189,7 +209,7 @@ def request_command(
     name: str,
     run: str,
     *,
-    shared: tuple[Decorator, ...] = (),
+    shared: tuple[Described, ...] = (),
     cls: type[Command] = Command,
     examples: Examples = (),
 ) -> Command:
@@ -209,14 +229,157 @@ def request_command(
         module, _, function = run.partition(":")
         getattr(import_module(f"spectui.cli.{module}"), function)(request_of(kind, context))
 
-    command.__doc__ = kind.__doc__
-    own = [one.metadata[_OPTION].named(one.name) for one in fields(kind) if one.metadata]
-    found: Command = click.command(name=name, cls=cls, examples=examples)(
-        add_options(*shared, *own)(command)
+    own = [one.metadata[_OPTION] for one in fields(kind) if one.metadata]
+    return cls(
+        name=name,
+        callback=command,
+        params=[one.parameter() for one in (*shared, *own)],
+        help=kind.__doc__,
+        examples=examples,
     )
-    return found
 
 
-def add_options(*options: Decorator) -> Decorator:
-    """Add ``options`` in the order in which ``--help`` lists them."""
-    return lambda function: reduce(lambda f, one: one(f), reversed(options), function)
+class Value(click.ParamType[Any]):
+    """A value of an option, parsed as in the commands of llama-server."""
+
+    name = "N"
+
+    def __init__(self, values: Values) -> None:
+        self.values = values
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Any:
+        """Parse, or fail with what is accepted."""
+        try:
+            return read_value(self.values, str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def range_text(parsed: click.ParamType[Any]) -> str:
+    """A range, such as ``0 to 1``; empty where it only says that a number counts something."""
+    match parsed:
+        case Value(values=Whole(low=low, high=high) | Decimal(low=low, high=high)):
+            if high is None or high >= INT_MAX:
+                return "" if low in {0, 1} else f"at least {low}"
+            return f"{low} to {high}"
+    return ""
+
+
+class DrafterKind(click.Choice[str]):
+    """A drafter's kind by llama-server's name; kinds that cannot run here fail with a reason."""
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        """Parse, or fail with what is accepted."""
+        if value in HIDDEN_STATE_KINDS and value not in self.choices:
+            told = f"{value}: {ONLY_BY_SERVER}; {THROUGH_SERVER}, or name one of {self._names()}"
+            self.fail(told, param, ctx)
+        if value == "none":
+            told = "none is no drafter; the target alone is measured beside every setting, and "
+            told += f"the screen runs it without -md; name one of {self._names()}"
+            self.fail(told, param, ctx)
+        if value == MTP_KIND and MTP_KIND not in self.choices:
+            stands = f"{MODEL_KIND} stands for whoever the trace recorded, MTP layers included"
+            self.fail(f"{value}: {stands}; name one of {self._names()}", param, ctx)
+        return str(super().convert(value, param, ctx))
+
+    def _names(self) -> str:
+        return ", ".join(map(str, self.choices))
+
+
+class ListOf(click.ParamType[tuple[Any, ...]]):
+    """A comma-separated list of values of another type, without duplicates."""
+
+    def __init__(self, item: click.ParamType[Any]) -> None:
+        self._item = item
+        self.name = f"{item.name},..."
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[Any, ...]:
+        """Parse every item, or fail with what is accepted."""
+        if isinstance(value, tuple):
+            return value
+        parts = [part.strip() for part in str(value).split(",")]
+        if not all(parts):
+            told = "is empty" if len(parts) == 1 else "has an empty place"
+            self.fail(f"{value!r} {told}; write {self._wanted()}", param, ctx)
+        return tuple(dict.fromkeys(self._item.convert(part, param, ctx) for part in parts))
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> "list[CompletionItem[Any]]":
+        """Complete the last item."""
+        from click.shell_completion import CompletionItem
+
+        head, comma, last = incomplete.rpartition(",")
+        items = self._item.shell_complete(ctx, param, last)
+        return [CompletionItem(f"{head}{comma}{item.value}", help=item.help) for item in items]
+
+    def _wanted(self) -> str:
+        if isinstance(self._item, click.Choice):
+            return f"one or more of {', '.join(self._item.choices)}, with commas between them"
+        is_decimal = isinstance(self._item, Value) and isinstance(self._item.values, Decimal)
+        example = "0,0.5" if is_decimal else "1,2,3"
+        return f"numbers with commas between them, such as {example}"
+
+
+class RequestLengths(click.ParamType[RequestShape]):
+    """Lengths of a request in tokens: ``4096+512`` for the prompt and the answer."""
+
+    name = "PROMPT+ANSWER"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> RequestShape:
+        """Parse, or fail with what is accepted."""
+        if isinstance(value, RequestShape):
+            return value
+        match = re.fullmatch(r"\s*(\d{1,9})\s*\+\s*(\d{1,9})\s*", str(value))
+        if match is None:
+            told = "write the tokens of prompt and answer, such as 4096+512"
+            self.fail(f"{value!r} is no request; {told}", param, ctx)
+        shape = RequestShape(n_prompt=int(match[1]), n_answer=int(match[2]))
+        if shape.n_prompt < 1 or shape.n_answer < _FEWEST_OF_ANSWER:
+            told = f"a prompt has 1 token at least, and an answer {_FEWEST_OF_ANSWER}"
+            self.fail(f"{value!r}: {told}, since the first comes with the prompt", param, ctx)
+        return shape
+
+
+_FEWEST_OF_ANSWER = 2
+_LONGEST = 1e9
+_UNIT_S = {"h": 3600, "m": 60, "s": 1}
+_NUMBER = r"\d+(?:\.\d+)?"
+_PARTS = re.compile(
+    rf"(?:(?P<h>{_NUMBER})\s*hr?)?\s*(?:(?P<m>{_NUMBER})\s*m(?:in)?)?\s*"
+    rf"(?:(?P<s>{_NUMBER})\s*s(?:ec)?)?"
+)
+
+
+class Duration(click.ParamType[float]):
+    """A duration in seconds, written as ``90s``, ``2m30s`` or ``2h``: 2 alone may mean minutes."""
+
+    name = "TIME"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Parse, or fail with what is accepted."""
+        if isinstance(value, int | float):
+            return float(value)
+        text = str(value).strip()
+        if re.fullmatch(_NUMBER, text) and 0 < float(text) <= _LONGEST:
+            told = f"{value!r} has no unit; write {text}s, {text}m or {text}h"
+            self.fail(told, param, ctx)
+        match = _PARTS.fullmatch(text)
+        given = {} if match is None else {k: float(v) for k, v in match.groupdict("0").items()}
+        seconds = sum(number * _UNIT_S[unit] for unit, number in given.items())
+        if not seconds or max(given.values()) > _LONGEST:
+            self.fail(f"{value!r} is no duration; write 90s, 30m, 2h or 2m30s", param, ctx)
+        return seconds
+
+
+DURATION = Duration()

@@ -3,11 +3,9 @@
 import click
 
 from spectui.cli.click_options import option, request, request_command
-from spectui.cli.defaults import FromUserOnly
-from spectui.cli.drafting import DRAFTING
-from spectui.cli.given import Given
+from spectui.cli.given import FromUserOnly, Given
 from spectui.cli.help import Command
-from spectui.cli.options import ASCII, COCKPIT, THEME, YES
+from spectui.cli.options import ASCII, COCKPIT, DRAFTING, THEME, YES
 from spectui.options.option import Whole
 
 DEMO_TOKENS = 128

@@ -8,10 +8,9 @@ import click
 
 from spectui.cli.click_options import argument, option, request, request_command, switch
 from spectui.cli.completion import files, studies
-from spectui.cli.judged import found_reader, given_reader, warn_of_silence
 from spectui.cli.options import DIALECTS, PIN, STORAGE, server_bin_option
 from spectui.cli.output import NewFile, complain, say_exactly
-from spectui.cli.taken import warn_of_secrets
+from spectui.cli.taken import found_reader, given_reader, warn_of_secrets, warn_of_silence
 from spectui.commands.command import COMPOSE, INI, LLAMA_SWAP, ServerCommand
 from spectui.commands.container_formats import MOUNTED
 from spectui.commands.formats import Format, render

@@ -1,19 +1,25 @@
-"""Options of one command line, who gave each, and the command that was taken over."""
+"""Options of one command line, who gave each, and where the others' defaults come from."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
+
+from spectui.cli.help import WORDS
+from spectui.cli.removed import reason_of
+from spectui.errors import BadInputError, UsageError
+from spectui.options.drafters import HIDDEN_STATE_KINDS
+from spectui.presets import Options, Preset, find_preset
 
 if TYPE_CHECKING:
     from spectui.commands.takeover import Takeover
 
 TAKEN = "spectui.taken"
 """Key under which click's context keeps the command that ``--from`` has read."""
-WORDS = "spectui.words"
-"""Key under which it keeps the options as they were typed, for commands that another repeats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,3 +94,179 @@ class Given(Mapping[str, Any]):
         """Whether an option's value, by its long name, is that of the command of ``--from``."""
         found = self.takeover
         return found is not None and name not in found.typed and name in found.options
+
+
+_BESIDE = "spectui.brings-models"
+"""Key under which it keeps the option that selects the models."""
+
+
+class FromUserOnly(click.Option):
+    """An option with another meaning in presets: their n-predict is the length of a measurement."""
+
+
+def _apply_preset(ctx: click.Context, preset: Preset) -> None:
+    """Make the preset's options the command's defaults; what the user types still wins.
+
+    Raises:
+        BadInputError: the preset names an option that no command has, or a wrong value.
+    """
+    for options in preset.placement.by_vram_gb().values():
+        # None is applied, but a mistake is said now, not when somebody copies them.
+        _defaults(ctx, preset, options)
+    ctx.default_map = {**(ctx.default_map or {}), **_defaults(ctx, preset, preset.options)}
+
+
+@cache
+def presettable() -> frozenset[str]:
+    """Long names, without dashes, of models, placement, context, sampling, drafting, lengths."""
+    # Its options have callbacks of this module.
+    from spectui.cli.options import DRAFTING, OF_A_RUN
+
+    flags = chain.from_iterable(one.flags for one in (*OF_A_RUN, *DRAFTING))
+    return frozenset(name.removeprefix("--") for name in flags if name.startswith("--"))
+
+
+def _defaults(ctx: click.Context, preset: Preset, options: Options) -> dict[str, Any]:
+    """Return values for those ``options`` that the command has, by click's parameter names."""
+    by_name = {
+        name.lstrip("-"): param
+        for param in ctx.command.params
+        for name in param.opts
+        if name.startswith("--")
+    }
+    defaults: dict[str, Any] = {}
+    keys: dict[str | None, str] = {}
+    for key, value in options.items():
+        param = by_name.get(key)
+        if key not in presettable():
+            raise _refused(preset, key, ctx.command)
+        # A preset serves all commands: bench has a draft-max, tune looks for one.
+        if param is None or isinstance(param, FromUserOnly):
+            continue
+        if (first := keys.setdefault(param.name, key)) != key:
+            raise BadInputError(
+                f"{preset.path}: {first} and {key} name the same option; take one out"
+            )
+        defaults[param.name] = _checked(ctx, param, value, f"{preset.path}: option {key}")
+    return defaults
+
+
+def _refused(preset: Preset, key: str, command: click.Command) -> BadInputError:
+    known = {name.lstrip("-") for param in command.params for name in param.opts}
+    if key in known:
+        return BadInputError(
+            f"{preset.path}: a preset may not set {key}, which is for the command line alone; take "
+            "it out"
+        )
+    if (reason := reason_of(command.name or "", f"--{key}")) is not None:
+        return BadInputError(f"{preset.path}: {reason}")
+    return BadInputError(
+        f"{preset.path}: unknown option {key} for {command.name}; "
+        f"spectui {command.name} --help lists what there is"
+    )
+
+
+def _checked(ctx: click.Context, param: click.Parameter, value: object, where: str) -> object:
+    """Return a value that the option takes.
+
+    Raises:
+        BadInputError: it takes none such.
+    """
+    if param.multiple and isinstance(value, str):
+        # Of an option that may be repeated, one is a list of one.
+        value = [value]
+    try:
+        param.type_cast_value(ctx, value)
+    except click.BadParameter as error:
+        raise BadInputError(f"{where}: {error.message.rstrip('.')}") from error
+    except (AttributeError, TypeError, ValueError) as error:
+        raise BadInputError(f"{where} cannot be {value!r}; correct it") from error
+    return value
+
+
+def preset_option(ctx: click.Context, _param: click.Parameter, name: str | None) -> str | None:
+    """Callback of ``--preset``."""
+    if name is not None:
+        _check_alone(ctx, "--preset")
+        _apply_preset(ctx, find_preset(name))
+    return name
+
+
+def demo_option(
+    ctx: click.Context,
+    _param: click.Parameter,
+    wanted: bool,  # noqa: FBT001 - click passes values by position
+) -> bool:
+    """Callback of ``--demo``: as ``--preset demo``, unless another preset is named."""
+    if wanted:
+        _check_alone(ctx, "--demo")
+    if wanted and ctx.default_map is None:
+        _apply_preset(ctx, find_preset("demo"))
+    return wanted
+
+
+def from_option(ctx: click.Context, _param: click.Parameter, text: str | None) -> str | None:
+    """Make an existing command's options the defaults; what the user types still wins.
+
+    Raises:
+        BadInputError: it cannot be read, or has a value that cannot be.
+        UsageError: something else says what is run.
+    """
+    # A shell that completes an option does not run it.
+    if text is None or ctx.resilient_parsing:
+        return None
+    _check_alone(ctx, "--from")
+    # It loads what reads commands.
+    from spectui.cli.taken import take
+
+    known = {param.name: param for param in ctx.command.params}
+    ours = {name: param for name, param in known.items() if not isinstance(param, FromUserOnly)}
+    # Those who may draft are looked for where one way to draft cannot be given.
+    taken = take(
+        text,
+        other_drafts="spec_type" in known.keys() - ours.keys(),
+        through_server=_takes(ctx, ours.get("spec_type"), HIDDEN_STATE_KINDS[0]),
+    )
+    defaults = {
+        name: _checked(ctx, ours[name], value, f"--from: --{name.replace('_', '-')}")
+        for name, value in default_map(taken.settled.options).items()
+        if name in ours
+    }
+    ctx.default_map = {**dict(ctx.default_map or {}), **defaults}
+    ctx.meta[TAKEN] = taken
+    return text
+
+
+def default_map(options: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
+    """Options of a command as click's ``default_map`` takes them: by parameter name."""
+    return {name.replace("-", "_"): _default(name, values) for name, values in options.items()}
+
+
+def _default(name: str, values: tuple[str, ...]) -> bool | str | list[str]:
+    if not values:
+        return True
+    # spectui takes several drafts, llama-server one.
+    is_repeated = name in {"model-draft", "override-tensor", "override-kv"}
+    return list(values) if is_repeated else values[-1]
+
+
+def _takes(ctx: click.Context, param: click.Parameter | None, value: str) -> bool:
+    """Whether an option of the command can have this value."""
+    if param is None:
+        return False
+    try:
+        param.type_cast_value(ctx, value)
+    except click.BadParameter:
+        return False
+    return True
+
+
+def _check_alone(ctx: click.Context, option: str) -> None:
+    """Refuse ``--from`` beside ``--preset`` or ``--demo``.
+
+    Raises:
+        UsageError: a preset or the demo says it as well.
+    """
+    other = ctx.meta.setdefault(_BESIDE, option)
+    if "--from" in {option, other} and option != other:
+        raise UsageError(f"{other} and {option} both say what is run; leave one of them out")

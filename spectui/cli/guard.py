@@ -4,6 +4,7 @@ A failed assertion inside llama.cpp aborts the process, and no Python code runs 
 program runs in a child, and this process waits, does nothing else, and cleans up.
 """
 
+import gc
 import os
 import signal
 import termios
@@ -11,12 +12,18 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from spectui.errors import SpectuiError
+from spectui.cli.failure import report_failure
+from spectui.errors import SpectuiError, UsageError
 from spectui.files import open_private
 from spectui.paths import data_dir, ensure_dir
 
+if TYPE_CHECKING:
+    from spectui.tui.base_app import BaseApp
+
+MakeApp = Callable[[int], "tuple[BaseApp, Callable[[], None]]"]
+"""Makes an app with the file of native logs; returns what frees what the app holds as well."""
 _Modes = list[Any]
 """Terminal attributes as ``termios`` gives them."""
 
@@ -45,14 +52,41 @@ _RESET = (
 _GREETING = "\x1b[?1049h\x1b[2J\x1b[H spectui is starting ..."
 
 
-def greet(stderr: int = 2) -> None:
-    """Show at once that the program has started, since importing the screen takes a moment."""
-    os.write(stderr, _GREETING.encode())
+def show_screen(load: Callable[[], MakeApp], log: Path, *, instead: str) -> NoReturn:
+    """Show a full screen until the user quits, and end with its exit code.
 
+    Args:
+        load: imports the app; returns what makes it.
+        log: file for what native code says.
+        instead: what to do without a terminal.
 
-def take_back_greeting(stderr: int = 2) -> None:
-    """Remove the greeting: no screen will follow."""
-    os.write(stderr, _RESET.encode())
+    Raises:
+        UsageError: there is no terminal.
+    """
+    if not in_child():
+        raise UsageError(f"the interactive screen needs a terminal; {instead}")
+    # Shows at once that the program has started: importing the screen takes a moment.
+    os.write(2, _GREETING.encode())
+    try:
+        # Thousands of objects are made while importing, none of which is garbage.
+        gc.disable()
+        make = load()
+        from spectui.tui.terminal import private_terminal
+    except BaseException:
+        os.write(2, _RESET.encode())
+        raise
+    with private_terminal(log) as log_file:
+        app, close = make(log_file)
+        gc.enable()
+        gc.freeze()
+        app.run()
+    # What is left is short and needs no protection.
+    for number in _ENDING:
+        signal.signal(number, signal.SIG_IGN)
+    close()
+    code = app.return_code or 0 if app.crash is None else report_failure(app.crash)
+    # A thread may still be inside a driver, a decode or a resolver that nobody waits for any more.
+    os._exit(code)
 
 
 def in_child(stdin: int = 0, stderr: int = 2) -> bool:
@@ -92,12 +126,6 @@ def writable_log() -> tuple[Path, str | None]:
     except OSError as error:
         return Path(os.devnull), f"{log} cannot be written ({error.strerror})"
     return log, None
-
-
-def ignore_signals() -> None:
-    """Ignore further signals in the child: its remaining work is short and needs no protection."""
-    for number in _ENDING:
-        signal.signal(number, signal.SIG_IGN)
 
 
 def _default_signals() -> None:

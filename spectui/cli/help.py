@@ -9,16 +9,16 @@ each start more time than the rest of the help.
 import inspect
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
 
-from spectui.cli.given import WORDS
 from spectui.cli.removed import removed_refused
 
-_BRIEF = "spectui.brief"
-"""Whether the present help shows the main options alone."""
+WORDS = "spectui.words"
+"""Key under which click's context keeps the options as they were typed, for commands that another
+repeats."""
 
 Examples = Sequence[tuple[str, str]]
 """Purposes, each with the command that serves it."""
@@ -107,7 +107,7 @@ class Command(_WithExamples):
         super().__init__(*arguments, **more)
         if len(self.params) >= _FEW:
             # click gives it to --help otherwise.
-            self.params.append(_brief_option())
+            self.params.append(_brief_option(self.brief))
 
     def words(self, given: Mapping[str, Any]) -> list[str]:
         """Command line that gives ``given``, as ``Given.words`` has it; the rest is passed over."""
@@ -124,46 +124,28 @@ class Command(_WithExamples):
                 found += [parameter.opts[0], str(one)]
         return found
 
-    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write what the command does: the first paragraph in the short help."""
-        whole = self.help
-        if ctx.meta.get(_BRIEF):
-            self.help = inspect.cleandoc(whole or "").partition("\n\n")[0]
-        super().format_help_text(ctx, formatter)
-        self.help = whole
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write a section for each subject."""
-        found = subjects(self, ctx)
-        if ctx.meta.get(_BRIEF):
-            self._format_main(found, ctx, formatter)
-        else:
-            self._format_all(found, ctx, formatter)
-
-    def _format_main(
-        self,
-        found: dict[str, list[click.Option]],
-        ctx: click.Context,
-        formatter: click.HelpFormatter,
-    ) -> None:
+    def brief(self, ctx: click.Context) -> str:
+        """The short help: what the command does, and a clause of each main option."""
+        formatter, found = ctx.make_formatter(), subjects(self, ctx)
+        self.format_usage(ctx, formatter)
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(inspect.cleandoc(self.help or "").partition("\n\n")[0])
         for subject in (subject for subject in _MAIN if subject in found):
             rows = [(names(one, ctx), _CLAUSE.sub("", one.help or "")) for one in found[subject]]
             with formatter.section(subject):
                 formatter.write_dl(rows, _NAMES_WIDTH)
         others = [subject.lower() for subject in found if subject not in _MAIN]
-        told = f"All options, also of {', '.join(others)}: {ctx.command_path} --help"
         formatter.write_paragraph()
-        formatter.write_text(told)
+        formatter.write_text(f"All options, also of {', '.join(others)}: {ctx.command_path} --help")
+        self.format_epilog(ctx, formatter)
+        return formatter.getvalue().rstrip("\n")
 
-    def _format_all(
-        self,
-        found: dict[str, list[click.Option]],
-        ctx: click.Context,
-        formatter: click.HelpFormatter,
-    ) -> None:
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write a section for each subject."""
         sections = {
             subject: [(names(option, ctx), explanation(option, ctx)) for option in options]
-            for subject, options in found.items()
+            for subject, options in subjects(self, ctx).items()
         }
         widths = [len(name) for rows in sections.values() for name, _ in rows]
         width = max((width for width in widths if width <= _NAMES_WIDTH), default=0)
@@ -175,11 +157,10 @@ class Command(_WithExamples):
                 formatter.write_text(", ".join(idle))
 
 
-def _brief_option() -> click.Option:
+def _brief_option(brief: Callable[[click.Context], str]) -> click.Option:
     def show(ctx: click.Context, _option: click.Parameter, is_given: bool) -> None:  # noqa: FBT001 - click's
         if is_given and not ctx.resilient_parsing:
-            ctx.meta[_BRIEF] = True
-            click.echo(ctx.get_help(), color=ctx.color)
+            click.echo(brief(ctx), color=ctx.color)
             ctx.exit()
 
     return click.Option(
@@ -267,7 +248,7 @@ def _spellings(flags: Sequence[str], *, every: bool) -> list[str]:
 
 def explanation(option: click.Option, ctx: click.Context) -> str:
     """An option's help, with what it defaults to and its range where that says something."""
-    from spectui.cli.values import range_text
+    from spectui.cli.click_options import range_text
 
     extra = option.get_help_extra(ctx)
     notes = [f"default: {extra['default']}"] if "default" in extra else []
@@ -284,3 +265,39 @@ def idle_names(command: click.Command) -> list[str]:
 
 def _is_idle(command: click.Command, param: click.Parameter) -> bool:
     return isinstance(command, Command) and param.name in command.without_effect
+
+
+EXIT_CODES = {
+    0: "Done.",
+    1: "A defect, of spectui or of llama.cpp.",
+    2: "The command was used wrongly.",
+    3: "A file, model, prompt, preset, study or command cannot be used as it is; lint found "
+    "errors; doctor found no draft that can serve.",
+    4: "The models do not fit in memory, or memory ended.",
+    5: "A llama-server or a hub failed, or cannot be asked.",
+    129: "The terminal was closed (SIGHUP).",
+    130: "Interrupted (Ctrl-C); what was measured is kept.",
+    141: "Whoever read the output has gone, as head does.",
+    143: "Terminated (SIGTERM); what was measured is kept.",
+}
+"""Meaning of each exit code."""
+
+VARIABLES = {
+    "SPECTUI_HOME": "Folder for all that spectui keeps (data, config and cache below it), in place "
+    "of the platform's own folders.",
+    "SPECTUI_STORAGE": "Where studies are, as --storage has it; an address with a password belongs "
+    "here.",
+    "SPECTUI_API_KEY": "Key of the llama-server that attach and bench --server-url ask.",
+    "LLAMA_API_KEY": "The same, where SPECTUI_API_KEY is not set.",
+    "SPECTUI_PATIENCE": "Seconds in which a process that neither computes nor reads counts as hung "
+    "(120); a slow network's file system may need more.",
+    "LLAMA_CPP_LIB_PATH": "Folder of a llama.cpp library that comes before all that are found "
+    "(`spectui doctor --libraries` lists them).",
+    "HF_HOME, HF_HUB_CACHE, LLAMA_CACHE": "Folders in which models are looked for, beside the "
+    "usual ones.",
+    "HF_ENDPOINT, HF_TOKEN": "The hub that models find and fetch ask, and the token for it, as "
+    "huggingface_hub has them.",
+    "GGML_BACKEND_PATH": "A backend that llama.cpp loads as well, such as one for CUDA.",
+    "NO_COLOR": "Print without colours.",
+}
+"""Environment variables by name."""

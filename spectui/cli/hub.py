@@ -7,14 +7,12 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
-from spectui.cli.drafts import DraftSearch, or_why_not
-from spectui.cli.drawing import wrapped
 from spectui.cli.models import Fetch, Find
-from spectui.cli.next_step import shell_line
 from spectui.cli.output import check_writable, complain, say, write_result
+from spectui.cli.page import page_text, shell_line
 from spectui.cli.progress import open_progress
-from spectui.cli.run_scan import models_document
-from spectui.cli.scan_view import Findings, scan_view, shown
+from spectui.cli.run_scan import Findings, models_document, scan_page, shown
+from spectui.doctor.drafts import DraftSearch, or_why_not
 from spectui.errors import BadInputError, SpectuiError, UsageError
 from spectui.models.beside import Header, inspected, target_header
 from spectui.models.candidates import (
@@ -30,6 +28,7 @@ from spectui.models.files import FoundModel
 from spectui.models.gguf import check_file
 from spectui.models.ranking import DraftOption, ModelInspected, rank
 from spectui.monitor.machine import this_machine
+from spectui.page import Paragraph
 from spectui.paths import text_of
 from spectui.presets import ModelFiles, Preset, find_preset, takes
 
@@ -143,10 +142,10 @@ def find(request: Find) -> None:
         searched=", ".join(dict.fromkeys((*origin.names, *origin.families))),
         fetch={path: shell_line(model.fetch_words) for path, model in drafts.models.items()},
     )
-    text = scan_view(found)
+    page = scan_page(found)
     if has_mtp_layers(own.gguf):
-        text += f"\n\n{wrapped(_HAS_MTP)}"
-    write_result(models_document(found, this_machine()), text, request.json_path)
+        page = [*page, "", Paragraph(_HAS_MTP)]
+    write_result(models_document(found, this_machine()), page_text(page), request.json_path)
 
 
 _HAS_MTP = (

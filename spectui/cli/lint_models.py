@@ -11,9 +11,8 @@ from spectui.commands.command import ServerCommand
 from spectui.commands.finding import Finding, Severity
 from spectui.commands.home import own_path
 from spectui.commands.takeover import Takeover, counts_from_last, from_first, take_over
-from spectui.doctor.examination import examine, surroundings
+from spectui.doctor.examination import examine_fitted, surroundings
 from spectui.doctor.findings import findings
-from spectui.engine.fit import fitted
 from spectui.engine.planning import Planner
 from spectui.errors import MissingLibraryError, SpectuiError
 from spectui.llama.planned import PlanRequest
@@ -179,14 +178,12 @@ def _of_models(
             context=setup.context,
             max_draft=0 if speculation is None else speculation.longest,
         )
-        # What the command leaves to its server is where that puts it.
-        chosen = fitted(planner, replace(request, draft=draft), fit)
-        if chosen is not None:
-            request = replace(request, target=chosen.target)
-            draft = None if draft is None else chosen.beside(draft)
         drafts = {} if draft is None else {draft.path.name: draft}
         is_mtp = speculation is not None and speculation.is_mtp and draft is None
-        examination = examine(planner, around, request, drafts, say=progress.say, mtp=is_mtp)
+        # Parts that the command leaves to its server are where that puts them.
+        examination, _placed = examine_fitted(
+            planner, around, request, drafts, fit, say=progress.say, mtp=is_mtp
+        )
         found = findings(examination, is_drafting=is_drafting)
         return tuple(replace(one, why=_WHY) for one in found)
 

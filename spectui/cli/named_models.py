@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from spectui.cli.output import complain
 from spectui.cli.progress import Progress
-from spectui.cli.request import RunOptions
+from spectui.cli.request import FILE_KINDS, RunOptions
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.errors import BadInputError, UsageError
 from spectui.format import bytes_text
@@ -17,9 +17,10 @@ from spectui.models.facts import has_mtp_layers, kind_of_draft
 from spectui.models.gguf import check_file, check_is_gguf, read_gguf, weights_bytes
 from spectui.models.sampling import unmeasured_sentences
 from spectui.options.drafters import MODEL_KIND, MTP_KIND, DraftMtp, ModelDrafter, with_kind
-from spectui.options.setup import ModelOptions
+from spectui.options.setup import ModelOptions, Setup
 from spectui.options.speculation import Speculation
 from spectui.paths import text_of
+from spectui.presets import Preset, find_preset
 
 if TYPE_CHECKING:
     from spectui.tune.candidates import Candidate
@@ -50,6 +51,41 @@ class Models:
         names = {one.name for one in refused}
         left = {name: path for name, path in self.drafts.items() if name not in names}
         return replace(self, drafts=left, refused=(*self.refused, *refused))
+
+
+def with_preset_models(options: RunOptions, *, most_drafts: int | None = None) -> RunOptions:
+    """Fill in the preset's models for those that were not given.
+
+    Args:
+        options: as they were given; ``--demo`` brings models of its own.
+        most_drafts: take the first ones that are there; None for all.
+
+    Raises:
+        BadInputError: files are missing; says how to get them and where they belong.
+    """
+    if options.preset is None or options.demo:
+        return options
+    preset = find_preset(options.preset)
+    target, drafts = options.model, options.model_draft
+    missing: list[str] = []
+    if target is None and preset.target is not None:
+        target = preset.find_target()
+        if target is None:
+            missing.append(f"the target {preset.target}")
+    if preset.draft and most_drafts != 0 and not (drafts or options.draft_dirs):
+        drafts = preset.find_drafts()[:most_drafts]
+        if not drafts and preset.needs_draft:
+            missing.append(f"the draft {' or '.join(str(draft) for draft in preset.draft)}")
+    if missing:
+        raise _missing(preset, options.preset, " and ".join(missing))
+    return replace(options, model=target, model_draft=drafts)
+
+
+def _missing(preset: Preset, name: str, what: str) -> BadInputError:
+    return BadInputError(
+        f"models of preset {preset.name} are missing: fetch {what} into {preset.models_folder} "
+        f"with spectui models fetch {shlex.quote(name)}, or give your own with -m and -md"
+    )
 
 
 def find_models(
@@ -93,10 +129,8 @@ def _mind_large(target: Path, drafts: Sequence[Path]) -> None:
             )
 
 
-def find_pair(
-    options: RunOptions, speculation: Speculation, *, several: str
-) -> tuple[Path, Path | None]:
-    """Find the target and the one draft; None where no draft model is needed.
+def find_setup(options: RunOptions, speculation: Speculation, *, several: str) -> Setup:
+    """The setup of a command that takes one draft.
 
     Args:
         options: as they were given.
@@ -104,9 +138,24 @@ def find_pair(
         several: what to say of several drafts.
 
     Raises:
-        BadInputError: a file is missing.
+        BadInputError: a file is missing, or the draft is of another kind than was named.
         UsageError: there are several drafts, or one that nobody asks.
     """
+    target, draft = _find_pair(options, speculation, several)
+    is_named = "spec_type" in options.given.typed
+    return Setup(
+        target=options.target_options(target),
+        draft=None if draft is None else options.draft_options(draft),
+        context=options.context,
+        speculation=with_kind_of_file(speculation, draft, is_named=is_named),
+        extra=options.given.served_extra,
+    )
+
+
+def _find_pair(
+    options: RunOptions, speculation: Speculation, several: str
+) -> tuple[Path, Path | None]:
+    """Find the target and the one draft; None where no draft model is needed."""
     models = find_models(options, needs_draft=speculation.needs_draft)
     if not speculation.takes_draft and options.model_draft:
         raise UsageError(
@@ -133,7 +182,7 @@ def of_named_kinds(found: Models, options: RunOptions) -> Models:
     Raises:
         BadInputError: there are drafts, and none is of a named kind.
     """
-    if not options.takes_models:
+    if not options.takes(MTP_KIND, *FILE_KINDS):
         return replace(found, drafts={})
     if not options.spec_type:
         return found
@@ -210,7 +259,7 @@ def _given(options: RunOptions, *, needs_draft: bool) -> tuple[Path, dict[str, P
 
 def _with_folders(options: RunOptions, target: Path, given: Sequence[Path]) -> Models:
     # It loads llama.cpp.
-    from spectui.cli.drafts import look_into
+    from spectui.doctor.drafts import look_into
     from spectui.llama.devices import use_rpc
 
     use_rpc(options.target_options(target).devices.rpc)

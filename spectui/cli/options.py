@@ -9,15 +9,32 @@ from typing import Any
 
 import click
 
-from spectui.cli.click_options import Decorator, click_option, option, switch
+from spectui.cli.click_options import (
+    DURATION,
+    Described,
+    DrafterKind,
+    ListOf,
+    RequestLengths,
+    Value,
+    click_option,
+    listed,
+    option,
+    switch,
+)
 from spectui.cli.completion import files, presets
-from spectui.cli.defaults import FromUserOnly, demo_option, from_option, preset_option
-from spectui.cli.values import DURATION, DrafterKind, ListOf, RequestLengths, Value
+from spectui.cli.given import FromUserOnly, demo_option, from_option, preset_option
 from spectui.errors import UsageError
 from spectui.options import catalogue, context, placement
 from spectui.options.dialect import Dialect
-from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
-from spectui.options.option import File, Whole
+from spectui.options.drafters import (
+    HIDDEN_STATE_KINDS,
+    MODEL_KIND,
+    MTP_KIND,
+    NGRAM_KINDS,
+    NGRAMS,
+    numbers_of,
+)
+from spectui.options.option import File, Whole, Words
 from spectui.options.setup import MOST_SLOTS
 from spectui.paths import STORAGE_VARIABLE
 from spectui.secret import without_passwords
@@ -28,7 +45,7 @@ def json_option(what: str = "Write the result as JSON; - for stdout.") -> Any:
     return option("--json", type=click.Path(allow_dash=True), metavar="FILE", help=what)
 
 
-JSON_FILE: Decorator = json_option().named("json_path")
+JSON_FILE: Described = json_option().named("json_path")
 QUIET = switch("--quiet", help="Show no progress.")
 YES = switch(
     "--yes",
@@ -43,7 +60,7 @@ PIN = switch(
     "--pin",
     help="Write the layers and experts that --fit has chosen, not leave them to the server.",
 )
-DIALECTS = click.Choice([str(one) for one in Dialect])
+DIALECTS = click.Choice(list(map(str, Dialect)))
 
 
 def repeats_option(what: str) -> Any:
@@ -84,7 +101,7 @@ KEEP_BOTH = switch(
         "end one before the other starts (default: both, where memory has room)."
     ),
 )
-OF_BACKEND: tuple[Decorator, ...] = (BACKEND, KEEP_BOTH.named("keeps_both"), TIMEOUT)
+OF_BACKEND: tuple[Described, ...] = (BACKEND, KEEP_BOTH.named("keeps_both"), TIMEOUT)
 
 
 def _without_password(_ctx: click.Context, _param: click.Parameter, url: str | None) -> str | None:
@@ -208,11 +225,12 @@ _DRAFT = click_option(replace(placement.MODEL_DRAFT, help="The draft, a GGUF fil
 """The option of a command that takes one draft."""
 _DRAFTS = click_option(placement.MODEL_DRAFT)
 _PLACEMENT = tuple(map(click_option, placement.PLACEMENT))
-_CONTEXT = tuple(map(click_option, context.CONTEXT))
-_CONTEXT_OF_GRID = tuple(click_option(one) for one in context.CONTEXT if one is not context.THREADS)
-"""Context options of a command to which threads are an axis."""
+_THREADS = click_option(context.THREADS)
+_CONTEXT = tuple(
+    _THREADS if one is context.THREADS else click_option(one) for one in context.CONTEXT
+)
 
-_PRESET: Decorator = click.option(
+_PRESET: Described = option(
     "--preset",
     is_eager=True,
     callback=preset_option,
@@ -221,9 +239,8 @@ _PRESET: Decorator = click.option(
     help="Take options from a preset (see: spectui presets list).",
 )
 
-_FROM: Decorator = click.option(
+_FROM: Described = option(
     "--from",
-    "command_line",
     metavar="COMMAND",
     shell_complete=files,
     is_eager=True,
@@ -234,42 +251,36 @@ _FROM: Decorator = click.option(
         '...", a file that holds one (a script, a Compose, llama-swap or models '
         "preset file; FILE:NAME for one of several), or pid:NUMBER of a llama-server that runs."
     ),
-)
+).named("command_line")
 
-_DEMO: tuple[Decorator, ...] = (
-    click.option(
+_DEMO: tuple[Described, ...] = (
+    switch(
         "--demo",
-        is_flag=True,
         is_eager=True,
         callback=demo_option,
         help="Use the demo models; they are built on first use.",
     ),
-    option(
-        "--target",
-        type=click.Choice(["dense", "moe"]),
-        default="dense",
-        help="Which demo target.",
-    ),
+    option("--target", type=Words(("dense", "moe")), default="dense", help="Which demo target."),
 )
-
-_MODELS = (_MODEL, _DRAFT, _PRESET, _FROM, *_DEMO)
 
 _TEMPERATURE = click_option(catalogue.TEMPERATURE)
 _SAMPLING = tuple(map(click_option, catalogue.SAMPLING))
 
-_DRAFT_DIR: Decorator = click.option(
+_DRAFT_DIR: Described = option(
     "--draft-dir",
-    "draft_dirs",
     type=click.Path(path_type=Path),
     multiple=True,
     metavar="DIR",
     help="A folder of drafts: every GGUF in it that fits is a candidate. May be repeated.",
-)
+).named("draft_dirs")
 
 
-def _drafters(*more: str) -> Decorator:
-    with_server = f" {', '.join(more)} with --backend server." if more else ""
-    return click.option(
+def _by_server(kinds: tuple[str, ...]) -> str:
+    return f" {', '.join(kinds)} with --backend server." if kinds else ""
+
+
+def _drafters(*more: str) -> Described:
+    described: Described = option(
         "--spec-type",
         cls=FromUserOnly,
         type=ListOf(DrafterKind([MODEL_KIND, MTP_KIND, *more])),
@@ -278,34 +289,24 @@ def _drafters(*more: str) -> Decorator:
         help=(
             f"Who may draft beside n-gram drafters: {MODEL_KIND} (the drafts of -md), {MTP_KIND} "
             f"(MTP layers, the target's own or those of -md) (default: all that there "
-            f"are).{with_server}"
+            f"are).{_by_server(more)}"
         ),
     )
+    return described
 
 
 _DRAFTERS = _drafters()
 
-_LENGTH: Decorator = option(
+_LENGTH: Described = option(
     "-n", "--n-predict", type=Whole(2), default=64, help="Tokens to generate per prompt."
 )
 
 
-OF_A_RUN: tuple[Decorator, ...] = (
-    _LENGTH,
-    _MODEL,
-    _DRAFTS,
-    _DRAFT_DIR,
-    _DRAFTERS,
-    *_DEMO,
-    *_PLACEMENT,
-    *_CONTEXT,
-    _TEMPERATURE,
-    *_SAMPLING,
-    _LENGTH,
-)
+_CONTENT = (*_DEMO, *_PLACEMENT, *_CONTEXT, _TEMPERATURE, *_SAMPLING)
+OF_A_RUN: tuple[Described, ...] = (_MODEL, _DRAFTS, _DRAFT_DIR, _DRAFTERS, *_CONTENT, _LENGTH)
 """Options for the content of a run, which a preset may set; the others concern its output."""
 
-_RUN: tuple[Decorator, ...] = (
+_RUN: tuple[Described, ...] = (
     _LENGTH,
     option(
         "--prompts",
@@ -318,32 +319,56 @@ _RUN: tuple[Decorator, ...] = (
 )
 
 
-DEMO_TOKENS = 128
-"""Most tokens per answer of a demo model on the screen, unless the user says otherwise."""
-COCKPIT: tuple[Decorator, ...] = (*_MODELS, *_PLACEMENT, *_CONTEXT, _TEMPERATURE, *_SAMPLING)
+COCKPIT: tuple[Described, ...] = (_MODEL, _DRAFT, _PRESET, _FROM, *_CONTENT)
 """Options of the interactive screen that other commands have, too."""
-OF_TEMPERATURES: tuple[Decorator, ...] = (*_MODELS, *_PLACEMENT, *_CONTEXT, *_SAMPLING, *_RUN, YES)
+OF_ONE_DRAFT: tuple[Described, ...] = (*COCKPIT, *_RUN, YES)
+OF_TEMPERATURES = tuple(one for one in OF_ONE_DRAFT if one is not _TEMPERATURE)
 """Shared options of a command that takes one draft, and has temperatures of its own."""
-OF_ONE_DRAFT: tuple[Decorator, ...] = (*OF_TEMPERATURES, _TEMPERATURE)
-OF_GRID: tuple[Decorator, ...] = (
-    *(_MODEL, _DRAFTS, _DRAFT_DIR, _PRESET, _FROM, *_DEMO),
-    *_PLACEMENT,
-    *_CONTEXT_OF_GRID,
-    *_SAMPLING,
-    *_RUN,
-    YES,
+OF_CANDIDATES = (_MODEL, _DRAFTS, _DRAFT_DIR, _DRAFTERS, _PRESET, _FROM, *_CONTENT, *_RUN)
+"""Shared options of a command that takes several drafts."""
+OF_SEARCH = tuple(
+    _drafters(*HIDDEN_STATE_KINDS) if one is _DRAFTERS else one for one in OF_CANDIDATES
+)
+"""The same where a llama-server may measure."""
+OF_GRID = tuple(
+    one for one in (*OF_CANDIDATES, YES) if one not in (_DRAFTERS, _THREADS, _TEMPERATURE)
 )
 """Shared options of a command whose axes are drafters, threads and temperatures."""
 
 
-def _of_several_drafts(drafters: Decorator) -> tuple[Decorator, ...]:
-    return (
-        *(_MODEL, _DRAFTS, _DRAFT_DIR, drafters, _PRESET, _FROM, *_DEMO),
-        *(*_PLACEMENT, *_CONTEXT, _TEMPERATURE, *_SAMPLING, *_RUN),
+def _kinds(*more: str) -> Described:
+    described: Described = option(
+        "--spec-type",
+        type=ListOf(DrafterKind([MODEL_KIND, MTP_KIND, *NGRAM_KINDS, *more])),
+        metavar="LIST",
+        help=(
+            f"Who drafts: {MODEL_KIND}, {MTP_KIND} (MTP layers, the target's own or those of -md), "
+            f"{', '.join(NGRAM_KINDS)}; of several, separated by commas, the first that has "
+            f"something to propose (default: {MODEL_KIND}).{_by_server(more)}"
+        ),
     )
+    return described
 
 
-OF_CANDIDATES = _of_several_drafts(_DRAFTERS)
-"""Shared options of a command that takes several drafts."""
-OF_SEARCH = _of_several_drafts(_drafters(*HIDDEN_STATE_KINDS))
-"""The same where a llama-server may measure."""
+_NUMBERS = tuple(map(click_option, catalogue.NUMBERS))
+DRAFTING: tuple[Described, ...] = (_kinds(), *_NUMBERS)
+MEASURED: tuple[Described, ...] = (_kinds(*HIDDEN_STATE_KINDS), *_NUMBERS)
+"""Drafting options of commands that can measure through llama-server."""
+
+LISTED_NGRAMS: tuple[Described, ...] = tuple(
+    listed(number) for drafter in NGRAMS for number in numbers_of(drafter)
+)
+REPLAYED_NGRAMS: tuple[Described, ...] = (
+    option(
+        "--spec-type",
+        type=ListOf(DrafterKind([MODEL_KIND, *NGRAM_KINDS])),
+        default=(),
+        metavar="LIST",
+        help=(
+            "Also replay these n-gram drafters; naming one of their options does as well. With "
+            f"{MODEL_KIND} among them, which is whoever the trace recorded, MTP layers included, "
+            "they are asked before that, instead of alone."
+        ),
+    ),
+    *LISTED_NGRAMS,
+)

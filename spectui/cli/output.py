@@ -1,8 +1,9 @@
-"""Writes results to stdout or a JSON file."""
+"""Output of a command: stdout and its reader, stderr, files."""
 
 import json
 import os
 import re
+import select
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
@@ -10,11 +11,10 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
-from spectui.cli.reader import discard, reader
 from spectui.errors import BadInputError
 from spectui.files import write_file, write_new_file
 from spectui.format import printable
@@ -160,17 +160,19 @@ def _stderr_width() -> int | None:
         return None
 
 
-def filled(text: str, width: int, *, indent: str = "") -> str:
+def filled(text: str, width: int, *, indent: str = "", first: str = "") -> str:
     """Break a paragraph into lines at its blanks, and nowhere else.
 
     Args:
         text: of the paragraph.
         width: columns of a line; a longer word stays whole.
         indent: of its lines but the first.
+        first: indent of its first line.
     """
     lines = textwrap.fill(
         _HELD.sub(_HOLD, text),
         width,
+        initial_indent=first,
         subsequent_indent=indent,
         break_long_words=False,
         break_on_hyphens=False,
@@ -322,3 +324,70 @@ def _encodable(text: str) -> str:
 
 def _encode(document: dict[str, Any]) -> str:
     return json.dumps(document, indent=2, allow_nan=False)
+
+
+_UNREAD = 141
+"""Exit code of a program that SIGPIPE ended, as a shell gives it."""
+
+
+class Reader:
+    """Records that stdout has lost its reader. The remaining work is done all the same."""
+
+    def __init__(self) -> None:
+        """Assume that stdout has a reader."""
+        self._is_gone = False
+
+    def begin(self) -> None:
+        """Assume again that stdout has a reader, at the start of a command."""
+        self._is_gone = False
+
+    def leave(self) -> None:
+        """Record that stdout has no reader; discard further output."""
+        self._is_gone = True
+        discard(sys.stdout)
+
+    @contextmanager
+    def awaited(self) -> Iterator[None]:
+        """Exit quietly if click itself, printing help, finds the pipe closed.
+
+        Raises:
+            RuntimeError: another pipe broke, of which click would say nothing.
+        """
+        try:
+            yield
+        except BrokenPipeError as error:
+            if not _is_unread(sys.stdout):
+                raise RuntimeError("a pipe broke that is not stdout") from error
+            self.leave()
+            raise click.exceptions.Exit(0) from None
+
+    def exit_code(self, code: int) -> int:
+        """Exit code of a run that ended with ``code``: an unread success is a failure."""
+        # What could not be told on stderr would be tried again at exit, and change the code.
+        with suppress(OSError):
+            _flush(sys.stderr)
+        return _UNREAD if self._is_gone and code == 0 else code
+
+
+def discard(stream: TextIO) -> None:
+    """Redirect a broken stream to nowhere, lest Python flush it again at exit and complain."""
+    with Path(os.devnull).open("w") as nowhere:
+        os.dup2(nowhere.fileno(), stream.fileno())
+
+
+def _is_unread(stream: TextIO) -> bool:
+    poll = select.poll()
+    poll.register(stream.fileno(), 0)
+    return any(events & (select.POLLERR | select.POLLHUP) for _fd, events in poll.poll(0))
+
+
+def _flush(stream: TextIO | None) -> None:
+    if stream is None:
+        return
+    try:
+        stream.flush()
+    except OSError:
+        discard(stream)
+
+
+reader = Reader()

@@ -3,9 +3,8 @@
 from pathlib import Path
 
 from spectui.cli.click_options import argument, listed, option, request, request_command
-from spectui.cli.drafting import REPLAYED_NGRAMS
 from spectui.cli.given import Given
-from spectui.cli.options import json_option
+from spectui.cli.options import REPLAYED_NGRAMS, json_option
 from spectui.options.drafters import DraftSimple, numbers_of
 from spectui.options.option import File
 

@@ -1,6 +1,6 @@
 """Options of commands that run models, from what click parsed."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -12,11 +12,22 @@ from spectui.cores import threads_to_take
 from spectui.errors import UsageError
 from spectui.models.sampling import model_sampling
 from spectui.options import placement
-from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
+from spectui.options.drafters import (
+    HIDDEN_STATE_KINDS,
+    MODEL_KIND,
+    MTP_KIND,
+    ONLY_BY_SERVER,
+    DrafterSetting,
+    numbers_of,
+    owners,
+)
 from spectui.options.reading import context_of, draft_of, fit_of, margins_of, target_of
-from spectui.options.setup import ContextOptions, Fit, ModelOptions, SamplingConfig
+from spectui.options.setup import ContextOptions, Fit, ModelOptions, SamplingConfig, Setup
+from spectui.options.speculation import Speculation, speculation_of
 from spectui.paths import text_of
 
+FILE_KINDS = (MODEL_KIND, *HIDDEN_STATE_KINDS)
+"""Drafters that are always files beside the target."""
 _SAMPLING = frozenset(one.name for one in fields(SamplingConfig))
 
 
@@ -77,20 +88,13 @@ class RunOptions:
         """Fields of the sampling that the user, a preset or a command has chosen."""
         return _SAMPLING & self.given.chosen
 
-    @property
-    def takes_models(self) -> bool:
-        """Whether files beside the target may draft."""
-        return not self.spec_type or self.names_mtp or self.needs_models
+    def names(self, *kinds: str) -> bool:
+        """Whether one of these drafters was named."""
+        return not set(kinds).isdisjoint(self.spec_type)
 
-    @property
-    def needs_models(self) -> bool:
-        """Whether a drafter was named that is a file beside the target."""
-        return not {MODEL_KIND, *HIDDEN_STATE_KINDS}.isdisjoint(self.spec_type)
-
-    @property
-    def readers(self) -> tuple[str, ...]:
-        """Kinds of hidden-state drafts that were asked for, which only llama-server runs."""
-        return tuple(kind for kind in HIDDEN_STATE_KINDS if kind in self.spec_type)
+    def takes(self, *kinds: str) -> bool:
+        """Whether one of these drafters may draft."""
+        return not self.spec_type or self.names(*kinds)
 
     def check_drafts(self) -> None:
         """Refuse draft models that no requested drafter uses.
@@ -98,21 +102,11 @@ class RunOptions:
         Raises:
             UsageError: drafts were given that ``--spec-type`` leaves out.
         """
-        if not self.takes_models and (self.model_draft or self.draft_dirs):
+        if not self.takes(MTP_KIND, *FILE_KINDS) and (self.model_draft or self.draft_dirs):
             raise UsageError(
                 f"-md names a draft, and --spec-type does not: add {MODEL_KIND} to it, or leave "
                 "out -md"
             )
-
-    @property
-    def names_mtp(self) -> bool:
-        """Whether the target's MTP layers were named explicitly."""
-        return MTP_KIND in self.spec_type
-
-    @property
-    def takes_mtp(self) -> bool:
-        """Whether the target's MTP layers may draft."""
-        return not self.spec_type or self.names_mtp
 
     def input_files(self) -> tuple[Path | None, ...]:
         """Files that the run reads."""
@@ -151,6 +145,79 @@ class RunOptions:
         """Placement of the target."""
         return target_of(self.placement, path)
 
+    def alone(self, target: ModelOptions, extra: tuple[str, ...] = ()) -> Setup:
+        """The target without a draft, and a server's further arguments."""
+        return Setup(target=target, draft=None, context=self.context, speculation=None, extra=extra)
+
     def draft_options(self, path: Path) -> ModelOptions:
         """Placement of a draft."""
         return draft_of(self.placement, path)
+
+
+def take_drafting(given: Given) -> tuple[Speculation, Given]:
+    """Split what a command was given into the setting and the options of other groups.
+
+    Raises:
+        UsageError: the setting would never draft.
+    """
+    speculation = speculation_of(given["spec_type"] or (MODEL_KIND,), given)
+    return speculation, given.changed(spec_type=())
+
+
+def check_drafting(context: ContextOptions, speculation: Speculation) -> None:
+    """Refuse options that the selected drafters do not have.
+
+    Raises:
+        UsageError: a draft is longer than a decode.
+    """
+    sizes = {"-c": context.ctx_size, "-b": context.batch_size}
+    for one in speculation.chain:
+        needed = one.longest + 1
+        short = {flag: size for flag, size in sizes.items() if size < needed}
+        if short:
+            given = " with ".join(f"{flag} {size}" for flag, size in short.items())
+            length, lower = _longest_draft(one)
+            raise UsageError(
+                f"{length} is verified in decodes of {needed} tokens, which {given} does not "
+                f"hold; raise {' and '.join(short)} to {needed} or more{lower}"
+            )
+
+
+def _longest_draft(one: DrafterSetting) -> tuple[str, str]:
+    """The length of a drafter's longest draft as it is given, and how to shorten it."""
+    bound = next((number for number in numbers_of(type(one)) if number.bounds_drafts), None)
+    if bound is None:
+        return f"{one.kind} with its drafts of up to {one.longest}", ""
+    default = ", the default," if one.longest == bound.default else ""
+    return f"{bound.flags[0]} {one.longest}{default}", ", or lower it"
+
+
+def check_engine(kinds: Iterable[str]) -> None:
+    """Refuse drafters that only llama-server runs.
+
+    Raises:
+        UsageError: one of ``kinds`` is such.
+    """
+    for kind in kinds:
+        if kind in HIDDEN_STATE_KINDS:
+            raise UsageError(
+                f"--spec-type {kind}: {ONLY_BY_SERVER}; add --backend server --server-bin PATH"
+            )
+
+
+def check_typed(given: Given) -> None:
+    """Refuse options that were typed for a drafter that is not selected.
+
+    A preset or a command that was taken over may hold more than is used.
+
+    Raises:
+        UsageError: there is such an option.
+    """
+    wanted = given["spec_type"] or (MODEL_KIND,)
+    for name, kinds in owners().items():
+        if name in given.typed and kinds.isdisjoint(wanted):
+            own = sorted(kinds.difference(HIDDEN_STATE_KINDS), reverse=True)
+            raise UsageError(
+                f"{given.flags[name]} is an option of {' and '.join(own)}, and who drafts here is "
+                f"{', '.join(wanted)}; leave it out, or name in --spec-type who takes it"
+            )

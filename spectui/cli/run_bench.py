@@ -2,50 +2,54 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import product
+from operator import or_
 from pathlib import Path
 
 from spectui.cli.bench import Bench, check_backend
-from spectui.cli.bench_report import BenchRun, report
-from spectui.cli.drafting import check_drafting, check_engine, check_typed, take_drafting
 from spectui.cli.given import Given
-from spectui.cli.named_models import find_pair, with_kind_of_file
-from spectui.cli.next_step import tune_words
+from spectui.cli.named_models import find_setup, with_preset_models
 from spectui.cli.options import BackendKind
-from spectui.cli.output import check_writable
-from spectui.cli.presets import with_preset_models
-from spectui.cli.request import RunOptions
+from spectui.cli.output import check_writable, write_result
+from spectui.cli.page import next_lines, page_text, tune_words
+from spectui.cli.request import RunOptions, check_drafting, check_engine, check_typed, take_drafting
 from spectui.cli.running_server import api_key_from_environment, questioned
-from spectui.cli.served_session import (
+from spectui.cli.session import (
+    SUITE_PROMPTS,
     open_context,
+    open_engine,
+    open_servers,
+    read_chats,
+    read_prompts,
+    served_workload,
+    tokenized,
     wanted_binary,
     wanted_slots,
     with_backend,
     with_slot_context,
 )
-from spectui.cli.session import SUITE_PROMPTS, open_engine, read_chats, read_prompts, tokenized
 from spectui.cli.taken import warn_of_unmeasured
-from spectui.documents import Json, Known, or_reason
+from spectui.documents import Json, Known, fields_of, or_reason
 from spectui.engine.placing import left_open, placed
 from spectui.errors import HopelessError, ServerError, SpectuiError
 from spectui.interrupts import interrupts, raise_ended
 from spectui.llama.facts import price_note
 from spectui.llama.native import known_library
 from spectui.measure.backend import ENGINE, Backend, load_setup
+from spectui.measure.bench import BenchRun, bench_document, bench_page
 from spectui.measure.chats import MOST_ANSWERS
 from spectui.measure.comparison import NO_MODEL, Comparison, compare
 from spectui.measure.device_locks import server_devices_held
-from spectui.measure.served_models import NOT_LOADED, keeps_off, look_at
+from spectui.measure.served_models import NOT_LOADED, look_at
 from spectui.measure.server_backend import REMEMBERS, ServerBackend, measurer_of, remembers
 from spectui.measure.servers import (
-    Fleet,
     RunningServers,
     measuring_arguments,
-    open_fleet,
     plan,
     served_by,
 )
-from spectui.measure.workload import Workload, tokenize, variations
+from spectui.measure.workload import Workload, variations
 from spectui.models.sampling import unmeasured_sentences
 from spectui.monitor.watch import MachineWatch
 from spectui.options.drafters import DraftSimple, numbers_of
@@ -55,7 +59,6 @@ from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt
 from spectui.prompts.chats import reasons_text
 from spectui.server.address import parse_address
-from spectui.server.binary import ServerBinary
 from spectui.server.client import LlamaClient
 from spectui.server.watch.poller import Attachment
 from spectui.server.watch.sample import HostState, ProcessSample, ServerFacts
@@ -104,9 +107,11 @@ def bench(request: Bench) -> None:
         left_out[f"chats: {reasons_text(chats.left_out)} left out"] = None
     said, notes = (*unmeasured, *read.notes), (*run.notes, *left_out)
     run = replace(run, said=said, notes=notes, requests=request.requests)
-    if not is_running:
-        run = replace(run, next_words=tuple(tune_words(given.words)))
-    report(run, options.json_path, is_sweep=job.n_kinds > 1)
+    is_sweep = job.n_kinds > 1
+    page = [*bench_page(run, is_sweep=is_sweep)]
+    if not is_running and run.ended is None:
+        page += ["", *next_lines("search for the fastest setting", tune_words(given.words))]
+    write_result(bench_document(run, is_sweep=is_sweep), page_text(page), options.json_path)
     raise_ended(
         run.ended,
         f"interrupted after {run.n_runs} measurements, which are shown above; run the command "
@@ -137,19 +142,18 @@ class _Bench:
 
     def through_engine(self, speculation: Speculation) -> BenchRun:
         """Measure with spectui's own engine."""
-        asked = self._setup(speculation)
-        setup = placed(
-            asked, self.options.fit, self.options.progress.announce, open_context(self.given)
-        )
+        options, asked = self.options, self._setup(speculation)
+        setup = placed(asked, options.fit, options.progress.announce, open_context(self.given))
         speculation = setup.speculation or speculation
-        with open_engine(self.options) as engine:
+        with open_engine(options) as engine:
             target, draft = load_setup(engine, setup)
             if draft is not None and (why := unserved(target.rollback, draft.rollback)):
                 name = draft.info.path.name
-                self.options.progress.say(f"note: llama-server cannot run {name} here: {why}")
-            workload = tokenized(engine, self.prompts, self.options, target)
+                options.progress.say(f"note: llama-server cannot run {name} here: {why}")
+            workload = tokenized(engine, self.prompts, options, target)
             workloads = self._varied(workload, target.n_ctx)
-            found, ended = self._measure(_by(engine, workloads), speculation)
+            found, ended = self._measure(list(product([engine], workloads)), speculation)
+        note = price_note(known_library().value)
         return BenchRun(
             found=found,
             ended=ended,
@@ -158,35 +162,42 @@ class _Bench:
             setting=speculation.document(),
             backend=ENGINE,
             alteration=target.info.alteration,
-            notes=(*_of_library(), *unmeasured_sentences(setup.target.path)),
+            notes=(*filter(None, [note]), *unmeasured_sentences(setup.target.path)),
         )
 
     def through_server(self, speculation: Speculation) -> BenchRun:
         """Start llama-servers, measure, end them."""
-        setup = self._setup(speculation)
+        setup, slots = self._setup(speculation), wanted_slots(self.given)
         setup = replace(setup, target=left_open(setup.target, self.options.fit))
         speculation = setup.speculation or speculation
         binary = wanted_binary(self.given["server_bin"])
         target = look_at(setup.target)
         draft = None if setup.draft is None else look_at(setup.draft)
-        slots = wanted_slots(self.given)
         setup = with_slot_context(setup, slots[0], self.given)
         # What the binary has no words for is said before anything is started.
         arguments = {
             "off": measuring_arguments(setup.off, binary),
             "on": measuring_arguments(setup, binary),
         }
-        n_ctx = setup.context.ctx_size
-        name = speculation.own.kind if draft is None else "the draft"
-        with self._fleet(binary, setup, slots, name) as fleet:
+        n_ctx, (n_prompts, n_runs) = setup.context.ctx_size, self._plan
+        widest = replace(setup, n_slots=max(slots))
+        with open_servers(
+            self.options,
+            binary,
+            widest,
+            costs=lambda stays: plan(n_prompts, n_runs * len(slots), keeps_off=stays),
+            name=lambda _: speculation.own.kind if draft is None else "the draft",
+        ) as fleet:
             sampling = self.options.sampling_for(setup.target.path)
             workloads = self._served_workloads(fleet.of(setup.off), n_ctx, sampling)
             backend = ServerBackend(fleet, setup, {}, redoes_rounds=target.redoes_rounds)
             backends = map(backend.with_slots, slots)
             found, ended = self._measure(list(product(backends, workloads)), speculation)
+        n = len(workloads)
+        groups = [found[at : at + n] for at in range(0, len(found), n)]
         return BenchRun(
-            found=found[: len(workloads)],
-            by_slots=() if slots == (1,) else _by_slots(slots, found, len(workloads)),
+            found=groups[0],
+            by_slots=() if slots == (1,) else tuple(zip(slots, groups, strict=False)),
             ended=ended,
             target=target.document(n_ctx),
             draft=_draft(None if draft is None else draft.document(n_ctx), speculation),
@@ -199,23 +210,6 @@ class _Bench:
                 *unmeasured_sentences(setup.target.path),
                 *((REMEMBERS,) if remembers(speculation) else ()),
             ),
-        )
-
-    def _fleet(
-        self, binary: ServerBinary, setup: Setup, slots: tuple[int, ...], name: str
-    ) -> Fleet:
-        """The servers, of which none is started yet; says what they cost."""
-        widest = replace(setup, n_slots=max(slots))
-        stays = keeps_off(widest, wanted=self.given["keeps_both"])
-        n_prompts, n_runs = self._plan
-        self.options.progress.say(plan(n_prompts, n_runs * len(slots), keeps_off=stays))
-        return open_fleet(
-            binary,
-            keeps_off=stays,
-            timeout_s=self.given["timeout"],
-            say=self.options.progress.say,
-            name=lambda _: name,
-            from_disk=self.options.yes,
         )
 
     def through_running(self, url: str) -> BenchRun:
@@ -232,7 +226,7 @@ class _Bench:
                 self.options.progress.say(plan(*self._plan, keeps_off=True))
             backend = ServerBackend(servers, _ANY_SETUP, {}, redoes_rounds=True)
             found, ended = self._measure(
-                _by(backend, workloads),
+                list(product([backend], workloads)),
                 None if baseline is None else Speculation(),
                 running=[one.process for one in running],
             )
@@ -250,20 +244,8 @@ class _Bench:
         )
 
     def _setup(self, speculation: Speculation) -> Setup:
-        target, draft = find_pair(
-            self.options,
-            speculation,
-            several="bench measures one draft; give one -md, or use spectui tune",
-        )
-        return Setup(
-            target=self.options.target_options(target),
-            draft=None if draft is None else self.options.draft_options(draft),
-            context=self.options.context,
-            speculation=with_kind_of_file(
-                speculation, draft, is_named="spec_type" in self.given.typed
-            ),
-            extra=self.given.served_extra,
-        )
+        several = "bench measures one draft; give one -md, or use spectui tune"
+        return find_setup(self.options, speculation, several=several)
 
     @property
     def n_kinds(self) -> int:
@@ -283,14 +265,8 @@ class _Bench:
         *,
         remedy: str = "raise -c",
     ) -> list[Workload]:
-        workload = tokenize(
-            server,
-            self.prompts,
-            n_predict=self.options.n_predict,
-            sampling=sampling,
-            n_ctx=n_ctx,
-            remedy=remedy,
-            say=self.options.progress.say,
+        workload = served_workload(
+            server, self.prompts, self.options, n_ctx=n_ctx, sampling=sampling, remedy=remedy
         )
         return self._varied(workload, n_ctx, remedy=remedy)
 
@@ -357,24 +333,6 @@ class _Bench:
         return client, facts, sample.host
 
 
-def _of_library() -> tuple[str, ...]:
-    note = price_note(known_library().value)
-    return () if note is None else (note,)
-
-
-def _by(backend: Backend, workloads: Sequence[Workload]) -> list[tuple[Backend, Workload]]:
-    """Work for one who decodes."""
-    return [(backend, workload) for workload in workloads]
-
-
-def _by_slots(
-    slots: Sequence[int], found: Sequence[Comparison], n_kinds: int
-) -> tuple[tuple[int, Sequence[Comparison]], ...]:
-    """``n_kinds`` comparisons for each number of slots; an early end leaves out the last ones."""
-    starts = range(0, len(found), n_kinds)
-    return tuple((n, found[at : at + n_kinds]) for n, at in zip(slots, starts, strict=False))
-
-
 def _watch(running: Sequence[Known[ProcessSample]], rpc: Sequence[str]) -> Known[MachineWatch]:
     """A watch over the machine that decodes, if it is this one and the servers are known."""
     hidden = next((one.reason for one in running if one.value is None), None)
@@ -401,23 +359,19 @@ def _draft(draft: Json | None, speculation: Speculation) -> Json:
 
 _UNTOLD = "the server does not tell"
 _OWN = "the server drafts as it was started, and does not tell how"
-_UNKNOWN_SETTING: Json = {
-    name: value
-    for number in numbers_of(DraftSimple)
-    for name, value in or_reason(number.name, None, _OWN).items()
-}
+_UNKNOWN_SETTING: Json = reduce(
+    or_, (or_reason(number.name, None, _OWN) for number in numbers_of(DraftSimple))
+)
 
 
 def _running_model(facts: ServerFacts) -> Json:
     """The target in documents, as far as the server reports it."""
     return {
         **or_reason("path", facts.model_path, _UNTOLD),
-        **or_reason("arch", None, NOT_LOADED),
         **or_reason("name", facts.alias, _UNTOLD),
-        **or_reason("n_params", facts.n_params, _UNTOLD),
-        **or_reason("size_bytes", facts.size_bytes, _UNTOLD),
+        **fields_of(facts, _UNTOLD, "n_params", "size_bytes", "n_ctx"),
+        **or_reason("arch", None, NOT_LOADED),
         **or_reason("rollback", None, NOT_LOADED),
-        **or_reason("n_ctx", facts.n_ctx, _UNTOLD),
     }
 
 

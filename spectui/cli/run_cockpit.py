@@ -1,7 +1,6 @@
 """Runs the interactive screen with parsed options."""
 
-import gc
-import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,12 +11,10 @@ from msgspec import structs
 from spectui.cli.click_options import HELP_NAMES, request_of
 from spectui.cli.cockpit import DEMO_TOKENS, Cockpit
 from spectui.cli.cockpit import command as cockpit
-from spectui.cli.drafting import check_drafting, check_typed, take_drafting
-from spectui.cli.failure import report_failure
-from spectui.cli.guard import greet, ignore_signals, in_child, take_back_greeting, writable_log
+from spectui.cli.guard import MakeApp, show_screen, writable_log
+from spectui.cli.named_models import with_preset_models
 from spectui.cli.output import complain, complaints
-from spectui.cli.presets import with_preset_models
-from spectui.cli.request import RunOptions
+from spectui.cli.request import RunOptions, check_drafting, check_typed, take_drafting
 from spectui.commands.measured import tuning_variables
 from spectui.commands.rendering import rendering_of
 from spectui.demo import DemoModel
@@ -46,32 +43,19 @@ def run(request: Cockpit) -> None:
             settings=structs.replace(settings, keep_sessions=False),
             notice="\n".join(filter(None, (f"{problem}. Sessions are not kept.", launch.notice))),
         )
-    if not in_child():
-        raise UsageError(
-            "the interactive screen needs a terminal; run spectui in one, or use spectui tune or "
-            "spectui bench in scripts"
-        )
-    greet()
-    try:
-        # Thousands of objects are made while importing, none of which is garbage.
-        gc.disable()
-        from spectui.tui.app import SpectuiApp
-        from spectui.tui.terminal import private_terminal
-        from spectui.tui.threads import Threads
-    except BaseException:
-        take_back_greeting()
-        raise
 
-    with private_terminal(log) as log_file:
-        app = SpectuiApp(launch, lambda mailbox: Threads(mailbox, log_file))
-        gc.enable()
-        gc.freeze()
-        app.run()
-    ignore_signals()
-    app.threads.close()
-    code = app.return_code or 0 if app.crash is None else report_failure(app.crash)
-    # Native threads may still be inside a driver or a decode that nobody waits for any more.
-    os._exit(code)
+    def load() -> MakeApp:
+        from spectui.tui.app import SpectuiApp
+        from spectui.tui.threads import Threads
+
+        def make(log_file: int) -> tuple[SpectuiApp, Callable[[], None]]:
+            app = SpectuiApp(launch, lambda mailbox: Threads(mailbox, log_file))
+            return app, app.threads.close
+
+        return make
+
+    instead = "run spectui in one, or use spectui tune or spectui bench in scripts"
+    show_screen(load, log, instead=instead)
 
 
 def make_launch(request: Cockpit, settings: Settings) -> Launch:

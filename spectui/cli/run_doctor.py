@@ -1,33 +1,27 @@
-"""Runs ``spectui doctor`` with parsed options; its document."""
+"""Runs ``spectui doctor`` with parsed options."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from spectui.cli.doctor import Doctor
-from spectui.cli.doctor_view import diagnosis
-from spectui.cli.drawing import drawn
-from spectui.cli.named_models import find_models, of_named_kinds
-from spectui.cli.next_step import next_lines, shell_line, tune_words
+from spectui.cli.named_models import find_models, of_named_kinds, with_preset_models
 from spectui.cli.output import check_writable, write_result
-from spectui.cli.presets import with_preset_models
+from spectui.cli.page import next_lines, page_text, shell_line, tune_words
 from spectui.cli.request import RunOptions
 from spectui.cli.taken import warn_of_unmeasured
 from spectui.commands.finding import Finding, Severity
+from spectui.doctor.document import LookedAt, doctor_document
 from spectui.doctor.examination import (
     Examination,
-    ExaminedDraft,
     HeaderLook,
     Surroundings,
-    examine,
+    examine_fitted,
     look_at_headers,
     surroundings,
 )
 from spectui.doctor.findings import finding, findings
-from spectui.doctor.libraries import FoundLibrary, look_at_libraries
-from spectui.doctor.speed import DraftBound, SpeedBound
-from spectui.documents import Json, fields_of, heading, or_reason
-from spectui.engine.demand import Demand
-from spectui.engine.fit import fitted
+from spectui.doctor.libraries import look_at_libraries
+from spectui.doctor.page import diagnosis
 from spectui.engine.planning import Planner
 from spectui.errors import (
     BadInputError,
@@ -37,16 +31,12 @@ from spectui.errors import (
     UsageError,
 )
 from spectui.format import percent_text
-from spectui.llama.buffers import DeviceMemory
-from spectui.llama.planned import ModelPlan, PlanRequest
-from spectui.models.facts import ModelFacts
-from spectui.models.pairs import Outline, PairReport
+from spectui.llama.planned import PlanRequest
 from spectui.models.ranking import read_share
 from spectui.monitor.machine import this_machine
 from spectui.options.drafters import MTP_KIND
-from spectui.presets import Preset, find_preset
-
-LookedAt = Examination | HeaderLook | None
+from spectui.page import Page
+from spectui.presets import find_preset
 
 
 def doctor(planner: Planner, request: Doctor) -> None:
@@ -74,17 +64,15 @@ def doctor(planner: Planner, request: Doctor) -> None:
     with options.shown() as shown:
         around = surroundings(planner, this_machine())
         looked_at, notes = _look(planner, shown, request.draft_max, around)
-        libraries: tuple[FoundLibrary, ...] = ()
+        libraries = None
         if request.libraries:
             libraries = look_at_libraries(_priced(looked_at, options), shown.progress.say)
     found = (*(findings(looked_at) if isinstance(looked_at, Examination) else ()), *notes)
-    document = _document(around, looked_at, found, preset)
-    if request.libraries:
-        document["libraries"] = [one.document() for one in libraries]
-    text = drawn(*diagnosis(around, looked_at, found, preset, libraries))
+    document = doctor_document(around, looked_at, found, preset, libraries)
+    text = page_text(diagnosis(around, looked_at, found, preset, libraries or ())).rstrip("\n")
     error = _verdict(looked_at, found)
     if error is None:
-        text = "\n".join((text.rstrip("\n"), "", *_next(options, looked_at)))
+        text = "\n".join((text, "", page_text(_next(options, looked_at))))
     write_result(document, text, given.json_path)
     if error is not None:
         raise error
@@ -111,8 +99,8 @@ def _priced(looked_at: LookedAt, options: RunOptions) -> PlanRequest | None:
     return PlanRequest(target=looked_at.request.target, context=options.context)
 
 
-def _next(options: RunOptions, looked_at: LookedAt) -> list[str]:
-    """Lines on what to run after a diagnosis that found no error."""
+def _next(options: RunOptions, looked_at: LookedAt) -> Page:
+    """The next command after a diagnosis that found no error."""
     if looked_at is None and options.preset is not None:
         return next_lines("fetch its models", ["spectui", "models", "fetch", options.preset])
     if looked_at is None:
@@ -159,16 +147,11 @@ def _examine(
     drafts = {name: options.draft_options(path) for name, path in models.drafts.items()}
     # What a folder's first look leaves out is judged here as anything else, by the whole plan.
     drafts |= {one.name: one.options for one in models.refused}
-    chosen = fitted(planner, replace(request, draft=next(iter(drafts.values()), None)), options.fit)
-    if chosen is not None:
-        request = replace(request, target=chosen.target)
-        drafts = {name: chosen.beside(draft) for name, draft in drafts.items()}
-    text = None if chosen is None else chosen.sentence
-    notes = () if text is None else (finding(Severity.NOTE, text),)
     devices, gpus = request.target.devices, around.backend.gpus
     around = replace(around, free=around.free.with_margins(options.margins, devices, gpus))
-    found = examine(planner, around, request, drafts, say=options.progress.say, mtp=_mtp(options))
-    return found, notes
+    say, mtp = options.progress.say, _mtp(options)
+    found, text = examine_fitted(planner, around, request, drafts, options.fit, say=say, mtp=mtp)
+    return found, () if text is None else (finding(Severity.NOTE, text),)
 
 
 def _by_headers(
@@ -203,9 +186,9 @@ def _by_headers(
 
 
 def _mtp(options: RunOptions) -> bool | None:
-    if options.names_mtp and not options.model_draft:
+    if options.names(MTP_KIND) and not options.model_draft:
         return True
-    return None if options.takes_mtp else False
+    return None if options.takes(MTP_KIND) else False
 
 
 def _verdict(examination: LookedAt, found: Sequence[Finding]) -> SpectuiError | None:
@@ -229,230 +212,3 @@ def _has_draft(looked_at: Examination | HeaderLook) -> bool:
     if isinstance(looked_at, Examination):
         return any(one.is_compatible is not False for one in looked_at.drafts)
     return any(one.reason is None for one in looked_at.drafts.values())
-
-
-_COUNTS = (
-    *("arch", "name", "n_params", "size_bytes", "n_layers", "n_ctx_train", "n_vocab", "n_experts"),
-    *("mtp_layers", "has_chat_template"),
-)
-_BYTES = ("kv_bytes_per_token", "read_bytes_per_token")
-_UNKNOWN_SPEED = "weights lie in a memory of unknown speed"
-
-
-def _document(
-    around: Surroundings,
-    examination: LookedAt,
-    found: Sequence[Finding],
-    preset: Preset | None,
-) -> Json:
-    """``spectui.doctor/1``."""
-    facts = around.backend.library
-    return {
-        **heading(
-            "doctor",
-            around.machine.document(),
-            llama_cpp_python=around.backend.llama_cpp_python,
-            llama_cpp=around.backend.llama_cpp,
-            library=None if facts is None else facts.document(),
-        ),
-        "gpus": [_gpu(gpu) for gpu in around.backend.gpus],
-        "links": {endpoint: asdict(link) for endpoint, link in around.links.items()},
-        "free_bytes": dict(around.free.by_memory),
-        **or_reason(
-            "ram_bytes_per_s",
-            around.bandwidth.ram_bytes_per_s,
-            "there is no room for what measuring takes, up to half a gigabyte",
-        ),
-        **or_reason(
-            "gpu_bytes_per_s",
-            around.bandwidth.gpu_bytes_per_s,
-            "no NVIDIA driver tells it of a GPU that llama.cpp uses",
-        ),
-        **_looked_at(examination, preset),
-        "findings": [{"severity": str(one.severity), "text": one.what} for one in found],
-    }
-
-
-def _gpu(gpu: DeviceMemory) -> Json:
-    return {
-        "name": gpu.name,
-        "description": gpu.description,
-        "in_ram": gpu.in_ram,
-        **fields_of(gpu, "the device does not tell", "free_bytes", "total_bytes"),
-    }
-
-
-def _looked_at(examination: LookedAt, preset: Preset | None) -> Json:
-    match examination:
-        case None:
-            return _nothing(preset)
-        case HeaderLook():
-            return _read(examination)
-        case Examination():
-            return _examined(examination, preset)
-
-
-def _read(look: HeaderLook) -> Json:
-    """Facts from the headers; the examination of a target has more."""
-    return {
-        "target": _facts(look.target),
-        "drafts": [
-            {
-                "name": name,
-                "path": str(one.path),
-                **or_reason("reason", one.reason, "its header does not speak against it"),
-                **or_reason("model", one.facts and _facts(one.facts), "it is unusable"),
-                **or_reason(
-                    "read_share_of_target",
-                    read_share(look.target, one.facts),
-                    "a file has no weights",
-                ),
-            }
-            for name, one in look.drafts.items()
-        ],
-    }
-
-
-def _facts(facts: ModelFacts) -> Json:
-    return {
-        **{name: getattr(facts, name) for name in _COUNTS},
-        "path": str(facts.path),
-        **fields_of(facts, "no single number holds, or the file has no weights", *_BYTES),
-    }
-
-
-def _nothing(preset: Preset | None) -> Json:
-    reason = "no target was given"
-    if preset is not None and preset.target is not None:
-        reason = f"models of {preset.name} are missing"
-    return or_reason("target", None, reason)
-
-
-def _examined(examination: Examination, preset: Preset | None) -> Json:
-    chosen = examination.chosen
-    no_draft = "no draft was given"
-    if preset is not None and preset.draft:
-        no_draft = f"drafts of {preset.name} are missing"
-    if examination.drafts:
-        no_draft = "none can serve"
-    return {
-        "target": {
-            **_model(examination.plan.target),
-            **or_reason("expected", _bound(examination.bound), _UNKNOWN_SPEED),
-        },
-        "drafts": [_draft(one) for one in examination.drafts],
-        **or_reason("draft", None if chosen is None else _drafts(chosen), no_draft),
-        "fits": examination.fits,
-        "fits_alone": examination.fits_alone,
-        "from_disk": examination.from_disk,
-        "always_from_disk": examination.always_from_disk,
-        "memory": [_demand(demand) for demand in examination.demands],
-        "buffers": [
-            {"model": role, **asdict(buffer)}
-            for role, plan in (
-                ("target", examination.plan.target),
-                ("draft", examination.plan.draft),
-            )
-            if plan is not None
-            for buffer in plan.buffers
-        ],
-        **or_reason("largest_context", examination.largest_context, "no context fits"),
-        **or_reason(
-            "smallest_n_cpu_moe",
-            examination.smallest_n_cpu_moe,
-            "without a GPU, without experts, with -ngl 0, or without room even so",
-        ),
-    }
-
-
-def _drafts(chosen: ExaminedDraft) -> str:
-    return MTP_KIND if chosen.is_mtp else str(chosen.options.path)
-
-
-def _model(plan: ModelPlan) -> Json:
-    return {
-        **plan.info.document(rollback=str(plan.rollback), n_ctx=plan.n_ctx),
-        "n_layers": plan.info.n_layers,
-        "n_experts": plan.info.n_experts,
-        "n_ctx_train": plan.info.n_ctx_train,
-        "mtp_layers": plan.info.mtp_layers,
-    }
-
-
-def _draft(one: ExaminedDraft) -> Json:
-    own = None if one.plan is None else one.plan.draft
-    unusable = "it could not be planned beside the target"
-    is_compatible = one.is_compatible
-    return {
-        "name": one.name,
-        "path": str(one.options.path),
-        **or_reason("compatible", is_compatible, unusable),
-        **or_reason("fits", one.fits, unusable),
-        **or_reason("reason", one.reason, "it can serve the target, and be loaded beside it"),
-        **or_reason("model", None if own is None else _model(own), unusable),
-        **or_reason(
-            "comparison",
-            None if one.report is None else _compared(one.report),
-            _uncompared(one),
-        ),
-        **or_reason(
-            "bound",
-            None if one.bound is None else _draft_bound(one.bound),
-            _UNKNOWN_SPEED if is_compatible else "it cannot serve the target",
-        ),
-    }
-
-
-def _uncompared(one: ExaminedDraft) -> str:
-    if one.is_mtp:
-        return "they are the target's own layers"
-    return "it is unusable" if one.plan is None else "it has MTP layers alone"
-
-
-def _draft_bound(bound: DraftBound) -> Json:
-    alpha = or_reason(
-        "break_even_alpha",
-        bound.break_even_alpha,
-        "if tokens were routed to experts at random, not even α = 1 would be enough"
-        if bound.can_pay
-        else "not even α = 1 would be enough",
-    )
-    return {
-        "draft_step": bound.draft_step,
-        **alpha,
-        "speedup_if_perfect": bound.speedup_if_perfect,
-    }
-
-
-def _compared(report: PairReport) -> Json:
-    return {
-        **asdict(report),
-        "target": _tokenizer(report.target),
-        "draft": _tokenizer(report.draft),
-        **fields_of(report, "llama.cpp accepts the pair", "reason"),
-        **fields_of(report, "one of them has no tokens", "overlap_percent"),
-    }
-
-
-def _tokenizer(model: Outline) -> Json:
-    found = {**asdict(model), **or_reason("pre", model.pre, "its file does not say")}
-    del found["texts"], found["chat_template"]
-    return found
-
-
-def _bound(bound: SpeedBound | None) -> Json | None:
-    if bound is None:
-        return None
-    verify = [{"n_drafted": n, "ratio": ratio} for n, ratio in bound.verify.items()]
-    return {**asdict(bound), "tokens_per_s": bound.tokens_per_s, "verify": verify}
-
-
-def _demand(demand: Demand) -> Json:
-    return {
-        **asdict(demand),
-        "title": demand.where,
-        **fields_of(demand, "nobody tells what is free", "free_bytes", "left_bytes"),
-        **or_reason("limit", demand.limit, "no cgroup's limit bounds it"),
-        "fits": demand.fits,
-        "can_load": demand.can_load,
-    }

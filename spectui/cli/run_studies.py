@@ -4,18 +4,18 @@ import sys
 from collections.abc import Sequence
 
 import click
-from rich.table import Table
 
 from spectui.cli import studies
-from spectui.cli.drawing import Words, drawn, is_terminal, sentence, table
 from spectui.cli.output import check_writable, complain, say, write_result
-from spectui.cli.tables import machine_lines
+from spectui.cli.page import is_terminal, page_text, sentence
 from spectui.documents import Json, encoded, head, or_reason
 from spectui.errors import CancelledError, UsageError
 from spectui.format import counted, rate_text, times_text
 from spectui.interrupts import interrupts
 from spectui.measure.verdict import Answer
+from spectui.page import Table, Words
 from spectui.tune.outcome import Outcome
+from spectui.tune.page import machines_page
 from spectui.tune.studies.listing import (
     StoredStudy,
     StudyState,
@@ -66,7 +66,7 @@ def list_all(request: studies.List) -> None:
         **head("studies"),
         "studies": [_row_document(*row) for row in rows],
     }
-    text = drawn(_table(rows)) if rows else _NOTHING
+    text = page_text([_table(rows)]) if rows else _NOTHING
     problems = [one.problem for one in every if one.problem is not None]
     write_result(
         document, "\n".join([text, *(sentence(f"note: {one}") for one in problems)]), json_path
@@ -108,7 +108,7 @@ def _table(rows: Sequence[tuple[StoredStudy, StudyState]]) -> Table:
         )
         for study, state in rows
     )
-    return table(columns, cells)
+    return Table(columns, list(cells))
 
 
 _EPOCH = 1970
@@ -143,8 +143,8 @@ def show(request: studies.Show) -> None:
             "command again for a verdict on all"
         )
     text = (report and report.text) or _bare_text(study, study.state(storage))
-    machines = machine_lines(machines_of(study.name, every))
-    write_result(document, "\n".join([*machines, text]), json_path)
+    machines = machines_page(machines_of(study.name, every))
+    write_result(document, page_text([*machines, text]), json_path)
 
 
 def _bare_document(study: StoredStudy) -> Json:
@@ -190,7 +190,7 @@ def _bare_text(study: StoredStudy, state: StudyState) -> str:
         )
         for one in trials
     )
-    return f"{head}\n\n{drawn(table(columns, cells))}"
+    return page_text([head, "", Table(columns, list(cells))])
 
 
 def _state(one: TrialRecord) -> str:

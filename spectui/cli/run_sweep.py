@@ -7,26 +7,24 @@ from typing import Any
 
 import msgspec
 
-from spectui.cli.drafting import check_engine
 from spectui.cli.given import Given
-from spectui.cli.named_models import Models, find_models, warn_of_sampling
+from spectui.cli.named_models import Models, find_models, warn_of_sampling, with_preset_models
 from spectui.cli.options import BackendKind, check_no_servers, check_one_stream
 from spectui.cli.output import check_writable, write_all, write_result
-from spectui.cli.presets import with_preset_models
-from spectui.cli.request import RunOptions
-from spectui.cli.served_session import wanted_binary, wanted_slots, with_backend, with_slot_context
-from spectui.cli.session import SUITE_PROMPTS, open_engine, place_target, read_prompts
-from spectui.cli.sweep import Sweep as Request
-from spectui.cli.sweep_report import (
-    check_folder,
-    first_clause,
-    grid_list,
-    plan_text,
-    progress_line,
-    summary_text,
-    whole_plan,
-    write_folder,
+from spectui.cli.page import page_text
+from spectui.cli.request import RunOptions, check_engine
+from spectui.cli.session import (
+    SUITE_PROMPTS,
+    open_engine,
+    open_servers,
+    place_target,
+    read_prompts,
+    wanted_binary,
+    wanted_slots,
+    with_backend,
+    with_slot_context,
 )
+from spectui.cli.sweep import Sweep as Request
 from spectui.cli.taken import warn_of_unmeasured
 from spectui.documents import head
 from spectui.engine.placing import left_open
@@ -37,12 +35,22 @@ from spectui.measure.backend import header
 from spectui.models.sampling import unmeasured_sentences
 from spectui.monitor.machine import this_machine
 from spectui.options.drafters import MODEL_KIND, MTP_KIND, DraftSimple, numbers_of
-from spectui.options.setup import ModelOptions, SamplingConfig, Setup
+from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt
 from spectui.sweep.cells import Cell, Place, Task
 from spectui.sweep.grid import MODEL_KINDS, Axes, Grid, given_grid, shipped_grids
-from spectui.sweep.measuring import CellMeasurer, EngineMeasurer, open_servers
+from spectui.sweep.measuring import CellMeasurer, EngineMeasurer, ServedMeasurer, drafter_of
+from spectui.sweep.report import (
+    check_folder,
+    first_clause,
+    grids_page,
+    plan_page,
+    plan_text,
+    progress_line,
+    summary_page,
+    write_folder,
+)
 from spectui.sweep.setup import SweepSetup
 from spectui.sweep.sweep import Sweep
 from spectui.tune.space import MAX_DRAFT
@@ -59,11 +67,8 @@ _AXES = tuple(
 def _list_all(json_path: str | None) -> None:
     """Print the named grids."""
     grids = shipped_grids()
-    document = {
-        **head("sweep-grids"),
-        "grids": [grid.document() for grid in grids],
-    }
-    write_result(document, grid_list(grids), json_path)
+    document = {**head("sweep-grids"), "grids": [grid.document() for grid in grids]}
+    write_result(document, page_text(grids_page(grids)), json_path)
 
 
 def run(request: Request) -> None:
@@ -110,7 +115,7 @@ def run(request: Request) -> None:
             return
         check_folder(request.out)
         with sweep.open(restart=request.restart, say=progress.say):
-            ended = _measure(sweep, shown, request)
+            ended = _measure(sweep, shown)
             interrupts.hold()
     asked = unmeasured_sentences(setup.base.target.path)
     _report(sweep, request, (*notes, *read.notes, *asked), ended)
@@ -181,13 +186,7 @@ def _setup(
     of_suite = None if shared.prompts is not None else grid.n_prompts or SUITE_PROMPTS
     drafts = models.drafts if takes_models else {}
     shared, target = _placed(shared, models, is_server=is_server)
-    base = Setup(
-        target=target,
-        draft=None,
-        context=shared.context,
-        speculation=None,
-        extra=given.served_extra,
-    )
+    base = shared.alone(target, given.served_extra)
     return SweepSetup(
         grid=grid,
         default=replace(default, task=replace(default.task, temp=sampling.temp)),
@@ -218,16 +217,16 @@ def _show_plan(sweep: Sweep, request: Request) -> None:
         with sweep.open():
             pass
     document = {**header("sweep-plan", sweep.setup.machine), **sweep.plan_document()}
-    write_result(document, whole_plan(sweep), request.given["json_path"])
+    write_result(document, page_text(plan_page(sweep)), request.given["json_path"])
 
 
-def _measure(sweep: Sweep, shared: RunOptions, request: Request) -> BaseException | None:
+def _measure(sweep: Sweep, shared: RunOptions) -> BaseException | None:
     """Measure what is pending; return the reason for an early end."""
     if not sweep.pending:
         shared.progress.say(f"the sweep {sweep.name} is complete: nothing is left to measure")
         return None
     try:
-        with _opened(sweep, shared, request.given) as measurer:
+        with _opened(sweep, shared) as measurer:
             shared.progress.announce(plan_text(sweep))
             sweep.run(measurer, lambda record: shared.progress.say(progress_line(record, sweep)))
     except (KeyboardInterrupt, SpectuiError) as error:
@@ -236,21 +235,23 @@ def _measure(sweep: Sweep, shared: RunOptions, request: Request) -> BaseExceptio
 
 
 @contextmanager
-def _opened(sweep: Sweep, shared: RunOptions, given: Given) -> Iterator[CellMeasurer]:
+def _opened(sweep: Sweep, shared: RunOptions) -> Iterator[CellMeasurer]:
     """Yield what measures; free its models or end its servers on exit."""
-    if sweep.setup.binary is None:
+    setup = sweep.setup
+    if setup.binary is None:
         with open_engine(shared) as engine:
-            yield EngineMeasurer(engine, sweep.setup, longest=sweep.longest)
+            yield EngineMeasurer(engine, setup, longest=sweep.longest)
         return
-    with open_servers(
-        sweep.setup,
-        sweep.setup.binary,
-        keeps_both=given["keeps_both"],
-        timeout_s=given["timeout"],
-        say=shared.progress.say,
-        from_disk=shared.yes,
-    ) as measurer:
-        yield measurer
+    most_slots = max((n for axes in setup.grid.cells for n in axes.parallel), default=1)
+    off = replace(setup.base, n_slots=most_slots)
+    drafts = setup.drafts.values()
+    with open_servers(shared, setup.binary, off, drafts, costs=_costs, name=drafter_of) as fleet:
+        yield ServedMeasurer(fleet, setup)
+
+
+def _costs(keeps_off: bool) -> str:  # noqa: FBT001 - passed by position
+    how = "takes turns with it" if keeps_off else "waits until the other has ended"
+    return f"two llama-servers: the target alone, and each setting, which {how}"
 
 
 def _report(
@@ -264,7 +265,7 @@ def _report(
             **header("sweep", sweep.setup.machine),
             **sweep.document(summaries, notes, interrupted=is_interrupted),
         }
-        text, out = summary_text(sweep, summaries), request.out
+        text, out = page_text(summary_page(sweep, summaries)), request.out
         writers = [lambda: write_result(document, text, request.given["json_path"])]
         if out is not None:
             writers.append(lambda: write_folder(out, sweep, summaries, document))

@@ -4,9 +4,9 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from spectui.cli.drawing import sentence
+from spectui.cli.display import traced
 from spectui.cli.output import check_writable, complain, write_result
-from spectui.cli.progress import words
+from spectui.cli.page import sentence
 from spectui.cli.request import RunOptions
 from spectui.cli.session import (
     find_candidates,
@@ -84,7 +84,7 @@ def _recorded(request: Trace, options: RunOptions) -> tuple[Tracing, Recorded, t
             n_ctx=target.n_ctx,
             rollback=target.rollback,
             with_costs=request.costs,
-            on_event=lambda event: options.progress.say(words.traced(event)),
+            on_event=lambda event: options.progress.say(traced(event)),
         ).run()
         interrupts.hold()
     recorded = trace_of(

@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 
-from spectui.cli.drafting import check_engine
-from spectui.cli.output import check_writable
-from spectui.cli.request import RunOptions
-from spectui.cli.served_session import with_backend
-from spectui.cli.session import read_chats, read_prompts, with_candidates
+import click
+
+from spectui.cli.output import check_writable, complain, write_result
+from spectui.cli.page import page_text
+from spectui.cli.request import RunOptions, check_engine
+from spectui.cli.session import read_chats, read_prompts, serving_of, with_backend, with_candidates
 from spectui.cli.taken import warn_of_unmeasured
 from spectui.cli.tune import Tune
-from spectui.cli.tune_report import report
 from spectui.cli.tune_request import (
     check_request,
     measuring_binary,
@@ -21,13 +21,15 @@ from spectui.cli.tune_search import Search
 from spectui.errors import CancelledError
 from spectui.format import counted
 from spectui.interrupts import interrupts
+from spectui.llama.search import find_server
+from spectui.measure.backend import ENGINE
 from spectui.models.sampling import unmeasured_sentences
 from spectui.server.binary import ServerBinary
 from spectui.tune.document import Tuned
+from spectui.tune.page import commands_page, findings_page, machines_page
 from spectui.tune.served import Served, failure_of, search_budget_s, serve
 from spectui.tune.setup import Limits
 from spectui.tune.trials import n_measured
-from spectui.verify.verification import Serving
 
 _PLACES_SHARE = 0.3
 """Share of the time budget in which the target's place is searched."""
@@ -66,7 +68,7 @@ def tune(request: Tune) -> None:
         if served is not None:
             found = _judged(found, served, search)
     asked = unmeasured_sentences(found.tuning.setup.off.target.path)
-    report(found, served, (*unmeasured, *read.notes, *asked), shared.json_path)
+    _report(found, served, (*unmeasured, *read.notes, *asked), shared.json_path)
     _raise_ended(found, served)
 
 
@@ -89,7 +91,7 @@ def _binaries(
     if options.is_server:
         measuring, options = measuring_binary(options, shared.given)
         return options, measuring, None
-    check_engine(shared.readers)
+    check_engine(shared.spec_type)
     return options, None, verifying_binary(options)
 
 
@@ -97,15 +99,7 @@ def _served(found: Tuned, binary: ServerBinary, search: Search) -> Served | None
     """Check the best setting on the user's llama-server."""
     # What was found is kept by now: this may be interrupted as well.
     interrupts.install()
-    serving = Serving(
-        binary=binary,
-        say=search.shared.progress.say,
-        announce=search.shared.progress.announce,
-        on_run=search.shared.progress.on_run,
-        timeout_s=search.options.timeout,
-        seed=search.shared.sampling.seed,
-        from_disk=search.shared.yes,
-    )
+    serving = serving_of(search.shared, binary)
     budget_s = search.options.time_budget
     measured = {item.id for item in found.tuning.setup.workload.items}
     prompts = [one for one in search.all_prompts if one.id in measured]
@@ -122,6 +116,29 @@ def _judged(found: Tuned, served: Served, search: Search) -> Tuned:
         if result.not_kept is not None:
             search.shared.progress.announce(result.not_kept)
     return replace(found, result=result)
+
+
+def _report(
+    found: Tuned, served: Served | None, unmeasured: tuple[str, ...], json_path: str | None
+) -> None:
+    """Print the result and how to use it, and keep both with the study.
+
+    Args:
+        found: what was searched and found.
+        served: results on llama-server.
+        unmeasured: parts of the ``--from`` command that are not measured, as reported before.
+        json_path: value of ``--json``.
+    """
+    has_server = served is not None or found.backend != ENGINE or find_server() is not None
+    page, commands = findings_page(found, served), commands_page(found, has_server=has_server)
+    document, text = found.document(unmeasured, served), page_text([*page, *commands])
+    # Of a storage that does not have the verdict, it was told before.
+    if found.result.not_kept is None and found.result.earlier is None:
+        not_kept = found.tuning.keep_report(click.unstyle(text), document)
+        if not_kept is not None:
+            complain(not_kept)
+    machines = machines_page(found.tuning.machines())
+    write_result(document, page_text([*page, *machines, *commands]), json_path)
 
 
 def _raise_ended(found: Tuned, served: Served | None) -> None:

@@ -1,31 +1,31 @@
 """Runs ``spectui verify`` with parsed options."""
 
-from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from rich.table import Table
-
-from spectui.cli.drafting import check_drafting, take_drafting
-from spectui.cli.drawing import Words, drawn, table, wrapped
 from spectui.cli.given import Given
-from spectui.cli.named_models import find_pair, with_kind_of_file
+from spectui.cli.named_models import find_setup, with_preset_models
 from spectui.cli.output import check_writable, complain, write_result
-from spectui.cli.presets import with_preset_models
-from spectui.cli.request import RunOptions
-from spectui.cli.served_session import wanted_binary
-from spectui.cli.session import SUITE_PROMPTS, open_engine, own_prompts, read_prompts
+from spectui.cli.page import page_text
+from spectui.cli.request import RunOptions, check_drafting, take_drafting
+from spectui.cli.session import (
+    SUITE_PROMPTS,
+    open_engine,
+    own_prompts,
+    read_prompts,
+    serving_of,
+    wanted_binary,
+)
 from spectui.cli.taken import set_variables_of, warn_of_unmeasured
 from spectui.cli.verify import Verify
 from spectui.engine.placing import left_open
 from spectui.errors import BadInputError, UsageError
-from spectui.format import counted, percent_text
+from spectui.format import counted
 from spectui.interrupts import interrupts, raise_ended
 from spectui.llama.library import has_library
 from spectui.measure.backend import header
-from spectui.measure.observed import Totals
 from spectui.measure.promise import Case, Promise
-from spectui.measure.speedup import Speedup, gain, interval_text
 from spectui.models.sampling import unmeasured_sentences
 from spectui.monitor.machine import this_machine
 from spectui.options.speculation import Speculation
@@ -33,8 +33,9 @@ from spectui.prompts import Prompt, builtin_suite
 from spectui.tune.outcome import advice_of
 from spectui.tune.studies.listing import StoredStudy, decided, find_study, list_studies
 from spectui.verify.claim import Claim
-from spectui.verify.result import Verified, notes, warnings
-from spectui.verify.verification import Serving, verify
+from spectui.verify.page import verified_page
+from spectui.verify.result import Verified
+from spectui.verify.verification import verify
 
 _MODELS = ("model", "model_draft", "preset", "demo", "command_line")
 """Parameters that select models and so exclude a study."""
@@ -44,7 +45,6 @@ _OF_A_STUDY = (_OF_VERIFY - {"no_promise"}) | {
     *("study", "prompts", "seed", "yes", "json_path", "quiet", "verbose")
 }
 """Parameters that go with a study, which determines all other options."""
-_NONE = "–"
 
 
 def run(request: Verify) -> None:
@@ -63,17 +63,10 @@ def run(request: Verify) -> None:
     binary = wanted_binary(request.server_bin)
     check_writable(shared.json_path, (*shared.input_files(), Path(binary.path)))
     with shared.shown() as shown:
-        progress = shown.progress
-        serving = Serving(
-            binary=binary,
-            say=progress.say,
-            announce=progress.announce,
-            on_run=progress.on_run,
-            timeout_s=request.timeout,
-            seed=shared.sampling.seed,
+        serving = replace(
+            serving_of(shown, binary),
             repeats=request.repeats,
             keeps_both=request.keeps_both,
-            from_disk=shared.yes,
         )
         if direct:
             read = read_prompts(shared, of_suite=SUITE_PROMPTS)
@@ -187,17 +180,17 @@ def _of_options(
     """
     check_drafting(shared.context, speculation)
     options = with_preset_models(shared, most_drafts=int(speculation.needs_draft))
-    path, draft = find_pair(options, speculation, several="verify runs one draft; give one -md")
-    target = left_open(options.target_options(path), options.fit)
+    setup = find_setup(options, speculation, several="verify runs one draft; give one -md")
+    target = left_open(setup.target, options.fit)
     case = Case(
         baseline=target,
         target=target,
-        draft=None if draft is None else options.draft_options(draft),
-        context=options.context,
-        speculation=with_kind_of_file(speculation, draft),
-        sampling=options.sampling_for(path),
+        draft=setup.draft,
+        context=setup.context,
+        speculation=setup.speculation or speculation,
+        sampling=options.sampling_for(target.path),
         n_predict=options.n_predict,
-        extra=shared.given.served_extra,
+        extra=setup.extra,
     )
     return Claim(case=case, prompts=prompts)
 
@@ -213,60 +206,4 @@ def _report(found: Verified, json_path: str | None, unmeasured: tuple[str, ...])
     document = {**header("verify", this_machine()), **found.document()}
     asked = unmeasured_sentences(found.claim.case.target.path)
     document["notes"] = [*unmeasured, *asked, *document["notes"]]
-    write_result(document, text_of(found), json_path)
-
-
-def text_of(found: Verified) -> str:
-    """The sentence, the table and the notes."""
-    lines = [wrapped(found.verdict or "delivered: nothing was measured before it ended")]
-    lines += [wrapped(found.claim.subject), "", drawn(_table(found)), ""]
-    lines += map(wrapped, _lines(found))
-    lines += [wrapped(f"note: {note}") for note in notes(found)]
-    lines += [wrapped(f"warning: {warning}") for warning in warnings(found)]
-    return "\n".join(lines).rstrip()
-
-
-def _table(found: Verified) -> Table:
-    promise, version = found.claim.promise, found.binary.version
-    sides = (
-        _cells(found.promised, found.promised_speedup),
-        _cells(found.delivered, found.speedup),
-    )
-    heads = (
-        "off, tokens/s",
-        "on, tokens/s",
-        "speedup",
-        "95 % interval",
-        "accepted of drafted",
-        "acceptance rate",
-        "prompts",
-    )
-    measured = _NONE if promise is None else promise.llama_cpp
-    server = "unknown" if version is None else version.text
-    rows = list(zip(heads, *sides, strict=True))
-    columns = (Words(is_whole=True), "promised", "delivered")
-    return table(columns, [*rows, ("llama.cpp", measured, server)])
-
-
-def _cells(sums: Totals | None, speedup: Speedup | None) -> tuple[str, ...]:
-    if sums is None or speedup is None:
-        return (_NONE,) * 7
-    return (
-        f"{sums.baseline_tokens_per_s:.2f}",
-        f"{sums.tokens_per_s:.2f}",
-        gain(speedup),
-        interval_text(speedup) or _NONE,
-        f"{sums.n_accepted} of {sums.n_drafted}",
-        percent_text(sums.acceptance_rate, 1),
-        str(speedup.n_prompts),
-    )
-
-
-def _lines(found: Verified) -> Iterator[str]:
-    ratio = found.ratio
-    if ratio is not None:
-        interval = "" if ratio.low is None else f" ({ratio.low:.3f} to {ratio.high:.3f})"
-        yield (
-            f"delivered over promised speedup: {ratio.estimate:.3f}{interval}, on the "
-            f"{ratio.n_prompts} prompts that are the same"
-        )
+    write_result(document, page_text(verified_page(found)), json_path)

@@ -1,36 +1,52 @@
-"""Preparation of ``bench``, ``tune`` and ``trace``: prompts, engine, candidates."""
+"""Preparation of commands that run models: prompts, engine, llama-servers, candidates."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from spectui.cli.named_models import Models, find_models, of_named_kinds, warn_of_sampling
+from spectui.cli.given import Given
+from spectui.cli.named_models import (
+    Models,
+    find_models,
+    of_named_kinds,
+    warn_of_sampling,
+    with_preset_models,
+)
+from spectui.cli.options import BackendKind
 from spectui.cli.output import complain
-from spectui.cli.presets import with_preset_models
-from spectui.cli.request import RunOptions
-from spectui.cli.served_session import open_context
+from spectui.cli.request import FILE_KINDS, RunOptions
+from spectui.commands.items import divide, words_of
+from spectui.commands.measured import beyond_engine
 from spectui.commands.rendering import rendering_of
 from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
 from spectui.engine.isolation import ProcessWorker
-from spectui.engine.placing import placed
+from spectui.engine.placing import OpenContext, placed
 from spectui.engine.pressure import MemoryGate
-from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
+from spectui.errors import UsageError
+from spectui.llama.library import has_library, library
 from spectui.llama.log import native_log
+from spectui.llama.search import LIBRARY_VARIABLE, find_server
 from spectui.measure.chats import tokenize_with_chats
 from spectui.measure.device_locks import devices_held
-from spectui.measure.workload import Workload
+from spectui.measure.served_models import keeps_off
+from spectui.measure.servers import Fleet, open_fleet
+from spectui.measure.workload import Workload, tokenize
 from spectui.models.gguf import read_gguf
 from spectui.options import placement
 from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple
-from spectui.options.setup import ModelOptions, Setup
+from spectui.options.setup import MOST_SLOTS, ModelOptions, SamplingConfig, Setup
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt, PromptFile, builtin_suite, load_prompts
 from spectui.prompts.chats import Chats, load_chats
-from spectui.speculative.models import unserved
+from spectui.server.binary import ServerBinary, examine
+from spectui.server.client import LlamaClient
 from spectui.tune.candidates import Candidate
+from spectui.tune.drafters import Drafters, load_drafters
+from spectui.verify.verification import Serving
 
 SUITE_PROMPTS = 8
 """Number of prompts from the built-in suite for commands that take few: one per category. The
@@ -59,6 +75,72 @@ def open_engine(options: RunOptions) -> Iterator[Engine]:
             yield engine
         finally:
             native_log.listen(None)
+
+
+def open_servers(
+    options: RunOptions,
+    binary: ServerBinary,
+    setup: Setup,
+    drafts: Iterable[ModelOptions] = (),
+    *,
+    costs: Callable[[bool], str],
+    name: Callable[[Setup], str],
+) -> Fleet:
+    """Open llama-servers, of which none is started yet.
+
+    Args:
+        options: of the run.
+        binary: the llama-server.
+        setup: of the servers, with the most slots.
+        drafts: drafts of servers that speculate, one at a time; of none, that of ``setup``.
+        costs: says what they cost, by whether that of the target alone stays beside them.
+        name: names what a server speculates with.
+    """
+    stays = keeps_off(setup, drafts, wanted=options.given["keeps_both"])
+    options.progress.say(costs(stays))
+    return open_fleet(
+        binary,
+        keeps_off=stays,
+        timeout_s=options.given["timeout"],
+        say=options.progress.say,
+        name=name,
+        from_disk=options.yes,
+    )
+
+
+def serving_of(options: RunOptions, binary: ServerBinary) -> Serving:
+    """How a llama-server is used to verify what a run has found."""
+    progress = options.progress
+    return Serving(
+        binary=binary,
+        say=progress.say,
+        announce=progress.announce,
+        on_run=progress.on_run,
+        timeout_s=options.given["timeout"],
+        seed=options.sampling.seed,
+        from_disk=options.yes,
+    )
+
+
+def served_workload(
+    server: LlamaClient,
+    prompts: Sequence[Prompt],
+    options: RunOptions,
+    *,
+    n_ctx: int,
+    sampling: SamplingConfig,
+    remedy: str = "raise -c",
+) -> Workload:
+    """The prompts as tokens of a server; see ``tokenize``."""
+    return tokenize(
+        server,
+        prompts,
+        n_predict=options.n_predict,
+        sampling=sampling,
+        n_ctx=n_ctx,
+        remedy=remedy,
+        say=options.progress.say,
+    )
 
 
 def held_devices(options: RunOptions) -> AbstractContextManager[None]:
@@ -128,7 +210,7 @@ def with_candidates(options: RunOptions) -> RunOptions:
         UsageError: drafts were given that ``--spec-type`` leaves out.
     """
     options.check_drafts()
-    is_open = not options.spec_type or options.needs_models
+    is_open = options.takes(*FILE_KINDS)
     return with_preset_models(options, most_drafts=None if is_open else 0)
 
 
@@ -145,12 +227,7 @@ def place_target(
     Returns:
         Options of whatever drafts beside it, and the target.
     """
-    setup = Setup(
-        target=options.target_options(models.target),
-        draft=None,
-        context=options.context,
-        speculation=None,
-    )
+    setup = options.alone(options.target_options(models.target))
     if options.fit is None:
         return options, setup.target
     beside = setup
@@ -159,7 +236,7 @@ def place_target(
         drafts = Speculation(DraftSimple(draft_max=max_draft))
         draft = options.draft_options(largest)
         beside = replace(setup, draft=draft, speculation=drafts)
-    elif options.takes_mtp and read_gguf(models.target).mtp_layers:
+    elif options.takes(MTP_KIND) and read_gguf(models.target).mtp_layers:
         beside = replace(setup, speculation=Speculation(DraftMtp(draft_max=max_draft)))
     found = placed(beside, options.fit, options.progress.announce, open_context(options.given))
     shares = ",".join(f"{share:g}" for share in found.target.devices.split)
@@ -169,7 +246,7 @@ def place_target(
 
 def find_candidates(options: RunOptions) -> Models:
     """Like ``find_models``, with the drafts that ``--spec-type`` requires."""
-    found = find_models(options, needs_draft=options.needs_models)
+    found = find_models(options, needs_draft=options.names(*FILE_KINDS))
     warn_of_sampling(found.target, options.progress)
     return of_named_kinds(found, options)
 
@@ -182,7 +259,7 @@ def load_models(
     *,
     takes_mtp: bool = True,
 ) -> tuple[ModelLoaded, tuple[Candidate, ...]]:
-    """Load the target, with its MTP layers where these may draft, and every draft once.
+    """Load the target and every draft once; see ``load_drafters``.
 
     Args:
         engine: nothing is loaded yet.
@@ -190,104 +267,106 @@ def load_models(
         models: as they were found.
         command: loads the target, without its MTP layers.
         takes_mtp: False where the target's MTP layers may not draft.
-
-    Returns:
-        The target, and who may draft: the drafts that fit, the MTP layers, and, with an error,
-        those that cannot.
-
-    Raises:
-        SpectuiError: the target cannot be loaded, or no draft of -md can serve, or the MTP layers
-            were named and cannot.
     """
-    target, mtp = _load_target(engine, shared, command, takes_mtp=takes_mtp, drafts=models.drafts)
-    if mtp is not None and mtp.reason is not None:
-        shared.progress.say(f"left out {mtp.name}: {mtp.reason}")
-    candidates = _load_drafts(engine, shared, models, target)
-    # The target's own layers come first: nothing has to be loaded for them.
-    return target, candidates if mtp is None else (mtp, *candidates)
-
-
-def _load_target(
-    engine: Engine,
-    shared: RunOptions,
-    command: LoadTarget,
-    *,
-    takes_mtp: bool,
-    drafts: Mapping[str, Path],
-) -> tuple[ModelLoaded, Candidate | None]:
-    """The target, and its MTP layers as a candidate if it has any."""
-
-    def load(*, mtp: bool) -> ModelLoaded:
-        return engine.load_target(
-            command.options,
-            command.context,
-            max_draft=command.max_draft,
-            mtp=mtp,
-            mtp_file=command.mtp_file,
-        )
-
-    options = command.options
-    # Files that were given may be those that were named.
-    is_named = shared.names_mtp and not drafts
-    has_mtp = is_named or (shared.takes_mtp and read_gguf(options.path).mtp_layers > 0)
-    if not (takes_mtp and has_mtp):
-        return load(mtp=False), None
-    try:
-        target = load(mtp=True)
-    except (BadInputError, DoesNotFitError, UsageError) as error:
-        if is_named:
-            raise
-        # If it is not for its MTP layers, this fails as well.
-        target = load(mtp=False)
-        return target, Candidate(name=MTP_KIND, options=options, loaded=None, error=error)
-    return target, Candidate(name=MTP_KIND, options=options, loaded=target)
-
-
-def _load_drafts(
-    engine: Engine, shared: RunOptions, models: Models, target: ModelLoaded
-) -> tuple[Candidate, ...]:
-    """Load every draft once; return those that fit the target, and the reasons against the others.
-
-    Raises:
-        SpectuiError: one was named with -md, and none does. A folder may hold none: n-gram
-            drafters are left.
-    """
-    layers = models.mtp_files
-    found = [
-        _candidate(engine, name, shared.draft_options(path), target, mtp=name in layers)
-        for name, path in models.drafts.items()
-    ]
-    found += models.refused
-    for candidate in found:
-        if candidate.reason is not None:
-            shared.progress.say(f"left out {candidate.name}: {candidate.reason}")
-    if shared.model_draft and all(candidate.error is not None for candidate in found):
-        raise _none_fits(found)
-    return tuple(found)
-
-
-def _none_fits(found: Sequence[Candidate]) -> SpectuiError:
-    first = found[0].error
-    if len(found) == 1 and first is not None:
-        return first
-    kind = type(first) if isinstance(first, DoesNotFitError) else BadInputError
-    why = "; ".join(f"{candidate.name}: {candidate.reason}" for candidate in found)
-    return kind(f"none of the {len(found)} drafts can serve ({why}); give another one")
-
-
-def _candidate(
-    engine: Engine, name: str, options: ModelOptions, target: ModelLoaded, *, mtp: bool
-) -> Candidate:
-    try:
-        loaded = engine.load_draft(options, mtp=mtp)
-    except (BadInputError, DoesNotFitError) as error:
-        return Candidate(name=name, options=options, loaded=None, error=error, is_mtp_file=mtp)
-    finally:
-        engine.unload_draft()
-    reason = unserved(target.rollback, loaded.rollback)
-    if reason is None:
-        return Candidate(name=name, options=options, loaded=loaded, is_mtp_file=mtp)
-    text = (
-        f"{options.path} cannot draft for {target.info.path.name}: {reason}; choose another draft"
+    wanted = Drafters(
+        models={name: shared.draft_options(path) for name, path in models.drafts.items()},
+        mtp_files=models.mtp_files,
+        refused=models.refused,
+        needs_model=bool(shared.model_draft),
+        takes_mtp=takes_mtp and shared.takes(MTP_KIND),
+        # Files that were given may be those that were named.
+        needs_mtp=takes_mtp and shared.names(MTP_KIND) and not models.drafts,
     )
-    return Candidate(name=name, options=options, loaded=None, error=BadInputError(text))
+    return load_drafters(engine, command, wanted, shared.progress.say)
+
+
+_SLOTS = "parallel"
+"""llama-server's name of ``-np``."""
+_CONTEXT = "ctx-size"
+
+
+def with_backend(given: Given) -> Given:
+    """The options, with a llama-server as backend where only that can measure.
+
+    That is so where the command of --from has options that spectui's engine does not apply, and
+    where there is no llama.cpp library. It is the llama-server of ``--server-bin``, else one that
+    is found: a command is data, so the program that it names is never started. What was typed
+    stays.
+    """
+    if "backend" in given.typed or given.get("server_url") is not None:
+        return given
+    beyond = beyond_engine(given.extra)
+    if beyond:
+        why = f"spectui's own engine does not apply {', '.join(beyond)}"
+        why += " (--backend engine measures without)"
+    elif not has_library():
+        if LIBRARY_VARIABLE in os.environ:
+            # The user wants that one: nothing takes its place unasked.
+            library()
+        why = "no llama.cpp library can be used here (spectui doctor --libraries says why)"
+    else:
+        return given
+    binary = given["server_bin"] or find_server()
+    if binary is None:
+        return given
+    complain(f"measured through {binary}, since {why}")
+    return given.changed(backend=str(BackendKind.SERVER), server_bin=str(binary))
+
+
+def wanted_binary(server_bin: str | None) -> ServerBinary:
+    """The llama-server that is to measure: the given one, else one that is found.
+
+    Raises:
+        ServerError: it is none, or cannot be asked.
+        UsageError: none was given, and none is found.
+    """
+    if server_bin is not None:
+        return examine(server_bin)
+    found = find_server()
+    if found is None:
+        raise UsageError(
+            "no llama-server was found (on the PATH, among the programs that run, in the usual "
+            "folders); give --server-bin PATH"
+        )
+    complain(f"measured through {found}")
+    return examine(str(found))
+
+
+def wanted_slots(given: Given) -> tuple[int, ...]:
+    """Numbers of slots to measure with: those of ``-np``, else that of ``--from``, else one."""
+    typed: tuple[int, ...] = given["parallel"]
+    return typed or (_slots_of_command(given) or 1,)
+
+
+def with_slot_context(setup: Setup, n_slots: int, given: Given) -> Setup:
+    """The setup with so many slots, each with the context of ``-c``.
+
+    That of the command of ``--from`` is divided, as its llama-server does.
+    """
+    theirs, context = _slots_of_command(given), setup.context
+    if theirs is not None and given.is_of_command(_CONTEXT):
+        context = replace(context, ctx_size=max(1, context.ctx_size // theirs))
+    return replace(setup, context=context, n_slots=n_slots)
+
+
+def with_slots(extra: tuple[str, ...], given: tuple[int, ...]) -> tuple[str, ...]:
+    """Arguments of a command, with the first number of ``-np`` where that was typed."""
+    if not given:
+        return extra
+    others = words_of(one for one in divide(extra) if one.name != _SLOTS)
+    return (*others, "-np", str(given[0]))
+
+
+def open_context(given: Given) -> OpenContext | None:
+    """The server of the command of ``--from``, where that leaves it the size of its context."""
+    found = given.takeover
+    if found is None or _CONTEXT in found.typed | found.settled.options.keys():
+        return None
+    return OpenContext(n_slots=_slots_of_command(given) or 1, is_full=_CONTEXT in found.options)
+
+
+def _slots_of_command(given: Given) -> int | None:
+    """Value of ``-np`` in the command of ``--from``; None where llama-server chooses it."""
+    values = [one.value for one in divide(given.served_extra) if one.name == _SLOTS]
+    is_number = bool(values) and values[-1].isdecimal()
+    return int(values[-1]) if is_number and 1 <= int(values[-1]) <= MOST_SLOTS else None

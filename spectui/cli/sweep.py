@@ -2,22 +2,27 @@
 
 from pathlib import Path
 
-import click
-
-from spectui.cli.click_options import Decorator, listed, option, request, request_command, switch
+from spectui.cli.click_options import (
+    Described,
+    DrafterKind,
+    ListOf,
+    Value,
+    listed,
+    option,
+    request,
+    request_command,
+    switch,
+)
 from spectui.cli.completion import grids
-from spectui.cli.defaults import FromUserOnly
-from spectui.cli.drafting import LISTED_NGRAMS
-from spectui.cli.given import Given
-from spectui.cli.options import OF_BACKEND, OF_GRID, PARALLEL, SERVER_BIN
-from spectui.cli.values import DrafterKind, ListOf, Value
+from spectui.cli.given import FromUserOnly, Given
+from spectui.cli.options import LISTED_NGRAMS, OF_BACKEND, OF_GRID, PARALLEL, SERVER_BIN
 from spectui.options import catalogue, context
 from spectui.options.drafters import MODEL_KIND, DraftSimple, numbers_of
 from spectui.options.option import File, Whole
 from spectui.sweep.grid import DRAFTING_KINDS
 
-_AXES: tuple[Decorator, ...] = (
-    click.option(
+_AXES: tuple[Described, ...] = (
+    option(
         "--spec-type",
         cls=FromUserOnly,
         type=ListOf(DrafterKind(DRAFTING_KINDS)),
@@ -31,7 +36,7 @@ _AXES: tuple[Decorator, ...] = (
     *map(listed, numbers_of(DraftSimple)),
     *LISTED_NGRAMS,
     listed(context.THREADS, means="one per physical core", help_text="Compute threads."),
-    click.option(
+    option(
         "--prompt-length",
         type=ListOf(Value(Whole(1))),
         default=(),

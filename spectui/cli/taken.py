@@ -1,10 +1,10 @@
-"""The existing command of ``--from``: what is taken from it, and what is not measured."""
+"""The existing command of ``--from``: what is taken, what is not measured, and who refuses it."""
 
 import os
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from spectui.cli.given import Given
 from spectui.cli.output import complain
@@ -12,15 +12,44 @@ from spectui.commands.command import ServerCommand, Start
 from spectui.commands.drafting import OLD_LENGTHS, old_lengths
 from spectui.commands.home import own_path, places_at_home
 from spectui.commands.measured import config_files, held_back, tuning_variables, unmeasured
+from spectui.commands.reader import Reader
+from spectui.commands.recognition import recognise
+from spectui.commands.sources.reading import read_command
 from spectui.commands.sources.source import OF_LLAMA, with_all_paths
-from spectui.commands.takeover import Takeover, counts_from_last, from_first
-from spectui.errors import SpectuiError, UsageError
+from spectui.commands.takeover import Takeover, counts_from_last, from_first, take_over
+from spectui.errors import ServerError, SpectuiError, UsageError
+from spectui.format import printable
+from spectui.llama.search import find_servers
+from spectui.options.dialect import Dialect
 from spectui.options.setup import Setup
 from spectui.options.speculation import Speculation
 from spectui.secret import HIDDEN, is_secret
 
-_SIZES = {"ctx-size": ("-c", "there it is what the model was trained for, if that fits")}
-"""The flag, and llama-server's own choice."""
+
+def take(text: str, *, other_drafts: bool, through_server: bool) -> Takeover:
+    """Read an existing command, set its variables, and report what of it is not measured so.
+
+    Args:
+        text: the command, or where it is.
+        other_drafts: as ``take_over``.
+        through_server: as ``take_over``.
+
+    Raises:
+        BadInputError: it cannot be read.
+        UsageError: its options contradict each other.
+    """
+    command = with_experts_from_first(with_home_of_here(read_command(text)))
+    taken = take_over(command, other_drafts=other_drafts, through_server=through_server)
+    set_variables_of(taken.start)
+    if command.inside is not None:
+        # Variables of a container are none of the host's.
+        names = (name for name, _ in command.environment if name.startswith(OF_LLAMA))
+        _warn_of_left_variables(names)
+    _warn_of_refusals(command)
+    # What is set aside leaves no draft whose lengths would matter.
+    if not taken.elsewhere:
+        _warn_of_old_names(command)
+    return taken
 
 
 def set_variables_of(start: Start) -> tuple[str, ...]:
@@ -46,14 +75,6 @@ def set_tuning_variables(environment: Iterable[tuple[str, str]]) -> tuple[str, .
         name for name, _ in given if name.startswith(OF_LLAMA) and name not in tuning
     )
     return tuple(tuning)
-
-
-def warn_of_container(command: ServerCommand) -> None:
-    """Report the variables of a container, which are none of the host's."""
-    if command.inside is not None:
-        _warn_of_left_variables(
-            name for name, _ in command.environment if name.startswith(OF_LLAMA)
-        )
 
 
 def with_experts_from_first(command: ServerCommand) -> ServerCommand:
@@ -123,7 +144,7 @@ def warn_of_changed_defaults(speculation: Speculation, given: Mapping[str, objec
             complain(f"note: the command gives no --{name}: today's default is {value}")
 
 
-def warn_of_old_names(command: ServerCommand) -> None:
+def _warn_of_old_names(command: ServerCommand) -> None:
     """Say which defaults of older builds a command is read with, since its names are theirs."""
     lengths = old_lengths(command)
     if lengths:
@@ -169,14 +190,75 @@ def _of_command(given: Given, *, done: str, through_server: bool) -> tuple[str, 
     own = held_back(found.extra) if through_server else (*found.elsewhere, *found.extra)
     without = tuple(unmeasured(own))
     parts = [f"without {', '.join(without)}"] if without else []
-    parts += _chosen(found, given)
+    is_left = "ctx-size" in found.left or "ctx-size" not in found.options
+    if is_left and "ctx-size" not in found.typed:
+        parts.append(
+            f"with -c {given['ctx_size']}, which it leaves to the server (there it is what the "
+            "model was trained for, if that fits; -c changes it)"
+        )
     return (f"the command is {done} {'; '.join(parts)}",) if parts else ()
 
 
-def _chosen(found: Takeover, parsed: Mapping[str, Any]) -> Iterator[str]:
-    """Yield sentences on sizes that the command leaves to the server, with the values used here."""
-    for name, (flag, own) in _SIZES.items():
-        is_left = name in found.left or name not in found.options
-        if is_left and name not in found.typed:
-            size = parsed[name.replace("-", "_")]
-            yield f"with {flag} {size}, which it leaves to the server ({own}; {flag} changes it)"
+_MOST_ASKED = 8
+"""Maximum number of llama-servers that are asked what they take."""
+
+
+def given_reader(dialect: str | None, server_bin: str | None) -> Reader | None:
+    """The llama-server that was named; None for the command's own.
+
+    Raises:
+        ServerError: the binary cannot be asked.
+        UsageError: it has another dialect than the one asked for.
+    """
+    if server_bin is None:
+        return None if dialect is None else Reader(dialect=Dialect(dialect))
+    from spectui.server.binary import examine
+    from spectui.server.judge import reader_of
+
+    binary = examine(server_bin)
+    if dialect is not None:
+        binary.check_dialect(Dialect(dialect))
+    return reader_of(binary)
+
+
+def found_reader(command: ServerCommand) -> Reader | None:
+    """The first llama-server of this machine that reads the command's dialect; None without one.
+
+    It is one of the user's own: the program that a command names is never started. A container has
+    one of its own.
+    """
+    if command.inside is not None:
+        return None
+    own = recognise(command)
+    for path in islice(find_servers(), _MOST_ASKED):
+        # They start processes.
+        from spectui.server.binary import examine
+        from spectui.server.judge import reader_of
+
+        try:
+            reader = reader_of(examine(str(path)))
+        except ServerError:
+            continue
+        if own.is_open or (reader.dialect is Dialect.IK) == (own.dialect is Dialect.IK):
+            return reader
+    return None
+
+
+def _warn_of_refusals(command: ServerCommand) -> None:
+    """Report what the llama-server of this machine refuses of a command that is taken over.
+
+    Options that it has under other names are taken over by those.
+    """
+    reader = found_reader(command)
+    if reader is None or reader.judge is None:
+        return
+    renamed = [n for n, item in enumerate(command.items) if reader.takes(item.flag) is False]
+    for finding in reader.judge(command, renamed):
+        complain(printable(f"note: {reader.build} refuses it: {finding.what}: {finding.why}"))
+    warn_of_silence(reader)
+
+
+def warn_of_silence(reader: Reader) -> None:
+    """Report that a llama-server did not answer, so that its refusals are not known."""
+    if reader.judge is not None and reader.judge.silence is not None:
+        complain(printable(f"note: values were not checked: {reader.judge.silence}"))

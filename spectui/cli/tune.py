@@ -2,7 +2,15 @@
 
 import click
 
-from spectui.cli.click_options import option, request, request_command, switch
+from spectui.cli.click_options import (
+    DURATION,
+    ListOf,
+    Value,
+    option,
+    request,
+    request_command,
+    switch,
+)
 from spectui.cli.completion import studies
 from spectui.cli.given import Given
 from spectui.cli.options import (
@@ -21,7 +29,6 @@ from spectui.cli.options import (
     repeats_option,
     server_bin_option,
 )
-from spectui.cli.values import DURATION, ListOf, Value
 from spectui.options.drafters import DraftSimple, numbers_of
 from spectui.options.option import Decimal, Whole
 from spectui.options.request import RequestShape

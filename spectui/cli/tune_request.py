@@ -1,4 +1,4 @@
-"""What follows from a request of ``spectui tune``: servers, search space, plan in words."""
+"""Consequences of a request of ``spectui tune``: servers, search space, plan in words."""
 
 import math
 import time
@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from spectui.cli.given import Given
+from spectui.cli.named_models import with_kind_of_file
 from spectui.cli.options import BackendKind, check_one_stream
 from spectui.cli.progress import Progress
 from spectui.cli.request import RunOptions
-from spectui.cli.served_session import wanted_binary, wanted_slots
+from spectui.cli.session import wanted_binary, wanted_slots
+from spectui.cli.taken import taken_setup, warn_of_changed_defaults
 from spectui.cli.tune import Tune
+from spectui.commands.takeover import Takeover
 from spectui.errors import UsageError
 from spectui.format import bytes_text, counted, duration_text
 from spectui.interrupts import interrupts
@@ -27,6 +30,7 @@ from spectui.tune.candidates import Candidate
 from spectui.tune.division import FEWEST_FOR_BOTH
 from spectui.tune.evidence import FEW
 from spectui.tune.layouts import Layouts
+from spectui.tune.present import Present
 from spectui.tune.result import TuneResult
 from spectui.tune.setup import MOST_TRIALS, TuningSetup
 from spectui.tune.slots import SlotsMeasured, measure_slots
@@ -95,7 +99,7 @@ def takes_mtp(shared: RunOptions, options: Tune) -> bool:
     Raises:
         UsageError: they were asked for together with what does not go with them.
     """
-    is_named = shared.names_mtp
+    is_named = shared.names(MTP_KIND)
     has_flags = Dialect(options.dialect) in NGRAM_DIALECTS
     if is_named and not has_flags:
         raise UsageError(
@@ -268,7 +272,7 @@ def plan_text(
 
 
 def cost_text(request: Tune, target: Path, *, keeps_off: bool, forecasts: bool) -> str:
-    """What a search through llama-server loads, and how often."""
+    """The loads of a search through llama-server, in words."""
     size = bytes_text(size_bytes(target))
     n_trials = request.trials or MOST_TRIALS
     begun = f"up to {n_trials} trials through llama-server, and each new setting starts a server"
@@ -277,3 +281,20 @@ def cost_text(request: Tune, target: Path, *, keeps_off: bool, forecasts: bool) 
     if keeps_off:
         return f"{begun} ({size} of target to load), beside the one without speculation"
     return f"{begun} and then the one without speculation again ({size} of target to load each)"
+
+
+def present_of(takeover: Takeover | None) -> Present | None:
+    """Drafting setting of the ``--from`` command; None without one."""
+    if takeover is None:
+        return None
+    if takeover.elsewhere:
+        return Present(speculation=None, draft=None, elsewhere=takeover.elsewhere)
+    setup = taken_setup(takeover)
+    speculation = setup.speculation
+    if speculation is None or not speculation.takes_draft:
+        return Present(speculation=speculation, draft=None)
+    if setup.draft is None:
+        return Present(speculation=None if speculation.needs_draft else speculation, draft=None)
+    speculation = with_kind_of_file(speculation, setup.draft.path)
+    warn_of_changed_defaults(speculation, takeover.options)
+    return Present(speculation=speculation, draft=setup.draft.path)

@@ -5,15 +5,25 @@ from dataclasses import dataclass, replace
 
 from spectui.cli.named_models import Models
 from spectui.cli.request import RunOptions
-from spectui.cli.served_session import open_context, with_slot_context, with_slots
-from spectui.cli.session import find_candidates, load_models, open_engine, place_target, tokenized
+from spectui.cli.session import (
+    find_candidates,
+    load_models,
+    open_context,
+    open_engine,
+    open_servers,
+    place_target,
+    served_workload,
+    tokenized,
+    with_slot_context,
+    with_slots,
+)
 from spectui.cli.tune import Tune
-from spectui.cli.tune_present import arm_of, present_of
 from spectui.cli.tune_request import (
     cost_text,
     kept_options,
     parameters_of,
     plan_text,
+    present_of,
     slots_measured,
     slots_of,
     space_of,
@@ -30,10 +40,10 @@ from spectui.llama.planned import PlanRequest
 from spectui.measure.arm import Arm
 from spectui.measure.backend import ENGINE
 from spectui.measure.chats import MOST_ANSWERS
-from spectui.measure.served_models import ServedModel, keeps_off, look_at
+from spectui.measure.served_models import ServedModel, look_at
 from spectui.measure.server_backend import ServerBackend
-from spectui.measure.servers import Fleet, measuring_arguments, open_fleet, served_by
-from spectui.measure.workload import Workload, tokenize
+from spectui.measure.servers import Fleet, measuring_arguments, served_by
+from spectui.measure.workload import Workload
 from spectui.models.gguf import read_gguf
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import MTP_KIND, NGRAM_KINDS
@@ -42,7 +52,6 @@ from spectui.options.setup import ModelOptions, Setup
 from spectui.prompts import Prompt
 from spectui.prompts.chats import Chats
 from spectui.server.binary import ServerBinary
-from spectui.server.client import LlamaClient
 from spectui.tune.backends import OwnEngine, Served
 from spectui.tune.candidates import Candidate
 from spectui.tune.document import Tuned
@@ -50,6 +59,7 @@ from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
 from spectui.tune.experts import ExpertPlan, plan_caches, plan_experts
 from spectui.tune.layouts import LayoutPlan, fit_layouts
 from spectui.tune.places import knobs_of
+from spectui.tune.present import arm_of
 from spectui.tune.result import TuneResult
 from spectui.tune.served_forecast import why_unforecast
 from spectui.tune.setup import CommandOptions, Limits, TuningSetup
@@ -92,9 +102,9 @@ class Search:
                 max_draft=longest_draft(command.context),
                 layouts=None if plan is None else plan.needed,
             )
-            present = None if asked is None else arm_of(asked, candidates, shared, space)
+            present = None if asked is None else arm_of(asked, candidates, shared.context, space)
             setup = self._setup(
-                _alone(shared, command.options, shared.given.extra),
+                shared.alone(command.options, shared.given.extra),
                 candidates,
                 _beginning_with(present, space),
                 tokenized(engine, self.prompts, shared, target, self.chats),
@@ -177,7 +187,7 @@ class Search:
 
         Not without a device, nor where its own MTP layers may draft: those are loaded with it once.
         """
-        may_draft = self.shared.takes_mtp and takes_mtp(self.shared, self.options)
+        may_draft = self.shared.takes(MTP_KIND) and takes_mtp(self.shared, self.options)
         has_own_mtp = may_draft and read_gguf(models.target).mtp_layers > 0
         return has_devices(target) and not has_own_mtp
 
@@ -202,19 +212,19 @@ class Search:
         models = find_candidates(shared)
         target = look_at(left_open(shared.target_options(models.target), shared.fit))
         drafts = {n: look_at(shared.draft_options(path)) for n, path in models.drafts.items()}
-        alone = _alone(shared, target.options, shared.given.served_extra)
+        alone = shared.alone(target.options, shared.given.served_extra)
         off = with_slot_context(alone, slots_of(self.options)[0], shared.given)
         # What the binary has no words for is said before anything is started.
         measuring_arguments(off, binary)
         candidates, space = self._served_space(binary, target, drafts)
         asked = present_of(shared.given.takeover)
-        present = None if asked is None else arm_of(asked, candidates, shared, space)
+        present = None if asked is None else arm_of(asked, candidates, shared.context, space)
         placed = {name: one.options for name, one in drafts.items()}
         why_not = why_unforecast(
             space, binary, n_slots=off.n_slots, redoes_rounds=target.redoes_rounds
         )
         forecasts = self._forecasts(why_not)
-        with self._fleet(binary, off, placed, forecasts=forecasts) as fleet:
+        with self._servers(binary, off, placed, forecasts=forecasts) as fleet:
             n_ctx = off.context.ctx_size
             self._check_lengths(n_ctx, "raise -c")
             backend = ServerBackend(fleet, off, placed, redoes_rounds=target.redoes_rounds)
@@ -222,7 +232,13 @@ class Search:
                 off,
                 candidates,
                 _beginning_with(present, space),
-                self._served_workload(fleet.of(off), off),
+                served_workload(
+                    fleet.of(off),
+                    (*self.prompts, *self.all_prompts[len(self.prompts) :][:MOST_ANSWERS]),
+                    shared,
+                    n_ctx=n_ctx,
+                    sampling=shared.sampling_for(off.target.path),
+                ),
             )
             served = Served(backend, binary, target, drafts, forecasts=forecasts)
             tuning = Tuning(setup, served)
@@ -244,7 +260,7 @@ class Search:
             by_slots=by_slots,
         )
 
-    def _fleet(
+    def _servers(
         self,
         binary: ServerBinary,
         off: Setup,
@@ -253,19 +269,15 @@ class Search:
         forecasts: bool,
     ) -> Fleet:
         """The servers, of which none is started yet; says what they cost."""
-        options = self.options
-        widest = replace(off, n_slots=max(slots_of(options)))
-        stays = keeps_off(widest, drafts.values(), wanted=options.keeps_both)
-        self.shared.progress.say(
-            cost_text(options, off.target.path, keeps_off=stays, forecasts=forecasts)
-        )
-        return open_fleet(
+        widest = replace(off, n_slots=max(slots_of(self.options)))
+        path = off.target.path
+        return open_servers(
+            self.shared,
             binary,
-            keeps_off=stays,
-            timeout_s=options.timeout,
-            say=self.shared.progress.say,
+            widest,
+            drafts.values(),
+            costs=lambda stays: cost_text(self.options, path, keeps_off=stays, forecasts=forecasts),
             name=lambda setup: _arm_of(setup, drafts).label,
-            from_disk=self.shared.yes,
         )
 
     def _served_space(
@@ -276,7 +288,7 @@ class Search:
         Raises:
             UsageError: there is nothing to search.
         """
-        takes_layers = takes_mtp(self.shared, self.options) and self.shared.takes_mtp
+        takes_layers = takes_mtp(self.shared, self.options) and self.shared.takes(MTP_KIND)
         mtp_layers = target.mtp_layers if takes_layers else 0
         candidates = [
             Candidate(name=name, options=one.options, loaded=None) for name, one in drafts.items()
@@ -293,17 +305,6 @@ class Search:
             readers=tuple((name, one.reader) for name, one in drafts.items() if one.reader),
         )
         return tuple(candidates), space
-
-    def _served_workload(self, server: LlamaClient, off: Setup) -> Workload:
-        """The prompts as tokens of a server, each text once."""
-        return tokenize(
-            server,
-            (*self.prompts, *self.all_prompts[len(self.prompts) :][:MOST_ANSWERS]),
-            n_predict=self.shared.n_predict,
-            sampling=self.shared.sampling_for(off.target.path),
-            n_ctx=off.context.ctx_size,
-            say=self.shared.progress.say,
-        )
 
     def _setup(
         self,
@@ -397,9 +398,3 @@ def _server_arguments(
         backend.load(best.draft)
         found["on"] = measuring_arguments(backend.setup(best.speculation), binary)
     return found
-
-
-def _alone(shared: RunOptions, target: ModelOptions, extra: tuple[str, ...]) -> Setup:
-    """Setup of the target alone."""
-    context = shared.context
-    return Setup(target=target, draft=None, context=context, speculation=None, extra=extra)

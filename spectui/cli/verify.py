@@ -2,9 +2,15 @@
 
 from spectui.cli.click_options import argument, request, request_command, switch
 from spectui.cli.completion import studies
-from spectui.cli.drafting import DRAFTING
 from spectui.cli.given import Given
-from spectui.cli.options import OF_ONE_DRAFT, STORAGE, TIMEOUT, repeats_option, server_bin_option
+from spectui.cli.options import (
+    DRAFTING,
+    OF_ONE_DRAFT,
+    STORAGE,
+    TIMEOUT,
+    repeats_option,
+    server_bin_option,
+)
 
 _EXAMPLES = (
     ("What the latest tune promised", "spectui verify --server-bin ./llama-server"),

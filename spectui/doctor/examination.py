@@ -21,6 +21,7 @@ from spectui.engine.demand import (
     free_memory,
     reads_from_disk,
 )
+from spectui.engine.fit import fitted
 from spectui.engine.fitting import (
     PlanCall,
     alone,
@@ -40,7 +41,7 @@ from spectui.models.weights import WeightTraffic
 from spectui.monitor.dram import ram_limit
 from spectui.monitor.machine import Machine
 from spectui.options.drafters import MTP_KIND
-from spectui.options.setup import ModelOptions
+from spectui.options.setup import Fit, ModelOptions
 
 Say = Callable[[str], None]
 
@@ -257,6 +258,35 @@ def _examined(
         drafts=drafts,
         bound=bound,
     )
+
+
+def examine_fitted(
+    planner: Planner,
+    around: Surroundings,
+    request: PlanRequest,
+    drafts: Mapping[str, ModelOptions],
+    fit: Fit | None,
+    *,
+    say: Say,
+    mtp: bool | None = None,
+) -> tuple[Examination, str | None]:
+    """Look at a target and its drafts where ``--fit`` places them; say where that is.
+
+    Args:
+        planner: as ``examine``, like what follows.
+        around: memories and their speeds.
+        request: the target and the context.
+        drafts: candidates by name; the target is placed beside the first.
+        fit: parts of the placement that are free to choose; None where it is given.
+        say: told what is looked at.
+        mtp: whether the target's own MTP layers are a candidate.
+    """
+    chosen = fitted(planner, replace(request, draft=next(iter(drafts.values()), None)), fit)
+    if chosen is not None:
+        request = replace(request, target=chosen.target)
+        drafts = {name: chosen.beside(draft) for name, draft in drafts.items()}
+    found = examine(planner, around, request, drafts, say=say, mtp=mtp)
+    return found, None if chosen is None else chosen.sentence
 
 
 def try_draft(plan: PlanCall, name: str, request: PlanRequest, free: FreeMemory) -> ExaminedDraft:

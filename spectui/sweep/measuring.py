@@ -1,8 +1,6 @@
 """Measures cells with spectui's own engine, or with the user's llama-servers."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 
 from spectui.engine.driver import Engine
@@ -12,15 +10,14 @@ from spectui.measure.backend import Backend
 from spectui.measure.comparison import nothing_decoded
 from spectui.measure.lossless import check_lossless
 from spectui.measure.measurer import Measurer, steady
-from spectui.measure.served_models import keeps_off, look_at
+from spectui.measure.served_models import look_at
 from spectui.measure.server_backend import ServerBackend, measurer_of
-from spectui.measure.servers import Servers, open_fleet
+from spectui.measure.servers import Servers
 from spectui.measure.statistics import MAX_DRIFT, drift
 from spectui.measure.workload import Workload, tokenize, with_length
 from spectui.monitor.watch import MachineWatch
 from spectui.options.drafters import MTP_KIND
 from spectui.options.setup import Setup
-from spectui.server.binary import ServerBinary
 from spectui.server.client import LlamaClient
 from spectui.speculative.models import unserved
 from spectui.sweep.cells import Cell, Place, Task, Visit, VisitRecord, VisitState, runs_of
@@ -216,43 +213,8 @@ class ServedMeasurer(CellMeasurer):
         return server
 
 
-@contextmanager
-def open_servers(
-    setup: SweepSetup,
-    binary: ServerBinary,
-    *,
-    keeps_both: bool | None,
-    timeout_s: float,
-    say: Callable[[str], None],
-    from_disk: bool = False,
-) -> Iterator[ServedMeasurer]:
-    """Measure through llama-servers, which end on exit; nothing is started yet.
-
-    Args:
-        setup: of the sweep.
-        binary: the user's llama-server.
-        keeps_both: whether both servers live side by side; None for where they fit.
-        timeout_s: most seconds for loading the models, and for an answer.
-        say: told of every start.
-        from_disk: whether servers may read weights from disk again and again.
-    """
-    most_slots = max((n for axes in setup.grid.cells for n in axes.parallel), default=1)
-    off = replace(setup.base, n_slots=most_slots)
-    stays = keeps_off(off, setup.drafts.values(), wanted=keeps_both)
-    how = "takes turns with it" if stays else "waits until the other has ended"
-    say(f"two llama-servers: the target alone, and each setting, which {how}")
-    with open_fleet(
-        binary,
-        keeps_off=stays,
-        timeout_s=timeout_s,
-        say=say,
-        name=_drafter_of,
-        from_disk=from_disk,
-    ) as fleet:
-        yield ServedMeasurer(fleet, setup)
-
-
-def _drafter_of(setup: Setup) -> str:
+def drafter_of(setup: Setup) -> str:
+    """Who drafts in a setup, as progress names it."""
     if setup.draft is not None:
         return f"the draft {setup.draft.path.name}"
     return "speculation" if setup.speculation is None else setup.speculation.own.label

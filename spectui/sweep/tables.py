@@ -2,11 +2,11 @@
 
 import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from io import StringIO
 
 from spectui.format import factor, percent_text, printable, rate_text
 from spectui.measure.speedup import Speedup
+from spectui.page import Cell, Table, Words, heads, text_of
 from spectui.sweep.cells import coordinates, varying
 from spectui.sweep.summary import (
     CellSummary,
@@ -22,24 +22,7 @@ _FORMULAS = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
 """With what spreadsheets begin a formula: the last are wide forms of the first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sheet:
-    """One table."""
-
-    title: str
-    headings: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    n_names: int = 1
-    """Columns at the left that hold names; the others hold numbers."""
-    n_words: int = 0
-    """Columns at the right that hold words."""
-
-    def is_text(self, column: int) -> bool:
-        """Whether a column, by its index, holds no numbers."""
-        return column < self.n_names or column >= len(self.headings) - self.n_words
-
-
-def sheets(summaries: Sequence[CellSummary]) -> tuple[Sheet, ...]:
+def sheets(summaries: Sequence[CellSummary]) -> tuple[Table, ...]:
     """All tables that there is data for."""
     drafters, categories = best_per_drafter(summaries), best_per_category(summaries)
     found = (
@@ -50,13 +33,13 @@ def sheets(summaries: Sequence[CellSummary]) -> tuple[Sheet, ...]:
     return tuple(sheet for sheet in found if sheet.rows)
 
 
-def _cells(summaries: Sequence[CellSummary]) -> Sheet:
+def _cells(summaries: Sequence[CellSummary]) -> Table:
     columns = varying(one.cell for one in summaries)
     has_streams = any(one.cell.place.n_slots > 1 for one in summaries)
     streams = ("off all", "on all") if has_streams else ()
-    headings = (
-        *("cell", *columns, "off", "on", *streams),
-        *("speedup", "interval", "rate", "length", "note"),
+    heads = (
+        *(Words("cell"), *columns, "off", "on", *streams),
+        *("speedup", "interval", "rate", "length", Words("note", is_whole=True)),
     )
     rows = (
         (
@@ -72,7 +55,7 @@ def _cells(summaries: Sequence[CellSummary]) -> Sheet:
         )
         for one in summaries
     )
-    return Sheet(title="Cells", headings=headings, rows=tuple(rows), n_words=1)
+    return Table(heads, tuple(rows), title="Cells")
 
 
 def _length(one: CellSummary) -> str:
@@ -98,14 +81,14 @@ def _notes(one: CellSummary) -> Iterator[str]:
 
 def _best(
     kind: str, title: str, best: Mapping[str, CellSummary], all_cells: Sequence[CellSummary]
-) -> Sheet:
+) -> Table:
     name_of = full_names(all_cells)
     rows = (
         (name, name_of(one), *_speedup(one.speedup), percent_text(one.totals.acceptance_rate, 1))
         for name, one in best.items()
     )
-    headings = (kind, "cell", "speedup", "interval", "rate")
-    return Sheet(title=title, headings=headings, rows=tuple(rows), n_names=2)
+    columns = (Words(kind), Words("cell"), "speedup", "interval", "rate")
+    return Table(columns, tuple(rows), title=title)
 
 
 _EXPLAINED = {
@@ -170,7 +153,7 @@ def _speedup(speedup: Speedup | None) -> tuple[str, str]:
 def markdown(
     title: str,
     facts: Sequence[str],
-    found: Sequence[Sheet],
+    found: Sequence[Table],
     notes: Iterable[str],
     picture: str | None,
 ) -> str:
@@ -191,14 +174,14 @@ def markdown(
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def _markdown_table(sheet: Sheet) -> str:
-    marks = ["---" if sheet.is_text(index) else "---:" for index in range(len(sheet.headings))]
-    heads, *rows = map(_markdown_row, (sheet.headings, *sheet.rows))
-    return "\n".join((f"## {sheet.title}\n", heads, f"| {' | '.join(marks)} |", *rows))
+def _markdown_table(sheet: Table) -> str:
+    marks = ["---" if isinstance(one, Words) else "---:" for one in sheet.columns]
+    first, *rows = map(_markdown_row, (heads(sheet), *sheet.rows))
+    return "\n".join((f"## {sheet.title}\n", first, f"| {' | '.join(marks)} |", *rows))
 
 
-def _markdown_row(cells: Sequence[str]) -> str:
-    texts = (_plain(one).replace("|", "\\|") for one in cells)
+def _markdown_row(cells: Sequence[Cell]) -> str:
+    texts = (_plain(text_of(one)).replace("|", "\\|") for one in cells)
     return f"| {' | '.join(texts)} |"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.cli.drafts import FolderDrafts, look_into
+from spectui.doctor.drafts import FolderDrafts, look_into
 from spectui.errors import BadInputError
 from spectui.llama.architectures import inspect_pair
 from spectui.models.ranking import ModelInspected
@@ -159,7 +159,7 @@ def test_a_target_without_room_is_said_before_the_run(
     spectui: Spectui, options: list[object], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     size_bytes = (folder / "target.gguf").stat().st_size
-    monkeypatch.setattr("spectui.cli.drafts.free_bytes_of_all", lambda: size_bytes)
+    monkeypatch.setattr("spectui.doctor.drafts.free_bytes_of_all", lambda: size_bytes)
     out = folder.with_name("x.gz")
     assert spectui("trace", *options, "--no-costs", "--out", out) == 0, spectui.err
     assert "note: the target takes " in spectui.err

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.cli.values import RequestLengths
+from spectui.cli.click_options import RequestLengths
 from spectui.options.request import RequestShape
 
 KIND = RequestLengths()

@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from spectui.cli.drawing import Sanitised, drawn
+from spectui.cli.display import Lines
 from spectui.cli.output import complain, say, say_exactly, write_result
-from spectui.cli.progress.lines import Lines
+from spectui.cli.page import Sanitised, drawn
 from spectui.errors import BadInputError
 from spectui.format import printable
 

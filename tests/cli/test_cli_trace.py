@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from spectui.cli.run_replay import cliff_warnings
 from spectui.engine.commands import RecordChains
 from spectui.engine.driver import Engine
 from spectui.engine.events import ChainsRecorded
 from spectui.options.drafters import NGRAM_KINDS
 from spectui.options.setup import SamplingConfig
 from spectui.trace.file import read_trace, write_trace
+from spectui.tune.replayed import cliff_warnings
 from tests.support.cli import PROMPTS, Spectui, done
 from tests.support.models import CLOSE_DRAFT, OTHER, ROUGH_DRAFT, TARGET, Tiny, TinyPath
 from tests.support.replay import COSTS

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import spectui
-from spectui.cli.contract import EXIT_CODES, VARIABLES
+from spectui.cli.help import EXIT_CODES, VARIABLES
 from spectui.errors import SpectuiError
 from tests.support.cli import Spectui
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.cli.next_step import shell_line
+from spectui.cli.page import shell_line
 from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from spectui.cli.progress.lines import Lines
-from spectui.cli.progress.screen import Screen
+from spectui.cli.display import Lines, Screen
 from spectui.engine.events import LoadProgress, Role
 from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import DraftSimple

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from spectui.cli.doctor_view import diagnosis, draft_lines
-from spectui.cli.drawing import drawn
+from spectui.cli.page import page_text
 from spectui.commands.finding import Severity
 from spectui.doctor.examination import Examination, Surroundings, examine
 from spectui.doctor.findings import findings, n_cpu_moe_text
+from spectui.doctor.page import diagnosis, draft_lines
 from spectui.doctor.speed import Bandwidth
 from spectui.documents import Known
 from spectui.engine.demand import Demand, FreeMemory
@@ -103,7 +103,7 @@ def test_what_a_memory_lacks_is_told(
 
 
 def text_of(examination: Examination | None, around: Surroundings = AROUND) -> str:
-    return " ".join(drawn(*diagnosis(around, examination, (), None)).split())
+    return " ".join(page_text(diagnosis(around, examination, (), None)).split())
 
 
 def test_what_bounds_the_context_is_told(examination: Examination) -> None:

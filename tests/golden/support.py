@@ -189,10 +189,10 @@ _MEASURED = {
     "spectui.cores.usable_processors": 1 << 16,
     "spectui.tune.backends.llama_cpp_commit": "0123abcd4",
     "spectui.verify.verification.llama_cpp_commit": "0123abcd4",
-    "spectui.cli.tune_report.find_server": Path("llama-server"),
+    "spectui.cli.run_tune.find_server": Path("llama-server"),
     "spectui.llama.search._running": (),
     "spectui.llama.native.wide_features": (),
-    "spectui.cli.doctor_view._unused_lines": (),
+    "spectui.doctor.page._unused_lines": (),
     "spectui.doctor.examination.ram_limit": 12.5e9,
 }
 """What functions say of the machine, by their names inside."""

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from spectui.cli import sweep_report
 from spectui.errors import SpectuiError
 from spectui.files import write_file, write_new_file, write_own_file
 from spectui.live.sessions import Header, Session, SessionLog, UserTurn, now, recent_sessions
 from spectui.measure.device_locks import devices_held
 from spectui.options.setup import CpuOptions
+from spectui.sweep import report
 from spectui.sweep.store import SweepStore
 from spectui.trace.file import read_trace, write_trace
 from tests.golden.make_stored import STORED
@@ -163,7 +163,7 @@ def test_no_link_is_followed_that_replaces_a_file_of_a_sweeps_folder(tmp_path: P
     one = sweep(4)
     with one.open():
         one.run(ScriptedMeasurer(one.setup), lambda _event: None)
-        sweep_report.write_folder(folder, one, one.summaries(), {})
+        report.write_folder(folder, one, one.summaries(), {})
     assert victim.read_bytes() == b"mine"
     assert not (folder / "summary.csv").is_symlink()
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from spectui.cli.bench_report import BenchRun
 from spectui.engine.events import GenerationResult
 from spectui.errors import UsageError
+from spectui.measure.bench import BenchRun
 from spectui.measure.comparison import Comparison
 from spectui.measure.measurer import Pair
 from spectui.measure.reading import (

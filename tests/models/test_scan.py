@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from spectui.cli.next_step import shell_line
+from spectui.cli.page import shell_line
 from spectui.llama.architectures import inspect_header
 from spectui.llama.library import C
 from spectui.models.gguf import read_gguf

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from spectui.cli.defaults import presettable
+from spectui.cli.given import presettable
 from tests.support.cli import Spectui
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]

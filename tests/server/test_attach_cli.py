@@ -135,7 +135,7 @@ def test_wrong_usage(spectui: Spectui) -> None:
 def test_the_screen_needs_a_terminal(
     spectui: Spectui, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spectui.cli.run_attach.in_child", lambda: False)
+    monkeypatch.setattr("spectui.cli.guard.in_child", lambda: False)
     assert spectui("attach", script.address) == 2
     assert "or give --json - in scripts" in spectui.err
 

@@ -215,7 +215,7 @@ def test_one_that_names_no_option_is_asked_for_less(tmp_path: Path) -> None:
     assert "cannot start" in judge.silence
 
 
-FOUND = "spectui.cli.judged.find_servers"
+FOUND = "spectui.cli.taken.find_servers"
 
 
 @SERVER

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from spectui.errors import BadInputError, DoesNotFitError, UsageError
+from spectui.page import text_of
 from spectui.sweep.cells import Visit, VisitRecord, VisitState
 from spectui.sweep.store import SweepStore
 from spectui.sweep.summary import summarise
@@ -155,7 +156,9 @@ def test_what_disturbed_a_cell_is_kept_with_it_and_said(monkeypatch: pytest.Monk
         "40 % of a core for 1 min 02 s."
     ) in told
     assert "Meanwhile the machine slept for 24 min 00 s." in told
-    assert [row[-1].split(", ")[-1] for row in sheets(summaries)[0].rows] == ["disturbed"] * 2
+    assert [text_of(row[-1]).split(", ")[-1] for row in sheets(summaries)[0].rows] == [
+        "disturbed"
+    ] * 2
 
 
 def test_a_log_of_before_says_nothing_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:

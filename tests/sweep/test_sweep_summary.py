@@ -6,6 +6,7 @@ from io import StringIO
 
 import pytest
 
+from spectui.page import heads
 from spectui.sweep.cells import VisitRecord
 from spectui.sweep.drawing import MOST_BARS, draw
 from spectui.sweep.summary import (
@@ -101,7 +102,7 @@ def test_tables_tell_what_names_do_not_and_hold_any_name() -> None:
     cells = {cell(2): "a|b_c<d>", one_thread: "b"}
     found = summarise(cells, [record(one) for one in cells])
     sheet = sheets(found)[0]
-    assert sheet.headings[:3] == ("cell", "threads", "prompt")
+    assert heads(sheet)[:3] == ["cell", "threads", "prompt"]
     assert [row[1:3] for row in sheet.rows] == [("auto", "own"), ("1", "512")]
     rows = list(csv.DictReader(StringIO(summary_csv(found))))
     assert [row["threads"] for row in rows] == ["", "1"]

@@ -1,18 +1,15 @@
-"""Compares the drafting of the ``--from`` command with the setting that ``tune`` has found."""
+"""The drafting of a user's command, which a search measures beside what it finds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from spectui.cli.named_models import with_kind_of_file
-from spectui.cli.request import RunOptions
-from spectui.cli.taken import taken_setup, warn_of_changed_defaults
-from spectui.commands.takeover import Takeover
 from spectui.documents import Known
 from spectui.format import speedup_percent
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.speedup import gain_text
 from spectui.options.drafters import MODEL_KIND, MTP_KIND
+from spectui.options.setup import ContextOptions
 from spectui.options.speculation import Speculation
 from spectui.tune.candidates import Candidate
 from spectui.tune.result import TuneResult
@@ -39,32 +36,15 @@ class Present:
         return 0 if self.speculation is None else self.speculation.longest
 
 
-def present_of(takeover: Takeover | None) -> Present | None:
-    """Drafting setting of the ``--from`` command; None without one."""
-    if takeover is None:
-        return None
-    if takeover.elsewhere:
-        return Present(speculation=None, draft=None, elsewhere=takeover.elsewhere)
-    setup = taken_setup(takeover)
-    speculation = setup.speculation
-    if speculation is None or not speculation.takes_draft:
-        return Present(speculation=speculation, draft=None)
-    if setup.draft is None:
-        return Present(speculation=None if speculation.needs_draft else speculation, draft=None)
-    speculation = with_kind_of_file(speculation, setup.draft.path)
-    warn_of_changed_defaults(speculation, takeover.options)
-    return Present(speculation=speculation, draft=setup.draft.path)
-
-
 def arm_of(
-    present: Present, candidates: Sequence[Candidate], shared: RunOptions, space: SearchSpace
+    present: Present, candidates: Sequence[Candidate], context: ContextOptions, space: SearchSpace
 ) -> Known[Arm]:
     """The setting as an arm with one of the candidates, or why it cannot be measured.
 
     Args:
         present: setting of the command.
         candidates: usable drafts.
-        shared: the options of this run.
+        context: that of target and draft.
         space: search space.
     """
     speculation = present.speculation
@@ -74,7 +54,7 @@ def arm_of(
         return Known(None, _DRAFTS_NOTHING)
     if speculation.ngrams and not space.with_ngrams:
         return Known(None, "--dialect has no n-gram drafters")
-    room = min(shared.context.ctx_size, shared.context.batch_size) - 1
+    room = min(context.ctx_size, context.batch_size) - 1
     if speculation.longest > room:
         return Known(None, f"-c and -b have no room for its drafts of {speculation.longest} tokens")
     if speculation.model is None:
@@ -98,12 +78,8 @@ def _is_file(candidate: Candidate, draft: Path | None) -> bool:
     )
 
 
-def present_lines(present: Known[Arm] | None, result: TuneResult) -> tuple[str, ...]:
-    """Lines that compare the found setting with the present one; none without a command."""
-    return () if present is None else (_line(present, result),)
-
-
-def _line(present: Known[Arm], result: TuneResult) -> str:
+def present_sentence(present: Known[Arm], result: TuneResult) -> str:
+    """Compare the found setting with the present one."""
     found = _found_text(result)
     arm = present.value
     if arm is None and present.reason == _DRAFTS_NOTHING:

@@ -100,9 +100,8 @@ def _display(*, verbose: bool) -> Progress:
     # They know all that can be told of, which takes time to load.
     from rich.console import Console
 
-    from spectui.cli.drawing import Sanitised
-    from spectui.cli.progress.lines import Lines
-    from spectui.cli.progress.screen import Screen
+    from spectui.cli.display import Lines, Screen
+    from spectui.cli.page import Sanitised
 
     console = Console(file=cast("TextIO", LastingStderr()))
     console.push_render_hook(Sanitised())

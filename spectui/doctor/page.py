@@ -1,14 +1,10 @@
-"""Renders a diagnosis as text."""
+"""A diagnosis as a page: the machine, the models, their memory, and what was found."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from rich.console import RenderableType
-from rich.table import Table
-from rich.text import Text
-
-from spectui.cli.drawing import fits, wrapped
 from spectui.commands.finding import Finding, Severity
+from spectui.doctor.document import LookedAt
 from spectui.doctor.examination import Examination, ExaminedDraft, HeaderLook, Surroundings
 from spectui.doctor.findings import n_cpu_moe_text
 from spectui.doctor.libraries import FoundLibrary
@@ -24,6 +20,7 @@ from spectui.llama.search import find_server
 from spectui.models.facts import ModelFacts
 from spectui.models.pairs import PairReport, SpecialToken
 from spectui.models.ranking import read_share
+from spectui.page import Page, Paragraph, Part, Table, Words, section
 from spectui.presets import Preset, preset_folders
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: ""}
@@ -37,42 +34,43 @@ _KINDS = {
 
 def diagnosis(
     around: Surroundings,
-    examination: Examination | HeaderLook | None,
+    looked_at: LookedAt,
     found: Sequence[Finding],
     preset: Preset | None,
     libraries: Sequence[FoundLibrary] = (),
-) -> Iterator[RenderableType]:
-    """Yield all sections of a diagnosis.
+) -> Page:
+    """All sections of a diagnosis.
 
     Args:
         around: the machine.
-        examination: None if no target was given, or the preset's target is missing; what headers
+        looked_at: None if no target was given, or the preset's target is missing; what headers
             say where there is no llama.cpp library.
         found: what is to be said of the examination.
         preset: the named preset; None without one.
         libraries: those of this machine, where they were asked for.
     """
-    yield from _section("Machine", _machine(around))
+    page = section("Machine", [*_machine(around)])
     if libraries:
         lines = (line for one in libraries for line in one.lines())
-        yield from _section("Libraries of llama.cpp", lines)
+        page += _section("Libraries of llama.cpp", lines)
     if preset is not None:
-        yield from _section(f"Preset {preset.name}", _preset_lines(preset))
-    match examination:
-        case HeaderLook():
-            yield from _by_headers(examination)
-        case Examination():
-            yield from _examined(examination)
-        case None:
-            return
-    yield Text("Findings", style="bold")
-    yield from (_finding(one) for one in found)
-    if not found:
-        yield Text("nothing speaks against it")
+        page += _section(f"Preset {preset.name}", _preset_lines(preset))
+    if looked_at is None:
+        return page
+    page += _by_headers(looked_at) if isinstance(looked_at, HeaderLook) else _examined(looked_at)
+    page.append(Paragraph("Findings", style="bold"))
+    page += [
+        Paragraph(f"{one.severity}: {one.what}", style=_STYLES[one.severity]) for one in found
+    ] or ["nothing speaks against it"]
+    return page
 
 
-def _by_headers(look: HeaderLook) -> Iterator[RenderableType]:
-    yield from _section("Target, by its header", iter([_facts(look.target)]))
+def _section(title: str, lines: Iterable[str]) -> list[Part]:
+    return section(title, [*map(Paragraph, lines)])
+
+
+def _by_headers(look: HeaderLook) -> list[Part]:
+    page = _section("Target, by its header", [_facts(look.target)])
     for name, draft in look.drafts.items():
         lines = [] if draft.facts is None else [_facts(draft.facts)]
         share = read_share(look.target, draft.facts)
@@ -82,7 +80,8 @@ def _by_headers(look: HeaderLook) -> Iterator[RenderableType]:
         # A file of MTP layers alone has no vocabulary to compare.
         if draft.reason is None and draft.facts is not None and draft.facts.draft_kind is None:
             lines.append("its vocabulary is as llama.cpp wants it beside the target's")
-        yield from _section(f"Draft {name}, by its header", iter(lines))
+        page += _section(f"Draft {name}, by its header", lines)
+    return page
 
 
 def _facts(facts: ModelFacts) -> str:
@@ -98,33 +97,24 @@ def _described(facts: ModelFacts) -> str:
     )
 
 
-def _examined(examination: Examination) -> Iterator[RenderableType]:
-    yield from _section("Target", _target_lines(examination))
+def _examined(examination: Examination) -> list[Part]:
+    page = _section("Target", _target_lines(examination))
     has_experts = examination.traffic.n_experts > 0
     for draft in examination.drafts:
-        yield from _section(f"Draft {draft.name}", draft_lines(draft, has_experts=has_experts))
-    yield Text(_memory_heading(examination), style="bold")
-    yield _memory_table(examination)
-    yield from _paragraphs(_what_fits(examination))
-    yield Text("")
+        page += _section(f"Draft {draft.name}", draft_lines(draft, has_experts=has_experts))
+    heading = "Memory, without a draft" if examination.drafts else "Memory"
+    if examination.chosen is not None:
+        heading = f"Memory, with {examination.chosen.name}"
+    fitting = map(Paragraph, _what_fits(examination))
+    return page + section(heading, [_memory_table(examination), *fitting])
 
 
-def _section(title: str, lines: Iterator[str | Text]) -> Iterator[RenderableType]:
-    yield Text(title, style="bold")
-    yield from _paragraphs(lines)
-    yield Text("")
-
-
-def _paragraphs(lines: Iterator[str | Text]) -> Iterator[RenderableType]:
-    yield from (line if isinstance(line, Text) else Text(wrapped(line)) for line in lines)
-
-
-def _machine(around: Surroundings) -> Iterator[str | Text]:
+def _machine(around: Surroundings) -> Iterator[Part]:
     machine, backend = around.machine, around.backend
     speed = around.bandwidth.ram_bytes_per_s
     read = "too full to measure its speed" if speed is None else f"read at {_speed_text(speed)}"
     memory = _free(machine.memory_bytes, around.free.by_memory.get(HOST))
-    yield f"{machine.cpu}, {machine.n_cores} cores; RAM {memory}, {read}"
+    yield Paragraph(f"{machine.cpu}, {machine.n_cores} cores; RAM {memory}, {read}")
     for gpu in backend.gpus:
         link = around.links.get(gpu.description)
         # Of an RPC server its address, of a GPU its product name.
@@ -132,13 +122,13 @@ def _machine(around: Surroundings) -> Iterator[str | Text]:
         part = ", a part of the RAM" if gpu.in_ram else ""
         far = "" if link is None else _link_text(link)
         free = _free(gpu.total_bytes, gpu.free_bytes)
-        yield f"{name}: {gpu.description}, {free}{part}{far}"
+        yield Paragraph(f"{name}: {gpu.description}, {free}{part}{far}")
     if not backend.gpus and backend.llama_cpp.value is not None:
         seen = f"; the driver knows {', '.join(machine.gpus)}" if machine.gpus else ""
-        yield f"no GPU that this llama.cpp can use{seen}"
+        yield Paragraph(f"no GPU that this llama.cpp can use{seen}")
     if machine.gpus and not backend.gpus and backend.backends:
         yield from _unused_gpus(backend)
-    yield from _library_lines(backend)
+    yield from map(Paragraph, _library_lines(backend))
 
 
 def _library_lines(backend: Backend) -> Iterator[str]:
@@ -174,17 +164,16 @@ def _link_text(link: Link) -> str:
     )
 
 
-def _unused_gpus(backend: Backend) -> Iterator[str | Text]:
+def _unused_gpus(backend: Backend) -> Iterator[Part]:
     if "cuda" in backend.backends:
-        yield (
+        yield Paragraph(
             "This llama.cpp was built with CUDA and finds no GPU: see whether CUDA_VISIBLE_DEVICES "
             "hides it, whether the driver is as new as the CUDA it was built with, and whether "
             "this user or container may open /dev/nvidia*"
         )
     else:
-        yield "This llama.cpp was built without CUDA; build it anew:"
-        # To be copied: a terminal may break it, we must not.
-        yield Text(install_command("-DGGML_CUDA=on"), no_wrap=True, overflow="ignore")
+        yield Paragraph("This llama.cpp was built without CUDA; build it anew:")
+        yield install_command("-DGGML_CUDA=on")
 
 
 def _speed_text(bytes_per_s: float) -> str:
@@ -194,10 +183,6 @@ def _speed_text(bytes_per_s: float) -> str:
 def _free(total_bytes: int | None, free_bytes: int | None) -> str:
     total = "of unknown size" if total_bytes is None else bytes_text(total_bytes)
     return total if free_bytes is None else f"{total}, {bytes_text(free_bytes)} free"
-
-
-def _finding(one: Finding) -> Text:
-    return Text(wrapped(f"{one.severity}: {one.what}"), style=_STYLES[one.severity])
 
 
 def _preset_lines(preset: Preset) -> Iterator[str]:
@@ -335,44 +320,28 @@ def _special(token: SpecialToken) -> str:
     return f"{token.id} {token.text!r}, {added}" if token.id >= 0 else f"none, {added}"
 
 
-def _memory_heading(examination: Examination) -> str:
-    """Heading of a memory table, with the name of the chosen draft."""
-    if examination.chosen is not None:
-        return f"Memory, with {examination.chosen.name}"
-    return "Memory, without a draft" if examination.drafts else "Memory"
-
-
 def _memory_table(examination: Examination) -> Table:
     """A column per memory, and a row per part; without the parts where those have no room."""
-    by_part = _by_part(examination)
-    return by_part if fits(by_part) else _by_memory(examination)
-
-
-def _by_part(examination: Examination) -> Table:
-    table = Table(box=None, header_style="bold")
-    table.add_column("")
-    for demand in examination.demands:
-        table.add_column(demand.where, justify="right", style=_style(demand))
-    for role, plan in (("target", examination.plan.target), ("draft", examination.plan.draft)):
-        if plan is None:
-            continue
-        for name, kinds in _KINDS.items():
-            cells = (_bytes(plan, demand, kinds) for demand in examination.demands)
-            table.add_row(f"{role} {name}", *cells)
-    for name in ("wanted", "free", "left"):
-        cells = (_totals(demand)[name] for demand in examination.demands)
-        table.add_row(Text(name, style="bold"), *cells)
-    return table
-
-
-def _by_memory(examination: Examination) -> Table:
-    table = Table(box=None, header_style="bold")
-    table.add_column("")
-    for name in ("wanted", "free", "left"):
-        table.add_column(name, justify="right")
-    for demand in examination.demands:
-        table.add_row(demand.where, *_totals(demand).values(), style=_style(demand))
-    return table
+    every, totals = examination.demands, list(map(_totals, examination.demands))
+    styles, names = list(map(_style, every)), ("wanted", "free", "left")
+    rows: list[list[str | Paragraph]] = [
+        [f"{role} {part}", *(_bytes(plan, demand, kinds) for demand in every)]
+        for role, plan in (("target", examination.plan.target), ("draft", examination.plan.draft))
+        if plan is not None
+        for part, kinds in _KINDS.items()
+    ]
+    rows += [
+        [Paragraph(name, style="bold"), *(one[at] for one in totals)]
+        for at, name in enumerate(names)
+    ]
+    by_memory = [(demand.where, *one) for demand, one in zip(every, totals, strict=True)]
+    return Table(
+        (Words(), *(demand.where for demand in every)),
+        rows,
+        column_styles=("", *styles),
+        has_margin=True,
+        narrow=Table((Words(), *names), by_memory, row_styles=styles, has_margin=True),
+    )
 
 
 def _style(demand: Demand) -> str:
@@ -390,12 +359,10 @@ def _bytes(plan: ModelPlan, demand: Demand, kinds: tuple[BufferKind, ...]) -> st
     )
 
 
-def _totals(demand: Demand) -> dict[str, str]:
-    return {
-        "wanted": bytes_text(demand.allocated_bytes + demand.mapped_bytes),
-        "free": _known(demand.free_bytes),
-        "left": _known(demand.left_bytes),
-    }
+def _totals(demand: Demand) -> tuple[str, str, str]:
+    """Bytes that are wanted, that are free, and that are left of these."""
+    wanted = bytes_text(demand.allocated_bytes + demand.mapped_bytes)
+    return wanted, _known(demand.free_bytes), _known(demand.left_bytes)
 
 
 def _known(n_bytes: int | None) -> str:

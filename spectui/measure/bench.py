@@ -1,27 +1,24 @@
-"""Text and document of ``spectui bench``."""
+"""Results of a benchmark, their document and their page."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
 from statistics import median
 
-from rich.table import Table
-
-from spectui.cli.drawing import drawn, sentence, table, wrapped
-from spectui.cli.next_step import next_lines
-from spectui.cli.output import write_result
-from spectui.cli.tables import SLOTS_LEGEND, bounds, slots_lines, speedup_cells
 from spectui.documents import Json, Known, known, or_reason
-from spectui.format import counted, factor, percent_text
+from spectui.format import counted, factor, percent_text, rate_text
 from spectui.measure.backend import header
 from spectui.measure.comparison import Comparison
 from spectui.measure.lossless import UNTOLD
 from spectui.measure.measurer import NO_BASELINE
 from spectui.measure.requests import Request
-from spectui.measure.slots import SlotResult, slots_document
+from spectui.measure.slots import SlotResult, by_slots, slots_document
 from spectui.measure.speedup import Speedup
 from spectui.measure.verdict import NOISE, doubt
 from spectui.monitor.machine import Machine, this_machine
 from spectui.options.request import RequestShape
+from spectui.page import Line, Page, Paragraph, Part, Table
 from spectui.speculative.counters import Counters
 
 
@@ -46,8 +43,6 @@ class BenchRun:
     """Remarks that were printed before it began: in the document alone."""
     cause: str = NOISE
     """Cause of a speedup that speculation cannot have given."""
-    next_words: tuple[str, ...] = ()
-    """The command to run next; none where none follows."""
     untold: str | None = None
     """Reason why the number of drafted tokens is unknown; None if it is known."""
     requests: tuple[RequestShape, ...] = ()
@@ -105,8 +100,6 @@ class BenchRun:
         }
 
 
-_BESIDE = " " * len("acceptance  ")
-"""Indent of lines that continue the line of a heading."""
 _COUNTS = ("n_drafted", "n_accepted", "n_rounds")
 _RATIOS = ("acceptance_rate", "mean_accepted_length", "accepted_per_position", "alpha")
 
@@ -114,7 +107,7 @@ _RATIOS = ("acceptance_rate", "mean_accepted_length", "accepted_per_position", "
 def _without_counts(found: Json, reason: str) -> Json:
     """Results of a server that does not report its drafts; ``reason`` says so."""
     bound = {
-        **_unknown(("speedup_at_most",), reason),
+        **or_reason("speedup_at_most", None, reason),
         "speedup_is_noise": False,
         "speedup_is_capped": False,
     }
@@ -127,51 +120,41 @@ def _without_counts(found: Json, reason: str) -> Json:
 
 
 def _unknown(names: Sequence[str], reason: str) -> Json:
-    fields: Json = {}
-    for name in names:
-        fields |= or_reason(name, None, reason)
-    return fields
+    return reduce(or_, (or_reason(name, None, reason) for name in names))
 
 
-def report(run: BenchRun, json_path: str | None, *, is_sweep: bool) -> None:
-    """Print the results and write the document.
+def bench_document(run: BenchRun, *, is_sweep: bool) -> Json:
+    """The document of a run, or of several temperatures or lengths if these were asked for."""
+    machine = this_machine()
+    documents = [run.document(index, machine) for index in range(len(run.found))]
+    return {**header("benches", machine), "runs": documents} if is_sweep else documents[0]
+
+
+def bench_page(run: BenchRun, *, is_sweep: bool) -> Page:
+    """The summary of a run, or the table of several temperatures or lengths; notes.
 
     Args:
         run: the results.
-        json_path: value of ``--json``.
         is_sweep: whether several temperatures or lengths were asked for.
     """
-    machine = this_machine()
-    documents = [run.document(index, machine) for index in range(len(run.found))]
-    document = documents[0]
-    if is_sweep:
-        document = {**header("benches", machine), "runs": documents}
-    lines = _lines(run, is_sweep=is_sweep)
-    if run.next_words and run.ended is None:
-        lines += ["", *next_lines("search for the fastest setting", run.next_words)]
-    write_result(document, "\n".join(lines), json_path)
-
-
-def _lines(run: BenchRun, *, is_sweep: bool) -> list[str]:
     first, *_ = run.found
+    page: list[Part] = []
     if first.speedup is None:
-        lines = []
         for one in run.found:
-            lines += [*([_heading(one)] if is_sweep else []), *_alone(run, one)]
-        lines += ["", wrapped(f"No speedup: {NO_BASELINE}.")]
+            page += [*([_heading(one)] if is_sweep else []), *_alone(run, one)]
+        page += ["", Paragraph(f"No speedup: {NO_BASELINE}.")]
     elif any(n_slots > 1 for n_slots, _found in run.by_slots):
-        lines = []
         for index, one in enumerate(run.found):
-            lines += [*([_heading(one)] if is_sweep else []), *slots_lines(run.slots(index))]
-        lines += [wrapped(SLOTS_LEGEND)]
+            page += [*([_heading(one)] if is_sweep else []), *slots_parts(run.slots(index))]
+        page.append(SLOTS_LEGEND)
     elif is_sweep:
-        lines = [drawn(_table(run)), "", wrapped(_LEGEND + _of_noise(run))]
+        page = [_table(run), "", Paragraph(_LEGEND + _of_noise(run))]
     else:
-        lines = _summary(run, first, first.speedup)
+        page = _summary(run, first, first.speedup)
     seen = [one.disturbance.value for one in run.comparisons]
     disturbed = [note for one in seen if one is not None for note in one.notes]
-    told = [*(f"note: {note}." for note in run.notes), *(f"note: {one}" for one in disturbed)]
-    return [*lines, *map(sentence, told)]
+    notes = [*(f"{note}." for note in run.notes), *disturbed]
+    return [*page, *(Line(f"note: {note}") for note in notes)]
 
 
 def _heading(one: Comparison) -> str:
@@ -180,7 +163,7 @@ def _heading(one: Comparison) -> str:
     return f"temp {one.workload.sampling.temp:g}{prompts}"
 
 
-def _alone(run: BenchRun, one: Comparison) -> list[str]:
+def _alone(run: BenchRun, one: Comparison) -> list[Part]:
     """Summary of a server that was compared with nothing."""
     speed, counters = one.speculative_tokens_per_s, one.counters
     drafted = "nothing was drafted" if not counters.n_drafted else _accepted(counters)
@@ -188,6 +171,47 @@ def _alone(run: BenchRun, one: Comparison) -> list[str]:
         f"speed       {'–' if speed is None else f'{speed:.2f}'} tokens/s",
         f"acceptance  {run.untold or drafted}",
     ]
+
+
+_OF_SLOTS = (
+    *("slots", "off each", "off all", "on each", "on all"),
+    *("speedup", "95 % interval", "rate"),
+)
+SLOTS_LEGEND = Paragraph(
+    "slots: streams at once. each: tokens/s of a stream while it answers. all: tokens/s of all "
+    "streams together, with the evaluation of prompts. speedup: of a stream, over prompts. rate: "
+    "accepted of drafted tokens. !: more than the accepted tokens can give; this is noise."
+)
+
+
+def slots_parts(results: Sequence[SlotResult]) -> list[Part]:
+    """A row for each number of slots, and what that says."""
+    return [Table(_OF_SLOTS, list(map(_slot_row, results))), "", Paragraph(by_slots(results))]
+
+
+def _slot_row(one: SlotResult) -> tuple[str, ...]:
+    found, (off, on) = one.found, one.all_tokens_per_s
+    rates = (found.baseline_tokens_per_s, off, found.speculative_tokens_per_s, on)
+    return (
+        str(one.n_slots),
+        *map(rate_text, rates),
+        *_speedup_cells(found.speedup),
+        percent_text(found.counters.acceptance_rate, 1),
+    )
+
+
+def _speedup_cells(speedup: Speedup | None) -> tuple[str, str]:
+    """A speedup, marked where it is noise, and its interval."""
+    if speedup is None:
+        return "–", "–"
+    mark = " !" if speedup.is_noise else ""
+    return f"{factor(speedup.capped.estimate, 3)}{mark}", _bounds(speedup)
+
+
+def _bounds(speedup: Speedup) -> str:
+    """The interval of a speedup, such as ``1.250 to 1.310``."""
+    interval = speedup.capped.interval
+    return "–" if interval is None else " to ".join(factor(end, 3) for end in interval)
 
 
 _LEGEND = (
@@ -210,7 +234,7 @@ def _possible(run: BenchRun, speedup: Speedup) -> Speedup:
 def _table(run: BenchRun) -> Table:
     """Table with one row per temperature and prompt length."""
     rows = (_row(one, _possible(run, one.speedup)) for one in run.found if one.speedup is not None)
-    return table(_HEADINGS, rows)
+    return Table(_HEADINGS, list(rows))
 
 
 def _row(one: Comparison, speedup: Speedup) -> tuple[str, ...]:
@@ -220,7 +244,7 @@ def _row(one: Comparison, speedup: Speedup) -> tuple[str, ...]:
         f"{median(len(item.tokens) for item in one.workload.items):.0f}",
         f"{one.baseline_tokens_per_s or 0:.2f}",
         f"{one.speculative_tokens_per_s or 0:.2f}",
-        *speedup_cells(speedup),
+        *_speedup_cells(speedup),
         percent_text(rate, 1),
         "–" if length is None else f"{length:.2f}",
         _LOSSLESS[None if one.lossless is None else one.lossless.lossless],
@@ -245,7 +269,11 @@ def _nothing_drafted(cause: str) -> str:
     )
 
 
-def _summary(run: BenchRun, one: Comparison, speedup: Speedup) -> list[str]:
+_BESIDE = " " * len("acceptance  ")
+"""Indent of lines that continue the line of a heading."""
+
+
+def _summary(run: BenchRun, one: Comparison, speedup: Speedup) -> list[Part]:
     """Summary of one setting on one workload."""
     counters, length = one.counters, one.counters.tokens_per_round
     told = _possible(run, speedup).capped
@@ -254,7 +282,7 @@ def _summary(run: BenchRun, one: Comparison, speedup: Speedup) -> list[str]:
     interval = f"({speedup.interval_reason})"
     if speedup.interval is not None:
         prompts = f"{speedup.n_prompts} prompts, {one.workload.sampling.label}"
-        interval = f"(95 % interval {bounds(told)}, {prompts})"
+        interval = f"(95 % interval {_bounds(told)}, {prompts})"
     because = None
     if run.untold is None:
         because = doubt(speedup, run.cause)
@@ -268,7 +296,7 @@ def _summary(run: BenchRun, one: Comparison, speedup: Speedup) -> list[str]:
         *_requests(run.requests_of(one).value or ()),
     ]
     notes = [f"note: {note}." for note in (because, run.alteration) if note is not None]
-    return [*(sentence(line, indent=_BESIDE) for line in lines), *map(sentence, notes)]
+    return [*(Line(line, indent=_BESIDE) for line in lines), *map(Line, notes)]
 
 
 def _requests(requests: Sequence[Request]) -> Iterator[str]:

@@ -1,26 +1,24 @@
 """Texts of ``spectui sweep``, and the files of its ``--out`` folder."""
 
 import json
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
-from spectui.cli.drawing import Words, drawn, fits, page_width, table, wrapped
 from spectui.errors import BadInputError
 from spectui.files import write_own_file
 from spectui.format import counted, duration_text, percent_text, rate_text, times_text
 from spectui.measure.server_backend import REMEMBERS, remembers
 from spectui.options.drafters import MODEL_KIND
+from spectui.page import Page, Paragraph, Part, Table, Words, heads
 from spectui.sweep.cells import COLUMNS, Cell, VisitRecord, VisitState
 from spectui.sweep.drawing import draw
 from spectui.sweep.expand import expand, n_loads
 from spectui.sweep.grid import Grid
 from spectui.sweep.summary import CellSummary, summarise
 from spectui.sweep.sweep import Sweep
-from spectui.sweep.tables import Sheet, markdown, remarks, sheets, summary_csv
+from spectui.sweep.tables import markdown, remarks, sheets, summary_csv
 
 _INDENT = "  "
 _PICTURE = "speedups.svg"
@@ -31,34 +29,25 @@ _LEAST_NAME = 12
 """Minimum width in cells of a column of names, in a table as wide as the page."""
 
 
-def grid_list(grids: Sequence[Grid]) -> str:
+def grids_page(grids: Sequence[Grid]) -> Page:
     """The named grids, with what they run and where they come from."""
-    parts = []
+    page: list[Part] = []
     for grid in grids:
         n_cells = len(expand(grid.cells, _TWO_DRAFTS, Cell())[0])
-        head = f"{grid.name} ({n_cells} cells with two drafts)"
-        parts.append(f"{head}\n" + _indented(grid.description))
-        if grid.source:
-            parts[-1] += "\n" + _indented(f"From {grid.source}")
-    parts.append(
-        wrapped(
+        page += [f"{grid.name} ({n_cells} cells with two drafts)", _indented(grid.description)]
+        page += [*([_indented(f"From {grid.source}")] if grid.source else []), ""]
+    page.append(
+        Paragraph(
             "Run one with spectui sweep --grid NAME and your models, or --demo; --dry-run shows "
             "its cells. Options beside it replace its axes. Your own lie in grids/ of the "
             "configuration folder, or are given as a path."
         )
     )
-    return "\n\n".join(parts)
+    return page
 
 
-def _indented(text: str) -> str:
-    return textwrap.fill(
-        text,
-        page_width(),
-        initial_indent=_INDENT,
-        subsequent_indent=_INDENT,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+def _indented(text: str) -> Paragraph:
+    return Paragraph(text, indent=_INDENT, first=_INDENT)
 
 
 def plan_text(sweep: Sweep) -> str:
@@ -82,27 +71,27 @@ def _of_grid(sweep: Sweep) -> str:
     return f" of the grid {grid.name} on {prompts}" if grid.name else f" on {prompts}"
 
 
-def whole_plan(sweep: Sweep) -> str:
+def plan_page(sweep: Sweep) -> Page:
     """The plan with every cell, in the order of measuring."""
-    notes = "\n".join(_indented(f"note: {note}") for note in sweep.setup.grid.notes)
-    left_out = "\n".join(_indented(f"Left out: {one}") for one in sweep.left_out)
-    parts = [wrapped(plan_text(sweep)), notes, left_out, _order(sweep)]
-    return "\n\n".join(filter(None, parts))
-
-
-def _order(sweep: Sweep) -> str:
-    cells = [visit.cell for visit in sweep.pending]
-    heads: list[str | Words] = ["#", Words(head="cell"), Words(head="draft"), *COLUMNS]
-    rows = (
+    page: list[Part] = [Paragraph(plan_text(sweep))]
+    for texts in (
+        [f"note: {note}" for note in sweep.setup.grid.notes],
+        [f"Left out: {one}" for one in sweep.left_out],
+    ):
+        page += ["", *map(_indented, texts)] if texts else []
+    if not sweep.pending:
+        return page
+    columns: list[str | Words] = ["#", Words("cell"), Words("draft"), *COLUMNS]
+    rows = [
         (
             str(n),
-            sweep.cells[one],
-            one.arm.draft or "–",
-            *(column(one) for column in COLUMNS.values()),
+            sweep.cells[visit.cell],
+            visit.cell.arm.draft or "–",
+            *(column(visit.cell) for column in COLUMNS.values()),
         )
-        for n, one in enumerate(cells, start=1)
-    )
-    return drawn(table(heads, rows)) if cells else ""
+        for n, visit in enumerate(sweep.pending, start=1)
+    ]
+    return [*page, "", Table(columns, rows)]
 
 
 def progress_line(record: VisitRecord, sweep: Sweep) -> str:
@@ -128,12 +117,14 @@ def first_clause(error: str) -> str:
     return error.partition("; ")[0]
 
 
-def summary_text(sweep: Sweep, summaries: Sequence[CellSummary]) -> str:
+def summary_page(sweep: Sweep, summaries: Sequence[CellSummary]) -> Page:
     """All tables, for a terminal."""
-    first, *rest = [_drawn(sheet) for sheet in sheets(summaries)]
-    notes = map(wrapped, _all_remarks(sweep, summaries))
-    head = wrapped(f"sweep {sweep.name}: {_state_text(sweep, summaries)}")
-    return "\n\n".join([head, first, *notes, *rest])
+    first, *rest = [_table(sheet) for sheet in sheets(summaries)]
+    page: list[Part] = [Paragraph(f"sweep {sweep.name}: {_state_text(sweep, summaries)}")]
+    parts: list[Part] = [first, *map(Paragraph, _all_remarks(sweep, summaries)), *rest]
+    for part in parts:
+        page += ["", part]
+    return page
 
 
 def _all_remarks(sweep: Sweep, summaries: Sequence[CellSummary]) -> Iterator[str]:
@@ -155,35 +146,15 @@ def _state_text(sweep: Sweep, summaries: Sequence[CellSummary]) -> str:
     return f"{counted(len(summaries), 'cell')}{_of_grid(sweep)}{left}"
 
 
-def _drawn(sheet: Sheet) -> str:
-    kept = [index for index in range(len(sheet.headings)) if any(row[index] for row in sheet.rows)]
-    wide = _table(sheet, kept, is_narrow=False)
-    return drawn(wide if fits(wide) else _table(sheet, kept, is_narrow=True))
-
-
-def _table(sheet: Sheet, kept: Sequence[int], *, is_narrow: bool) -> Table:
-    found = Table(
-        box=None,
-        header_style="bold",
-        title=sheet.title,
-        title_justify="left",
-        title_style="bold",
-        pad_edge=False,
-        collapse_padding=is_narrow,
-    )
-    for index in kept:
-        is_name = index < sheet.n_names
-        found.add_column(
-            sheet.headings[index],
-            justify="left" if sheet.is_text(index) else "right",
-            no_wrap=not is_name,
-            # Numbers must not take all the room.
-            min_width=_LEAST_NAME if is_name and is_narrow else None,
-            overflow="fold",
-        )
-    for row in sheet.rows:
-        found.add_row(*(row[index] for index in kept))
-    return found
+def _table(sheet: Table) -> Table:
+    """A sheet without empty columns; where it is narrow numbers must not take all the room."""
+    for at, head in reversed([*enumerate(heads(sheet))]):
+        sheet = sheet if any(row[at] for row in sheet.rows) else sheet.without(head)
+    columns = [
+        replace(one, width=_LEAST_NAME) if isinstance(one, Words) and not one.is_whole else one
+        for one in sheet.columns
+    ]
+    return replace(sheet, narrow=replace(sheet, columns=columns, is_close=True))
 
 
 def check_folder(folder: Path | None) -> None:

@@ -1,0 +1,121 @@
+"""A result as a page: sentences and tables as data, which a terminal or a document prints."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A sentence that stays on one line, unless a terminal is too narrow for it."""
+
+    text: str
+    indent: str = ""
+    """Of what does not fit on its first line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """A text that is broken into lines as wide as the page."""
+
+    text: str
+    indent: str = ""
+    """Of its lines but the first."""
+    first: str = ""
+    """Indent of its first line."""
+    style: str = ""
+    """Such as ``bold``; empty for none."""
+    breaks_words: bool = False
+    """Whether long words, such as paths, are broken, so that nothing is wider than the page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A column of words: they stand on the left, and are folded where they do not fit."""
+
+    head: str = ""
+    is_whole: bool = False
+    """Whether they are never folded."""
+    width: int = 0
+    """Least width; 0 for that of the head."""
+    is_cut: bool = False
+    """Whether they lose their middle where they do not fit; those that differ still do then."""
+
+
+Cell = str | Paragraph
+"""A text, or one with a style."""
+
+
+def text_of(cell: Cell) -> str:
+    """The text of a cell."""
+    return cell if isinstance(cell, str) else cell.text
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of cells without lines between them."""
+
+    columns: Sequence[str | Words]
+    """The head of each column: words, or numbers, which stand on the right in one piece."""
+    rows: Sequence[Sequence[Cell]]
+    row_styles: Sequence[str] = ()
+    """By row; empty for none."""
+    column_styles: Sequence[str] = ()
+    """By column; empty for none."""
+    title: str = ""
+    has_margin: bool = False
+    """Whether it stands a blank away from the left."""
+    is_close: bool = False
+    """Whether columns share the blanks between them, where room is scarce."""
+    narrow: "Table | None" = None
+    """Printed in its place on a page that is too narrow for it."""
+    leaving: Mapping[str, int] = field(default_factory=dict)
+    """Columns that are left out on a page that is too narrow, by head and in this order, with the
+    width of the first column that they give way to."""
+    left_out: str = ""
+    """Stands behind the heads of those that were left out, in a sentence below."""
+    captions: Mapping[str, str] = field(default_factory=dict)
+    """Sentences below it on columns that are printed, by head."""
+
+    def without(self, head: str) -> "Table":
+        """The table without one of its columns."""
+        at = heads(self).index(head)
+        return replace(
+            self,
+            columns=[*self.columns[:at], *self.columns[at + 1 :]],
+            rows=[[*row[:at], *row[at + 1 :]] for row in self.rows],
+        )
+
+
+def heads(table: Table) -> list[str]:
+    """The heads of a table's columns."""
+    return [one.head if isinstance(one, Words) else one for one in table.columns]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Excerpt:
+    """A part of a longer line, marked, with what stands around it as far as there is room."""
+
+    before: str
+    text: str
+    after: str
+    indent: str = ""
+    style: str = ""
+    """Of the marks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command to copy, and what it does; two lines where a terminal is too narrow for one."""
+
+    text: str
+    does: str
+
+
+Part = str | Line | Paragraph | Table | Excerpt | Command
+"""A text stands as it is; an empty one separates."""
+Page = Sequence[Part]
+
+
+def section(title: str, parts: Sequence[Part]) -> list[Part]:
+    """Parts below a title, with an empty line behind them."""
+    return [Paragraph(title, style="bold"), *parts, ""]
