@@ -45,18 +45,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tokens", type=int, default=2000)
     arguments = parser.parse_args()
-    recording, chains = made_up(arguments.tokens)
+    recording = made_up(arguments.tokens)
     rows = [
-        measure(recording, chains, n_floors, prices)
+        measure(recording, n_floors, prices)
         for n_floors in (20, 250)
         for prices in (None, COSTS.prices(DEPTH))
     ]
     write_results("replay_speed", {"n_tokens": arguments.tokens, "rows": rows})
 
 
-def measure(
-    recording: Recording, chains: Chains, n_floors: int, prices: Prices | None
-) -> dict[str, Any]:
+def measure(recording: Recording, n_floors: int, prices: Prices | None) -> dict[str, Any]:
     """Replay one grid."""
     grid = Grid(
         draft_max=tuple(range(1, DEPTH + 1)),
@@ -65,7 +63,7 @@ def measure(
     )
     n_settings = int(np.prod(grid.shape))
     began = time.process_time()
-    replayed = replay_grid(recording, chains, grid, prices=prices)
+    replayed = replay_grid([recording], "draft", grid, prices=prices)
     seconds = time.process_time() - began
     return {
         "n_settings": n_settings,
@@ -76,7 +74,7 @@ def measure(
     }
 
 
-def made_up(n_tokens: int) -> tuple[Recording, Chains]:
+def made_up(n_tokens: int) -> Recording:
     """A trace with a given acceptance and confident and less confident tokens."""
     dice = random.Random(1)  # noqa: S311 - no secrets
 
@@ -98,7 +96,7 @@ def made_up(n_tokens: int) -> tuple[Recording, Chains]:
         probabilities=tuple(probability() for _ in tokens),
         tails=tails,
     )
-    recording = Recording(
+    return Recording(
         id="made up",
         category="none",
         prompt=(1,) * 50,
@@ -109,7 +107,6 @@ def made_up(n_tokens: int) -> tuple[Recording, Chains]:
         chains={"draft": chains},
         rollback=Rollback.TRUNCATE,
     )
-    return recording, chains
 
 
 if __name__ == "__main__":

@@ -65,8 +65,8 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "trace/chains": (
         (
-            "len(self._chain) < self._longest and self._chain[-1][1] >= self._floor",
-            "self._chain[-1][1] > 0",
+            "len(self.tops) < self._longest and self.tops[-1][1] >= self._floor",
+            "self.tops[-1][1] > 0",
         ),
         ("(is_right or least >= floor)", "least >= floor"),
     ),

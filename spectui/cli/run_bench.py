@@ -26,7 +26,6 @@ from spectui.cli.served_session import (
 from spectui.cli.session import SUITE_PROMPTS, open_engine, read_chats, read_prompts, tokenized
 from spectui.cli.taken import warn_of_unmeasured
 from spectui.documents import Json, Known, or_reason
-from spectui.engine.guard import request_of
 from spectui.engine.placing import left_open, placed
 from spectui.errors import HopelessError, ServerError, SpectuiError
 from spectui.interrupts import interrupts, raise_ended
@@ -37,7 +36,7 @@ from spectui.measure.chats import MOST_ANSWERS
 from spectui.measure.comparison import NO_MODEL, Comparison, compare
 from spectui.measure.device_locks import server_devices_held
 from spectui.measure.served_models import NOT_LOADED, keeps_off, look_at
-from spectui.measure.server_backend import REMEMBERS, ServerBackend, remembers
+from spectui.measure.server_backend import REMEMBERS, ServerBackend, measurer_of, remembers
 from spectui.measure.servers import (
     Fleet,
     RunningServers,
@@ -46,7 +45,6 @@ from spectui.measure.servers import (
     plan,
     served_by,
 )
-from spectui.measure.streams import measurer_of
 from spectui.measure.workload import Workload, tokenize, variations
 from spectui.models.sampling import unmeasured_sentences
 from spectui.monitor.watch import MachineWatch
@@ -208,7 +206,7 @@ class _Bench:
     ) -> Fleet:
         """The servers, of which none is started yet; says what they cost."""
         widest = replace(setup, n_slots=max(slots))
-        stays = keeps_off(widest.off, (request_of(widest),), wanted=self.given["keeps_both"])
+        stays = keeps_off(widest, wanted=self.given["keeps_both"])
         n_prompts, n_runs = self._plan
         self.options.progress.say(plan(n_prompts, n_runs * len(slots), keeps_off=stays))
         return open_fleet(

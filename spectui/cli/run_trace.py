@@ -26,7 +26,7 @@ from spectui.errors import BadInputError, CancelledError, UsageError
 from spectui.format import counted
 from spectui.interrupts import interrupts
 from spectui.paths import data_dir, ensure_dir
-from spectui.trace.file import SUFFIX, write_beside, write_trace
+from spectui.trace.file import SUFFIX, write_trace
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.trace.record import Trace as Recorded
 from spectui.trace.record import bare
@@ -156,12 +156,12 @@ def _keep(
     The error is returned so that the figures can be printed before it is raised.
     """
     path = out or _new_file(recorded)
+    if not whole and path.exists():
+        # What is complete of an interrupted one replaces no whole one.
+        ending = SUFFIX if path.name.endswith(SUFFIX) else path.suffix
+        path = path.with_name(f"{path.name.removesuffix(ending)}.interrupted{ending}")
     try:
-        if out is None or not whole:
-            # Neither an interrupted one nor one without a name replaces another file.
-            path = write_beside(recorded, path, word=None if out is None else "interrupted")
-        else:
-            write_trace(recorded, path)
+        write_trace(recorded, path, is_own=out is None)
     except BadInputError as error:
         return path, error
     return path, None

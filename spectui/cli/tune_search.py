@@ -23,7 +23,6 @@ from spectui.cli.tune_request import (
 from spectui.cores import usable_processors
 from spectui.documents import Known
 from spectui.engine.commands import LoadTarget
-from spectui.engine.guard import request_of
 from spectui.engine.placing import has_devices, left_open
 from spectui.interrupts import interrupts
 from spectui.llama.buffers import HOST
@@ -256,8 +255,7 @@ class Search:
         """The servers, of which none is started yet; says what they cost."""
         options = self.options
         widest = replace(off, n_slots=max(slots_of(options)))
-        on = [request_of(widest).beside(draft) for draft in drafts.values()]
-        stays = keeps_off(widest, on, wanted=options.keeps_both)
+        stays = keeps_off(widest, drafts.values(), wanted=options.keeps_both)
         self.shared.progress.say(
             cost_text(options, off.target.path, keeps_off=stays, forecasts=forecasts)
         )

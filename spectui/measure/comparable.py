@@ -115,16 +115,23 @@ def has_other_driver(known: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
     return is_here and None not in {before, now} and before != now
 
 
-def _words(key: str, known: object, spec: object) -> str:
-    if isinstance(known, dict) and isinstance(spec, dict):
-        if key == "backend":
-            return _of_backend(known, spec)
-        if key in _GROUPS:
+def _words(key: str, known: Any, spec: Any) -> str:  # noqa: ANN401 - plain data of any shape
+    """The difference in one condition: its options, versions or files, as far as they are known."""
+    match key, known, spec:
+        case "context" | "sampling", dict(), dict():
             return f"with other {_GROUPS[key]}{_flags(known, spec)}"
-        if key == "target" and known.get("file") == spec.get("file"):
-            return _of_target(known, spec)
-    if key == "llama.cpp" and isinstance(known, list) and isinstance(spec, list):
-        return _of_library(known, spec)
+        case "backend", {"name": "server"}, {"name": "server"}:
+            is_binary = any(known.get(one) != spec.get(one) for one in ("path", "version", "build"))
+            return _WORDS["server" if is_binary else "extra"]
+        case "backend", {"name": before}, {"name": now} if before == now:
+            return _WORDS["llama.cpp"]
+        case "target", {"file": before}, {"file": now} if before == now:
+            if any(known.get(one) != spec.get(one) for one in ("size_bytes", "n_params")):
+                return "with another file of the target's name"
+            before, now = (one.get("placement", one) for one in (known, spec))
+            return f"with the target placed otherwise{_flags(before, now)}"
+        case "llama.cpp", [str(), *_], [str(), *_]:
+            return _of_library(known, spec)
     return _WORDS.get(key, _ANY)
 
 
@@ -133,16 +140,9 @@ def _of_library(known: Sequence[str], spec: Sequence[str]) -> str:
     before, now = (", ".join(map(str, one[1:2])) for one in (known, spec))
     if before != now:
         return f"{_WORDS['llama.cpp']} ({before}, here {now})"
-    if known[:1] != spec[:1]:
+    if known[0] != spec[0]:
         return f"with another llama-cpp-python ({known[0]}, here {spec[0]})"
     return "with llama.cpp on other devices"
-
-
-def _of_target(known: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
-    if any(known.get(key) != spec.get(key) for key in ("size_bytes", "n_params")):
-        return "with another file of the target's name"
-    before, now = (one.get("placement", one) for one in (known, spec))
-    return f"with the target placed otherwise{_flags(before, now)}"
 
 
 def _flags(known: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
@@ -156,15 +156,6 @@ def _flags(known: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
             is_number = all(type(one) in {int, float} for one in (before, now))
             flags.append(f"{names[key]} {before}, here {now}" if is_number else names[key])
     return f" ({'; '.join(dict.fromkeys(flags))})" if flags else ""
-
-
-def _of_backend(known: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
-    if known.get("name") != spec.get("name"):
-        return _WORDS["backend"]
-    if spec.get("name") != "server":
-        return _WORDS["llama.cpp"]
-    is_binary = any(known.get(key) != spec.get(key) for key in ("path", "version", "build"))
-    return _WORDS["server" if is_binary else "extra"]
 
 
 def wherever_built(spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from spectui.documents import Json, Known, ending, known, or_reason
 from spectui.engine.events import GenerationResult
@@ -121,13 +121,9 @@ class Comparison:
         off = throughput_document(self.baseline) if self.baseline else None
         on = {**throughput_document(self.speculative), **counters_document(self.counters)}
         if self.speedup is None:
-            compared = {
-                **or_reason("speedup", None, NO_BASELINE),
-                **or_reason("speedup_ci95", None, NO_BASELINE),
-                **or_reason("lossless", None, NO_BASELINE),
-                "n_compared": 0,
-                "divergence": None,
-            }
+            compared: Json = {"n_compared": 0, "divergence": None}
+            for name in ("speedup", "speedup_ci95", "lossless"):
+                compared |= or_reason(name, None, NO_BASELINE)
         else:
             on |= or_reason("c", self.c, self._no_c())
             compared = {
@@ -182,45 +178,34 @@ def compare(
         BadInputError: no prompt made the target decode anything.
         HopelessError: a server does not run as it was started.
     """
+    runs, ended, lossless = list[Run](), None, None
     with watch.value or nullcontext():
         if watch.value is not None:
             watch.value.start()
-        found = _compared(measurer, speculation, repeats, on_run, has_time)
+        try:
+            for run in _decoded(measurer, speculation, repeats):
+                runs.append(run)
+                on_run(run)
+                if not has_time():
+                    break
+            if measurer.workload.sampling.is_greedy and speculation is not None:
+                lossless = check_lossless(measurer.engine, pairs_of(runs))
+        except (KeyboardInterrupt, CancelledError, MemoryShortError, ServerError) as error:
+            if isinstance(error, HopelessError) or not any(run.has_decoded for run in runs):
+                raise
+            ended = error
         seen = None if watch.value is None else watch.value.summary()
-    return replace(found, disturbance=Known(seen, watch.reason))
-
-
-def _compared(
-    measurer: Measurer,
-    speculation: Speculation | None,
-    repeats: int,
-    on_run: Callable[[Run], None],
-    has_time: Callable[[], bool],
-) -> Comparison:
-    workload, runs, lossless = measurer.workload, list[Run](), None
-    ended: BaseException | None = None
-    try:
-        for run in _decoded(measurer, speculation, repeats):
-            runs.append(run)
-            on_run(run)
-            if not has_time():
-                break
-        if workload.sampling.is_greedy and speculation is not None:
-            lossless = check_lossless(measurer.engine, pairs_of(runs))
-    except (KeyboardInterrupt, CancelledError, MemoryShortError, ServerError) as error:
-        if not any(run.has_decoded for run in runs) or isinstance(error, HopelessError):
-            raise
-        ended = error
     if not any(run.has_decoded for run in runs):
         raise nothing_decoded()
     pairs = steady(pairs_of(runs))
     measured = measurements(pairs)
     return Comparison(
-        workload=workload,
+        workload=measurer.workload,
         speculation=speculation,
         runs=pairs or tuple(runs),
         speedup=paired_speedup(measured) if measured else None,
         lossless=lossless,
+        disturbance=Known(seen, watch.reason),
         ended=ended,
     )
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spectui.documents import Json, or_reason
+from spectui.documents import Json, fields_of, or_reason
 from spectui.engine.commands import ProbeMargin
 from spectui.measure.backend import Backend
 from spectui.measure.measurer import Pair
@@ -64,18 +64,15 @@ def lossless_document(check: LosslessCheck | None) -> Json:
     if check is None:
         reason = "only complete runs of greedy output are compared"
         return {**or_reason("lossless", None, reason), "n_compared": 0, "divergence": None}
-    divergence = check.divergence
-    compared = or_reason("n_compared", check.n_compared, _NOT_COUNTED)
-    if divergence is None:
-        return {"lossless": True, **compared, "divergence": None}
+    worst = check.divergence
     return {
         **or_reason("lossless", check.lossless, UNTOLD),
-        **compared,
-        "divergence": {
-            "prompt": divergence.prompt_id,
-            "position": divergence.position,
-            **or_reason("margin", divergence.margin, UNTOLD),
-            **or_reason("noise", divergence.noise, UNTOLD),
+        **or_reason("n_compared", check.n_compared, _NOT_COUNTED),
+        "divergence": worst
+        and {
+            "prompt": worst.prompt_id,
+            "position": worst.position,
+            **fields_of(worst, UNTOLD, "margin", "noise"),
             "n_prompts": check.n_different,
         },
     }
@@ -91,13 +88,12 @@ def check_lossless(engine: Backend, pairs: Sequence[Pair]) -> LosslessCheck:
     return LosslessCheck(
         divergence=next(iter(unexplained or found), None),
         n_different=len(found),
-        n_compared=sum(map(_n_alone, pairs)),
+        # Of a segment, the tokens that the target alone decoded; the others are speculation's own.
+        n_compared=sum(
+            pair.baseline.counters.n_rounds if pair.segments else pair.baseline.n_decoded
+            for pair in pairs
+        ),
     )
-
-
-def _n_alone(pair: Pair) -> int:
-    """Tokens that the target alone decoded; the others of a segment are speculation's own."""
-    return pair.baseline.counters.n_rounds if pair.segments else pair.baseline.n_decoded
 
 
 def differs(pair: Pair) -> bool:

@@ -1,7 +1,7 @@
 """Measuring discipline: warm-up, anchors, and pairs interleaved in time."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from random import Random
 
@@ -139,12 +139,16 @@ class Measurer:
     baseline_share: float = 1.0
     """Share of each answer that the target decodes alone as well, where both sides take turns
     within it."""
+    n_streams: int = 1
+    """Prompts that are decoded at once: as many as a llama-server has slots."""
+    together: Callable[[Sequence[Generate]], Sequence[Timed]] | None = None
+    """Decodes as many; None where there is one stream."""
 
     def __post_init__(self) -> None:
         self._seed = self.workload.sampling.seed if self.seed is None else self.seed
-        self._longest_target = self._longest_draft = (0.0, 1)
-        """Seconds and tokens of the readings that took longest; that of a server is the target's,
-        which does not tell them apart."""
+        self._longest = [(0.0, 1), (0.0, 1)]
+        """Seconds and tokens of the readings that took longest, the target's and the draft's; that
+        of a server is the target's, which does not tell them apart."""
 
     @property
     def prompt_token_s(self) -> float:
@@ -153,8 +157,7 @@ class Measurer:
         As in the readings that took longest: most prompts are taken up from memory, and what a
         short one takes says little of the others.
         """
-        longest = (self._longest_target, self._longest_draft)
-        return sum(seconds / n_tokens for seconds, n_tokens in longest)
+        return sum(seconds / n_tokens for seconds, n_tokens in self._longest)
 
     @property
     def n_beside_off(self) -> int | None:
@@ -206,17 +209,15 @@ class Measurer:
         # the two loads models: so each begins with what is loaded.
         size = -(-len(items) // 2) if is_apart else self.n_streams
         blocks = [items[start : start + size] for start in range(0, len(items), size)]
-        order = (
-            (n, block)
-            for n in range(turn, turn + repeats)
-            for block in blocks[:: -1 if is_apart and n % 2 else 1]
-        )
-        for number, (n, part) in enumerate(order, turn * len(blocks)):
-            block = tuple(self.workload.passes(part, range(n, n + 1)))
-            if is_apart:
-                yield from self._in_turn(block, speculation, baseline_first=number % 2 == 0)
-            else:
-                yield from self.blocks(block, (speculation,), number)[0]
+        number = turn * len(blocks)
+        for n in range(turn, turn + repeats):
+            for part in blocks[:: -1 if is_apart and n % 2 else 1]:
+                block = tuple(self.workload.passes(part, range(n, n + 1)))
+                if is_apart:
+                    yield from self._in_turn(block, speculation, baseline_first=number % 2 == 0)
+                else:
+                    yield from self.blocks(block, (speculation,), number)[0]
+                number += 1
 
     def _in_turn(
         self, items: Sequence[WorkItem], speculation: Speculation | None, *, baseline_first: bool
@@ -228,16 +229,14 @@ class Measurer:
         off, on = (begun, ended) if baseline_first else (ended, begun)
         yield from paired(items, off, on)
 
-    @property
-    def n_streams(self) -> int:
-        """Prompts that are decoded at once."""
-        return 1
-
     def decode_together(
         self, items: Sequence[WorkItem], speculation: Speculation | None
     ) -> Iterable[Timed]:
         """Decode prompts, as many at once as there are streams."""
-        return ((self.decode(item, speculation), None) for item in items)
+        if self.together is None:
+            return ((self.decode(item, speculation), None) for item in items)
+        n_predict = self.workload.n_predict
+        return self.together([self._command(item, speculation, n_predict) for item in items])
 
     def blocks(
         self, items: Sequence[WorkItem], settings: Sequence[Speculation | None], turn: int
@@ -246,7 +245,10 @@ class Measurer:
 
         Arguments as ``block``; pairs for each of ``settings``.
         """
-        return [(pair,) for item in items for pair in self.block(item, settings, turn)]
+        if self.n_streams == 1:
+            return [(pair,) for item in items for pair in self.block(item, settings, turn)]
+        first = self._begins_with_off(turn)
+        return [tuple(self._in_turn(items, one, baseline_first=first)) for one in settings]
 
     def alone(self, items: Sequence[WorkItem], repeats: int) -> Iterator[Run]:
         """Decode every prompt ``repeats`` times, with nothing to compare it with."""
@@ -310,9 +312,8 @@ class Measurer:
 
     def _learn(self, result: GenerationResult) -> None:
         n_tokens, draft_s = max(result.n_prompt_tokens, 1), result.prompt_draft_s or 0.0
-        target = (result.prompt_s - draft_s, n_tokens)
-        self._longest_target = max(self._longest_target, target)
-        self._longest_draft = max(self._longest_draft, (draft_s, n_tokens))
+        found = (result.prompt_s - draft_s, n_tokens), (draft_s, n_tokens)
+        self._longest = [max(both) for both in zip(self._longest, found, strict=True)]
 
 
 def _check_complete(result: GenerationResult) -> None:
@@ -353,17 +354,14 @@ def steady(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
     decoded = [pair for pair in pairs if pair.has_decoded]
     if not decoded or not all(pair.segments for pair in decoded):
         return tuple(pairs)
-    seconds = iter(steady_seconds([pair.segments for pair in decoded]))
-    return tuple(_with_seconds(pair, next(seconds)) if pair.has_decoded else pair for pair in pairs)
+    found = iter(steady_seconds([pair.segments for pair in decoded]))
+    return tuple(_as_steady(pair, next(found)) if pair.has_decoded else pair for pair in pairs)
 
 
-def _with_seconds(pair: Pair, found: SteadySeconds) -> Pair:
-    return replace(
-        pair,
-        baseline=_within(pair.baseline, found.baseline_s),
-        speculative=_within(pair.speculative, found.speculative_s),
-        n_slow=found.n_slow,
-    )
+def _as_steady(pair: Pair, found: SteadySeconds) -> Pair:
+    off = _within(pair.baseline, found.baseline_s)
+    on = _within(pair.speculative, found.speculative_s)
+    return replace(pair, baseline=off, speculative=on, n_slow=found.n_slow)
 
 
 def _within(result: GenerationResult, seconds: float) -> GenerationResult:

@@ -43,15 +43,13 @@ def observed_of(pairs: Iterable[Pair]) -> tuple[Observed, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Totals:
+class Totals(Tally):
     """Sums over prompts, each decoded without and with speculation."""
 
     baseline_tokens: int
     baseline_s: float
     speculative_tokens: int
     speculative_s: float
-    n_drafted: int
-    n_accepted: int
 
     @property
     def baseline_tokens_per_s(self) -> float | None:
@@ -62,11 +60,6 @@ class Totals:
     def tokens_per_s(self) -> float | None:
         """Decode throughput with it; None if nothing was decoded."""
         return self.speculative_tokens / self.speculative_s if self.speculative_s else None
-
-    @property
-    def acceptance_rate(self) -> float | None:
-        """Accepted / drafted; None where nothing was drafted."""
-        return Tally(n_drafted=self.n_drafted, n_accepted=self.n_accepted).acceptance_rate
 
     def document(self) -> Json:
         """The sums in documents."""

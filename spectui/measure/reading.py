@@ -154,7 +154,8 @@ def prompt_times(
     if not reads:
         off = [*off, *_target(on)]
     alone = fit_readings([*off, *apart.target])
-    whole, parts = _whole(on), [alone]
+    # Servers do not tell who took how long.
+    whole, parts = _target(one for one in on if one.prompt_draft_s is None), [alone]
     if reads and whole:
         parts = [fit_readings(whole)]
     elif reads:
@@ -182,13 +183,4 @@ def _draft(results: Iterable[GenerationResult]) -> list[Reading]:
         Reading(one.n_prompt_tokens, one.prompt_draft_s)
         for one in results
         if one.prompt_draft_s is not None and one.n_read == one.n_prompt_tokens
-    ]
-
-
-def _whole(results: Iterable[GenerationResult]) -> list[Reading]:
-    """Readings of servers with speculation, which do not tell who took how long."""
-    return [
-        Reading(one.n_prompt_tokens, one.prompt_s)
-        for one in results
-        if one.prompt_draft_s is None and one.n_evaluated == one.n_prompt_tokens
     ]

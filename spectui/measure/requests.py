@@ -104,18 +104,6 @@ class Request:
         return 1 + math.ceil(round(extra_s / saved_s, _DIGITS)) if extra_s > 0 else 0
 
     @property
-    def longest_paying(self) -> int | None:
-        """Longest answer, in tokens, that is not slower, where decoding loses what the prompt wins.
-
-        None where there is no such limit, or where not even the shortest answer gains.
-        """
-        won_s, saved_s = self.prompt_off_s - self.prompt_on_s, self._saved_s
-        if won_s <= 0 or saved_s >= 0:
-            return None
-        longest = 1 + math.floor(round(won_s / -saved_s, _DIGITS))
-        return longest if longest >= _SHORTEST else None
-
-    @property
     def pays_later(self) -> bool:
         """Whether its answer may go on until it pays."""
         least, longest = self.break_even, self.shape.longest_answer
@@ -131,11 +119,10 @@ class Request:
     @property
     def pays(self) -> str:
         """Which answers it pays for, in a clause; empty where any answer does."""
-        least, longest = self.break_even, self.longest_paying
-        if longest is not None:
-            return f"it pays for answers of {longest:,} tokens at most"
+        least = self.break_even
         if least is None:
-            return "it never pays"
+            # What the prompt wins may pay for a short answer that loses.
+            return "it never pays" if self.prompt_on_s >= self.prompt_off_s else ""
         return f"it pays from answers of {least:,} tokens on" if least > _SHORTEST else ""
 
     @property
@@ -155,7 +142,6 @@ class Request:
     def document(self) -> Json:
         """The request in documents; ``break_even`` is in tokens."""
         no_interval = self.decoding.interval_reason or NO_INTERVAL
-        why = "decoding gains nothing" if self.longest_paying is None else self.pays
         return {
             "n_prompt": self.shape.n_prompt,
             "n_answer": self.shape.n_answer,
@@ -164,7 +150,7 @@ class Request:
             "decoding_speedup": self.decoding.capped.estimate,
             "speedup": self.speedup,
             **or_reason("speedup_ci95", self.interval, no_interval),
-            **or_reason("break_even", self.break_even, why),
+            **or_reason("break_even", self.break_even, "decoding gains nothing"),
             "is_extrapolated": not self.is_covered,
         }
 

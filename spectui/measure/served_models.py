@@ -1,6 +1,7 @@
 """Facts about the files of served models, and whether two servers fit in memory."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.gguf_names import series_of
 from spectui.llama.architectures import architecture
 from spectui.llama.planned import PlanRequest
-from spectui.models.facts import facts_of, kind_of_draft
+from spectui.models.facts import ModelFacts, facts_of
 from spectui.models.gguf import read_gguf
 from spectui.monitor.machine import this_machine
 from spectui.options.setup import ModelOptions, Setup
@@ -22,25 +23,34 @@ _SPARE = 1.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedModel:
-    """A model that was not loaded in this process. Fields missing in its header are None."""
+    """A model that was not loaded in this process."""
 
     options: ModelOptions
     file_bytes: int
     """Size of its files, including headers."""
-    arch: str | None = None
-    name: str | None = None
-    size_bytes: int | None = None
-    """Size of its tensors, as for loaded models."""
-    reader: str | None = None
-    """Kind of a draft that reads the target's hidden states; None for a model of its own."""
-    mtp_layers: int = 0
-    redoes_rounds: bool = True
-    """Whether llama-server has to redo rounds that reject something; True if unknown."""
+    facts: ModelFacts | None = None
+    """As its header has them; None where spectui's llama.cpp cannot read it."""
 
     @property
     def path(self) -> Path:
         """Path of its file."""
         return self.options.path
+
+    @property
+    def reader(self) -> str | None:
+        """Kind of a draft that reads the target's hidden states; None for a model of its own."""
+        return None if self.facts is None else self.facts.draft_kind
+
+    @property
+    def mtp_layers(self) -> int:
+        """Its MTP layers, as far as its header tells."""
+        return 0 if self.facts is None else self.facts.mtp_layers
+
+    @property
+    def redoes_rounds(self) -> bool:
+        """Whether llama-server has to redo rounds that reject something; True if unknown."""
+        known = None if self.facts is None else architecture(self.facts.arch)
+        return known is None or known.has_state or not known.is_known
 
     @property
     def alteration(self) -> str | None:
@@ -52,12 +62,13 @@ class ServedModel:
 
     def document(self, n_ctx: int) -> Json:
         """The model in documents, as those of loaded models, as far as that is known."""
+        facts = self.facts
         return {
             "path": str(self.path),
-            **or_reason("arch", self.arch, UNREAD),
-            **or_reason("name", self.name, UNREAD),
+            **or_reason("arch", facts and facts.arch, UNREAD),
+            **or_reason("name", facts and facts.name, UNREAD),
             **or_reason("n_params", None, NOT_LOADED),
-            **or_reason("size_bytes", self.size_bytes, UNREAD),
+            **or_reason("size_bytes", facts and facts.size_bytes, UNREAD),
             "override_kv": [one.text for one in self.options.override_kv],
             **or_reason("rollback", None, NOT_LOADED),
             "n_ctx": n_ctx,
@@ -70,37 +81,25 @@ NOT_LOADED = "llama-server has loaded it, which does not tell"
 
 def look_at(options: ModelOptions) -> ServedModel:
     """Read as much of the header as possible: the engine may not understand the file."""
-    file_bytes = size_bytes(options.path)
     try:
-        gguf = read_gguf(options.path)
+        facts = facts_of(options.path, read_gguf(options.path))
     except BadInputError:
-        return ServedModel(options=options, file_bytes=file_bytes)
-    facts = facts_of(options.path, gguf)
-    known = architecture(facts.arch)
-    return ServedModel(
-        options=options,
-        arch=facts.arch,
-        name=facts.name,
-        size_bytes=facts.size_bytes,
-        file_bytes=file_bytes,
-        reader=kind_of_draft(gguf),
-        mtp_layers=facts.mtp_layers,
-        redoes_rounds=known.has_state or not known.is_known,
-    )
+        return ServedModel(options=options, file_bytes=size_bytes(options.path))
+    return ServedModel(options=options, file_bytes=facts.file_bytes, facts=facts)
 
 
-def keeps_off(off: Setup, on: Sequence[PlanRequest], *, wanted: bool | None) -> bool:
+def keeps_off(setup: Setup, drafts: Iterable[ModelOptions] = (), *, wanted: bool | None) -> bool:
     """Whether the server of the target alone stays alive beside one that speculates.
 
     Args:
-        off: setup of the target alone, with the most slots.
-        on: what the servers that speculate load, one at a time.
+        setup: of the servers, with the most slots.
+        drafts: drafts of servers that speculate, one at a time; of none, that of ``setup``.
         wanted: what the user has said; without that they do where they fit, by llama.cpp's plans.
 
     Raises:
         UsageError: both are wanted on an RPC server, which serves one client at a time.
     """
-    if off.target.devices.rpc:
+    if setup.target.devices.rpc:
         if wanted:
             raise UsageError(
                 "--keep-both: an RPC server takes one client at a time, so that two llama-servers "
@@ -109,16 +108,15 @@ def keeps_off(off: Setup, on: Sequence[PlanRequest], *, wanted: bool | None) -> 
         return False
     if wanted is not None:
         return wanted
-    alone = request_of(off)
-    with Guard(is_here=False) as guard:
-        return all(_both_fit(guard, alone, one) for one in on or (alone,))
+    alone, own = request_of(setup.off), request_of(setup)
+    with Guard(is_here=False) as guard, suppress(DoesNotFitError):
+        each = [own.beside(draft) for draft in drafts] or [own]
+        return all(_both_fit(guard, alone, one) for one in each)
+    return False
 
 
 def _both_fit(guard: Guard, off: PlanRequest, on: PlanRequest) -> bool:
-    try:
-        fits = guard.fit_together(off, on)
-    except DoesNotFitError:
-        return False
+    fits = guard.fit_together(off, on)
     if fits is not None:
         return fits
     # Of files that cannot be planned the size has to do. Where a GPU holds weights it does not.

@@ -10,7 +10,9 @@ from spectui.documents import Json
 from spectui.engine.commands import Generate, GeneratePair, ProbeMargin
 from spectui.engine.events import GenerationResult, PairGenerated
 from spectui.errors import ServerError
-from spectui.measure.backend import one_after_the_other
+from spectui.measure.backend import Backend, one_after_the_other
+from spectui.measure.measurer import Measurer, Timed
+from spectui.measure.workload import Workload
 from spectui.models.sampling import unmeasured_sampling
 from spectui.options.setup import ModelOptions, Setup
 from spectui.options.speculation import Speculation
@@ -138,9 +140,7 @@ class ServerBackend:
         body = {**_body(command), **self._neutral}
         return self._measured(setup, (command,), lambda server: server.rounds(body))
 
-    def generate_together(
-        self, commands: Sequence[Generate]
-    ) -> list[tuple[GenerationResult, float]]:
+    def generate_together(self, commands: Sequence[Generate]) -> list[Timed]:
         """Continue prompts on the server of their setting, with all of its slots busy throughout.
 
         A server whose drafters remember that they had one of the prompts before is started anew.
@@ -273,12 +273,33 @@ def _counters(done: Completion, *, redoes_rounds: bool) -> Counters:
     draft, whose accepted tokens are counted all the same.
     """
     n_rounds = len(done.tokens) - 1 - done.n_accepted
-    is_known = done.n_drafted == 0 or (done.stop == "limit" and not redoes_rounds)
-    if not is_known or n_rounds < 0:
-        return Counters(n_drafted=done.n_drafted, n_accepted=done.n_accepted, detail=Detail.TOTALS)
+    follows = done.n_drafted == 0 or (done.stop == "limit" and not redoes_rounds)
+    is_known = follows and n_rounds >= 0
     return Counters(
-        n_rounds=n_rounds,
+        n_rounds=n_rounds if is_known else 0,
         n_drafted=done.n_drafted,
         n_accepted=done.n_accepted,
-        detail=Detail.N_ROUNDS,
+        detail=Detail.N_ROUNDS if is_known else Detail.TOTALS,
     )
+
+
+def measurer_of(
+    backend: Backend, workload: Workload, *, seed: int | None = None, baseline_share: float = 1.0
+) -> Measurer:
+    """The measurer of a workload that suits what decodes it.
+
+    All slots of a server are kept busy with prompts, which are all measured: blocks of as many
+    prompts as there are slots take turns without and with speculation, as single prompts do where
+    there is one slot. Where each change loads models, halves of all prompts do.
+
+    Args:
+        backend: decodes.
+        workload: the prompts.
+        seed: as ``Measurer``.
+        baseline_share: as ``Measurer``.
+    """
+    if not isinstance(backend, ServerBackend):
+        return Measurer(backend, workload, seed=seed, baseline_share=baseline_share)
+    backend.company = tuple(item.tokens for item in workload.items)
+    together = backend.generate_together if backend.n_slots > 1 else None
+    return Measurer(backend, workload, seed=seed, n_streams=backend.n_slots, together=together)

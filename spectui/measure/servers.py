@@ -13,7 +13,7 @@ from spectui.closing import Closing
 from spectui.commands.items import divide, words_of
 from spectui.commands.launch import ExportSetup
 from spectui.commands.measured import own_arguments
-from spectui.documents import Json, or_reason
+from spectui.documents import Json, fields_of, or_reason
 from spectui.engine.events import MemoryPaused
 from spectui.engine.guard import Guard, request_of
 from spectui.engine.pressure import MemoryGate
@@ -141,14 +141,17 @@ class Fleet(Closing):
             )
             self._alive[setup] = server
             try:
-                if setup.is_off:
-                    _check_alone(server, self.binary.path)
-                self.on_ready(server)
-                self.gate.settle()
+                self._make_ready(setup, server)
             except BaseException:
                 self.end(setup)
                 raise
         return self._alive[setup]
+
+    def _make_ready(self, setup: Setup, server: LlamaServer) -> None:
+        if setup.is_off and server.speculates():
+            raise _drafts_alone(self.binary.path)
+        self.on_ready(server)
+        self.gate.settle()
 
     def check(self, setup: Setup, done: Completion) -> None:
         """Check that an answer is consistent with the setup of its server.
@@ -159,9 +162,11 @@ class Fleet(Closing):
         speculation, program = setup.speculation, self.binary.path
         if speculation is None:
             if done.n_drafted:
-                raise _not_alone(program)
+                raise _drafts_alone(program)
             return
-        n_rounds = most_rounds(done)
+        # Each round emits a token, and those it accepted; of a text that ended within a draft, more
+        # was accepted than emitted.
+        n_rounds = max(done.n_predicted - 1 - done.n_accepted * (done.stop == "limit"), 0)
         if done.n_drafted > n_rounds * speculation.longest:
             raise HopelessError(
                 f"the llama-server with speculation drafted {counted(done.n_drafted, 'token')} in "
@@ -323,10 +328,10 @@ def served_by(
 
 def version_document(version: Version | None) -> Json:
     """Version, build and commit of a binary, in documents."""
+    told = version or Version(text="", build=None, commit=None)
     return {
-        **or_reason("version", None if version is None else version.text, UNTOLD),
-        **or_reason("build", None if version is None else version.build, UNTOLD),
-        **or_reason("commit", None if version is None else version.commit, UNTOLD),
+        **or_reason("version", told.text or None, UNTOLD),
+        **fields_of(told, UNTOLD, "build", "commit"),
     }
 
 
@@ -405,36 +410,17 @@ class RunningServers(Closing):
 Servers = Fleet | RunningServers
 
 
-def _check_alone(server: LlamaClient, program: str) -> None:
-    if server.speculates():
-        raise _not_alone(program)
-
-
-def most_rounds(done: Completion) -> int:
-    """Return the largest possible number of rounds: each emits a token, and those it accepted.
-
-    Of a text that ended within a draft, more was accepted than emitted.
-    """
-    n_decoded = max(done.n_predicted - 1, 0)
-    return max(n_decoded - done.n_accepted, 0) if done.stop == "limit" else n_decoded
-
-
-def _not_alone(program: str) -> HopelessError:
-    return HopelessError(
-        "the llama-server without speculation drafts as well, so that nothing is compared with the "
-        f"target alone; {_remedy(program)}"
-    )
-
-
-def _remedy(program: str, environment: Mapping[str, str] = os.environ) -> str:
+def _drafts_alone(program: str, environment: Mapping[str, str] = os.environ) -> HopelessError:
     names = sorted(
         name
         for name in environment
         if name.startswith(_PREFIX) and any(word in name for word in _DRAFTING)
     )
-    if names:
-        return f"unset {' and '.join(names)}, which every llama-server reads"
-    return _by_program(program)
+    remedy = f"unset {' and '.join(names)}, which every llama-server reads" if names else ""
+    return HopelessError(
+        "the llama-server without speculation drafts as well, so that nothing is compared with the "
+        f"target alone; {remedy or _by_program(program)}"
+    )
 
 
 def _by_program(program: str) -> str:

@@ -45,7 +45,8 @@ _FEWEST_STRATIFIED = 12
 MAX_DRIFT = 0.15
 """Anchors further apart than this make a measurement noisy."""
 
-
+_LEVEL = 0.95
+_N_RESAMPLES = 10_000
 _HALVINGS = 60
 
 _Array = npt.NDArray[np.float64]
@@ -59,8 +60,8 @@ _SIGNS: _Array = np.array([1.0, -1.0, -1.0, 1.0, -1.0, 1.0, 1.0, -1.0])
 def paired_speedup(
     measurements: Sequence[PairedMeasurement],
     *,
-    level: float = 0.95,
-    n_resamples: int = 10_000,
+    level: float = _LEVEL,
+    n_resamples: int = _N_RESAMPLES,
     seed: int = 0,
 ) -> Speedup:
     """Estimate the speedup and its interval; the same input and seed give the same answer.
@@ -74,13 +75,8 @@ def paired_speedup(
     if not measurements:
         raise ValueError("no pair was measured, so there is no speedup to speak of")
     totals, strata = _per_prompt(measurements), _strata(measurements)
-    found = _resampled(totals, strata, level=level, n_resamples=n_resamples, seed=seed)
-    return replace(
-        found,
-        n_pairs=len(measurements),
-        ceiling=_ceiling(measurements),
-        n_accepting=_n_accepting(measurements),
-    )
+    found = _resampled(totals, strata, level, n_resamples, seed)
+    return replace(_with_ceiling(found, measurements), n_pairs=len(measurements))
 
 
 def speedup_within(parts: Sequence[PairedMeasurement], *, level: float = 0.95) -> Speedup:
@@ -103,12 +99,8 @@ def speedup_within(parts: Sequence[PairedMeasurement], *, level: float = 0.95) -
     rows = np.array(list(map(_row, parts)))
     prompts: _Index = np.unique([one.prompt_id for one in parts], return_inverse=True)[1]
     n_prompts = int(prompts.max()) + 1
-    found = replace(
-        _without_interval(rows, level, "the answers are too short"),
-        n_prompts=n_prompts,
-        ceiling=_ceiling(parts),
-        n_accepting=_n_accepting(parts),
-    )
+    found = _without_interval(rows, level, "the answers are too short")
+    found = replace(_with_ceiling(found, parts), n_prompts=n_prompts)
     freedom = len(parts) - n_prompts
     if not freedom:
         return found
@@ -255,9 +247,8 @@ def _with_interval(speedup: Speedup, log: float, below: float, above: float) -> 
 def _resampled(
     totals: _Array,
     strata: _Index,
-    *,
-    level: float = 0.95,
-    n_resamples: int = 10_000,
+    level: float = _LEVEL,
+    n_resamples: int = _N_RESAMPLES,
     seed: int = 0,
 ) -> Speedup:
     """The speedup by prompt's totals, with its bootstrap-t interval."""
@@ -273,19 +264,20 @@ def _resampled(
     return _with_interval(found, _log_ratio(totals.mean(axis=0)).item(), below, above)
 
 
-def _ceiling(measurements: Sequence[PairedMeasurement]) -> float | None:
-    """Speedup with every prompt as fast as it can be; 1 if that is no gain."""
+def _with_ceiling(speedup: Speedup, measurements: Sequence[PairedMeasurement]) -> Speedup:
+    """The speedup with its ceiling, that of every prompt as fast as it can be; 1 if no gain.
+
+    Unchanged where it is not known what was accepted.
+    """
     fastest = [found for one in measurements if (found := one.fastest) is not None]
     if len(fastest) < len(measurements):
-        return None
+        return speedup
     ceiling = math.exp(_log_ratio(_per_prompt(fastest).mean(axis=0)).item())
-    return max(1.0, round(ceiling, CEILING_DIGITS))
-
-
-def _n_accepting(measurements: Sequence[PairedMeasurement]) -> int | None:
-    if any(one.n_accepted is None for one in measurements):
-        return None
-    return len({one.prompt_id for one in measurements if one.n_accepted})
+    return replace(
+        speedup,
+        ceiling=max(1.0, round(ceiling, CEILING_DIGITS)),
+        n_accepting=len({one.prompt_id for one in measurements if one.n_accepted}),
+    )
 
 
 def _row(one: PairedMeasurement) -> tuple[float, ...]:

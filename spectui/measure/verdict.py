@@ -154,22 +154,17 @@ class _Case:
         """The answer for decoding, and where that gains, for the requests."""
         decoding = self._decoding
         whole = together(binding(self.requests)) if decoding is Answer.USE else None
-        if whole is None:
-            return decoding
-        return Answer.UNDECIDED if whole.interval is None else self._answer(whole.interval)
+        return decoding if whole is None else self._answer(whole.interval)
 
     @property
     def _decoding(self) -> Answer:
-        interval = self.measured.capped.interval
-        if interval is None or self._unjudged is not None:
-            return Answer.UNDECIDED
-        return self._answer(interval)
+        return self._answer(None if self._unjudged else self.measured.capped.interval)
 
-    def _answer(self, interval: tuple[float, float]) -> Answer:
-        low, high = interval
-        if low > 1 + self.min_gain:
+    def _answer(self, interval: tuple[float, float] | None) -> Answer:
+        low, high = interval or (0.0, math.inf)
+        if low > self._least:
             return Answer.USE
-        if high > 1 + self.min_gain:
+        if high > self._least:
             return Answer.UNDECIDED
         return Answer.NO_DIFFERENCE if low >= 1 - self.min_gain else Answer.OFF
 
@@ -256,8 +251,12 @@ class _Case:
     @property
     def _use_it(self) -> str:
         """The advice, with the answers that are too short for it."""
-        late = [one for one in self.requests if (one.break_even or 0) > one.shape.n_answer]
-        least = max((one.break_even or 0 for one in late if one.pays_later), default=0)
+        shortest = [
+            one.break_even
+            for one in self.requests
+            if one.break_even and one.break_even > one.shape.n_answer and one.pays_later
+        ]
+        least = max(shortest, default=0)
         return f"Use it for answers of {least:,} tokens or more" if least else "Use it"
 
     def _whole(self) -> str:

@@ -108,63 +108,38 @@ def tokenize(
             the chat template refuses it, or there is none.
         ServerError: the server refused one.
     """
-    server = cast("LlamaClient", source) if hasattr(source, "apply_template") else None
-
-    def tokens_of(prompt: Prompt) -> tuple[int, ...]:
-        if server is None:
-            messages = tuple((message.role, message.content) for message in prompt.messages)
-            return cast("Engine", source).tokenize(Tokenize(text=prompt.text, messages=messages))
-        told: list[ChatMessage] = [
-            {"role": message.role, "content": message.content} for message in prompt.messages
-        ]
-        text = server.apply_template(told) if prompt.text is None else prompt.text
-        return server.tokenize(text)
-
-    if server is not None:
+    if hasattr(source, "apply_template"):
         remedy = f"{remedy} or leave it out"
-    items = list(_fitting(prompts, tokens_of, n_predict, n_ctx, remedy))
-    return _each_text_once(items, n_predict, sampling, say)
-
-
-def _each_text_once(
-    items: Sequence[WorkItem], n_predict: int, sampling: SamplingConfig, say: Callable[[str], None]
-) -> Workload:
-    """A workload without duplicates: prompts count as independent of each other."""
+    items = list[WorkItem]()
+    for prompt in prompts:
+        try:
+            items.append(_item(prompt, _tokens_of(source, prompt), n_predict, n_ctx, remedy))
+        except BadInputError:
+            # Nobody has chosen those of chats, and what does not fit is no error.
+            if not isinstance(prompt, AnsweredPrompt):
+                raise
     if not items:
         raise BadInputError("there are no prompts to measure; give --prompts")
-    first: dict[tuple[int, ...], WorkItem] = {}
-    for item in items:
-        first.setdefault(item.tokens, item)
-    kept = tuple(first.values())
+    # Prompts count as independent of each other.
+    kept = {item.tokens: item for item in reversed(items)}
     found = Workload(
-        items=kept,
+        items=tuple(item for item in items if kept[item.tokens] is item),
         n_predict=n_predict,
         sampling=sampling,
-        repeated=tuple(item.id for item in items if item not in kept),
+        repeated=tuple(item.id for item in items if kept[item.tokens] is not item),
     )
     if found.note is not None:
         say(found.note)
     return found
 
 
-def _fitting(
-    prompts: Iterable[Prompt],
-    tokens_of: Callable[[Prompt], tuple[int, ...]],
-    n_predict: int,
-    n_ctx: int,
-    remedy: str,
-) -> Iterator[WorkItem]:
-    """The prompts as tokens; nobody has chosen those of chats, and what does not fit is no error.
-
-    Raises:
-        BadInputError: another prompt does not fit.
-    """
-    for one in prompts:
-        try:
-            yield _item(one, tokens_of(one), n_predict, n_ctx, remedy)
-        except BadInputError:
-            if not isinstance(one, AnsweredPrompt):
-                raise
+def _tokens_of(source: "Engine | LlamaClient", prompt: Prompt) -> tuple[int, ...]:
+    messages = tuple((message.role, message.content) for message in prompt.messages)
+    if not hasattr(source, "apply_template"):
+        return source.tokenize(Tokenize(text=prompt.text, messages=messages))
+    server = cast("LlamaClient", source)
+    told: list[ChatMessage] = [{"role": role, "content": content} for role, content in messages]
+    return server.tokenize(server.apply_template(told) if prompt.text is None else prompt.text)
 
 
 def _item(

@@ -263,11 +263,6 @@ class KernelGpus:
             for index, address in enumerate(self._cards, first_index)
         )
 
-    def addresses(self) -> tuple[str, ...]:
-        """PCI addresses of the cards with memory of their own that are there now."""
-        self._find()
-        return tuple(address for address, card in self._cards.items() if not card.about.in_ram)
-
     def close(self) -> None:
         """End what runs in the background."""
         for card in self._cards.values():

@@ -7,17 +7,15 @@ from dataclasses import replace
 
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
-from spectui.engine.guard import request_of
 from spectui.errors import BadInputError, HopelessError, ServerError, UsageError
 from spectui.measure.backend import Backend
 from spectui.measure.comparison import nothing_decoded
 from spectui.measure.lossless import check_lossless
 from spectui.measure.measurer import Measurer, steady
 from spectui.measure.served_models import keeps_off, look_at
-from spectui.measure.server_backend import ServerBackend
+from spectui.measure.server_backend import ServerBackend, measurer_of
 from spectui.measure.servers import Servers, open_fleet
 from spectui.measure.statistics import MAX_DRIFT, drift
-from spectui.measure.streams import measurer_of
 from spectui.measure.workload import Workload, tokenize, with_length
 from spectui.monitor.watch import MachineWatch
 from spectui.options.drafters import MTP_KIND
@@ -240,8 +238,7 @@ def open_servers(
     """
     most_slots = max((n for axes in setup.grid.cells for n in axes.parallel), default=1)
     off = replace(setup.base, n_slots=most_slots)
-    on = [request_of(off).beside(draft) for draft in setup.drafts.values()]
-    stays = keeps_off(off, on, wanted=keeps_both)
+    stays = keeps_off(off, setup.drafts.values(), wanted=keeps_both)
     how = "takes turns with it" if stays else "waits until the other has ended"
     say(f"two llama-servers: the target alone, and each setting, which {how}")
     with open_fleet(

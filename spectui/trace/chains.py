@@ -39,7 +39,7 @@ def record_chains(
         CancelledError: ``cancelled`` said so.
     """
     tops: list[Top] = []
-    tails: list[Tail] = []
+    tails: list[_Tail] = []
     for position, token in enumerate(output):
         _check(cancelled)
         # What the target's cache holds when a round begins here: all but the last token.
@@ -48,13 +48,12 @@ def record_chains(
         tops.append(top := model.top())
         if tuple(output[position + 1 : position + 2]) != top[:1]:
             model.mark()
-            tail = _Tail(model.n_ctx, n_past, top, depth, floor)
+            tails.append(tail := _Tail(model.n_ctx, n_past, top, depth, floor))
             while tail.goes_on:
-                model.decode((tail.last,), Outputs.LAST)
-                tail.add(model.top())
-            tails.append(tail.found)
+                model.decode((tail.tops[-1][0],), Outputs.LAST)
+                tail.tops.append(model.top())
             model.truncate(n_past + 1)
-    return _chains(tops, tails, depth=depth, floor=floor)
+    return _chains(tops, [one.tops for one in tails], depth=depth, floor=floor)
 
 
 def _check(cancelled: Cancelled) -> None:
@@ -93,10 +92,9 @@ def read_chains(
     tails = [_Tail(model.n_ctx, n_prompt + at, tops[at], depth, floor) for at in wrong]
     n_at_once = min(model.n_sequences - 1, n_free // max(depth - 1, 1))
     _continue(model, tails, n_at_once, cancelled)
-    found = _chains(tops, [one.found for one in tails], depth=depth, floor=floor)
-    if len(of_output) < len(output) - 1:
-        return found
-    return replace(found, of_output=(*of_output, 0.0))
+    found = _chains(tops, [one.tops for one in tails], depth=depth, floor=floor)
+    is_sampled = len(of_output) >= len(output) - 1
+    return replace(found, of_output=(*of_output, 0.0)) if is_sampled else found
 
 
 class _Tail:
@@ -104,7 +102,7 @@ class _Tail:
 
     def __init__(self, n_ctx: int, n_past: int, begin: Top, depth: int, floor: float) -> None:
         """Begin with a token behind ``n_past + 1`` tokens of the text, and its probability."""
-        self._chain = [begin]
+        self.tops = [begin]
         self._longest = min(depth, draft_cap(n_ctx=n_ctx, n_past=n_past, n_remaining=0))
         self._floor = floor
         self.n_text = n_past + 1
@@ -112,26 +110,11 @@ class _Tail:
     @property
     def goes_on(self) -> bool:
         """Whether more of it is wanted."""
-        return len(self._chain) < self._longest and self._chain[-1][1] >= self._floor
+        return len(self.tops) < self._longest and self.tops[-1][1] >= self._floor
 
-    def add(self, top: Top) -> None:
-        """Continue by a token."""
-        self._chain.append(top)
-
-    @property
-    def last(self) -> int:
-        """The token that continues it."""
-        return self._chain[-1][0]
-
-    @property
-    def position(self) -> int:
-        """Position of ``last``."""
-        return self.n_text + len(self._chain) - 1
-
-    @property
-    def found(self) -> Tail:
-        """The tokens behind the one it began with."""
-        return _of_tops(self._chain[1:])
+    def last(self, sequence: int) -> Row:
+        """The token that continues it, in a sequence that holds what is before."""
+        return Row(sequence, self.n_text + len(self.tops) - 1, self.tops[-1][0])
 
 
 def _continue(
@@ -148,9 +131,9 @@ def _continue(
                 sequence, tail = free.pop(), waiting.pop()
                 going[sequence] = tail
                 model.copy_to(sequence, tail.n_text)
-            model.decode_each([Row(at, one.position, one.last) for at, one in going.items()])
+            model.decode_each([tail.last(sequence) for sequence, tail in going.items()])
             for (sequence, tail), top in zip(list(going.items()), model.tops(), strict=True):
-                tail.add(top)
+                tail.tops.append(top)
                 if not tail.goes_on:
                     del going[sequence]
                     model.drop(sequence)
@@ -199,8 +182,8 @@ def record_own_chains(
         if position + 1 < len(output):
             target.decode((token,), Outputs.NONE)
             model.decode((token,), Outputs.NONE)
-    firsts, tails = [chain[0] for chain in chains], [_of_tops(chain[1:]) for chain in chains]
-    return _chains(firsts, tails, depth=depth, floor=floor, mtp_layers=n_layers)
+    firsts = [chain[0] for chain in chains]
+    return _chains(firsts, chains, depth=depth, floor=floor, mtp_layers=n_layers)
 
 
 def _own_chain(
@@ -219,15 +202,21 @@ def _own_chain(
 
 
 def _chains(
-    tops: Sequence[Top], tails: Sequence[Tail], *, depth: int, floor: float, mtp_layers: int = 0
+    tops: Sequence[Top],
+    ends: Sequence[Sequence[Top]],
+    *,
+    depth: int,
+    floor: float,
+    mtp_layers: int = 0,
 ) -> Chains:
+    """The chains of all positions, from their first tokens and those chains that have a tail."""
     firsts = _of_tops(tops)
     return Chains(
         depth=depth,
         floor=floor,
         tokens=firsts.tokens,
         probabilities=firsts.probabilities,
-        tails=tuple(tails),
+        tails=tuple(_of_tops(chain[1:]) for chain in ends),
         mtp_layers=mtp_layers,
     )
 

@@ -116,8 +116,8 @@ class Costs:
     """Additional seconds per token that such a round had accepted: after going back to a checkpoint
     they are decoded again. About 0 where a cache just forgets."""
     spread: Annotated[float, Meta(ge=0, le=100)] | None
-    """Spread of the generations' levels, as a share: how unsteady the machine was; None where fewer
-    than three share lengths of drafts, so that there is nothing to compare."""
+    """Spread of the generations' levels, as a share: how unsteady the machine was; None of fewer
+    than three, so that there is nothing to compare."""
     mark_s: Seconds = 0.0
     """Per round that drafted something: saving the target's state before it is verified, where it
     cannot forget. 0 in older traces, which lack it: their ``verify_s`` includes it."""
@@ -125,30 +125,29 @@ class Costs:
     def at(self, n_past: float) -> "Costs":
         """These costs at another depth."""
         more = n_past - self.n_past
-
-        def grown(seconds: float, growth_s: float) -> float:
-            return seconds + growth_s * more
-
+        verify = zip(self.verify_s, self.verify_growth_s, strict=True)
+        again = zip(self.again_s, self.again_growth_s, strict=True)
         return replace(
             self,
             n_past=n_past,
-            verify_s=tuple(map(grown, self.verify_s, self.verify_growth_s)),
-            again_s=tuple(map(grown, self.again_s, self.again_growth_s)),
-            step_s=grown(self.step_s, self.step_growth_s),
-            off_s=grown(self.off_s, self.off_growth_s),
+            verify_s=tuple(seconds + growth_s * more for seconds, growth_s in verify),
+            again_s=tuple(seconds + growth_s * more for seconds, growth_s in again),
+            step_s=self.step_s + self.step_growth_s * more,
+            off_s=self.off_s + self.off_growth_s * more,
         )
 
     def prices(self, depth: int) -> Prices:
         """Prices in an empty context, for drafts of up to ``depth`` tokens."""
         empty, lengths = self.at(0), np.arange(depth + 1.0)
+        marks_s = self.mark_s * (lengths > 0)
         return Prices(
             chain=empty.step_s * lengths,
             chain_growth=self.step_growth_s * lengths,
-            batch=empty.verifying(lengths)
-            + empty.drafting_again(lengths)
-            + self.mark_s * (lengths > 0),
-            batch_growth=along(self.lengths, self.verify_growth_s, lengths)
-            + along(self.lengths, self.again_growth_s, lengths),
+            batch=self._along(empty.verify_s, lengths)
+            + self._along(empty.again_s, lengths)
+            + marks_s,
+            batch_growth=self._along(self.verify_growth_s, lengths)
+            + self._along(self.again_growth_s, lengths),
             token=self.token_s,
             fixed=self.fixed_s,
             rollback=self.rollback_s,
@@ -166,8 +165,8 @@ class Costs:
         return MeanRound(
             drafted=drafted,
             chain_s=drafted * self.step_s,
-            again_s=float(shares @ self.drafting_again(lengths)),
-            verify_s=float(shares @ self.verifying(lengths)),
+            again_s=float(shares @ self._along(self.again_s, lengths)),
+            verify_s=float(shares @ self._along(self.verify_s, lengths)),
             fixed_s=self.fixed_s,
             mark_s=self.mark_s * float(shares[1:].sum()),
             token_s=self.token_s,
@@ -176,13 +175,9 @@ class Costs:
             off_s=self.off_s,
         )
 
-    def verifying(self, lengths: Vector) -> Vector:
-        """V(n + 1) for drafts of these lengths, in seconds."""
-        return along(self.lengths, self.verify_s, lengths)
-
-    def drafting_again(self, lengths: Vector) -> Vector:
-        """D(n + 1) for drafts of these lengths, in seconds."""
-        return along(self.lengths, self.again_s, lengths)
+    def _along(self, curve: Sequence[float], lengths: Vector) -> Vector:
+        """A curve over ``self.lengths`` at other lengths of drafts."""
+        return along(self.lengths, curve, lengths)
 
     def without_draft(self) -> "Costs":
         """These costs if drafts cost nothing: those of an n-gram drafter, which look something up.
@@ -218,11 +213,12 @@ class Costs:
 
         For instance where llama.cpp begins to copy weights to the GPU for a large batch.
         """
-        found = []
-        for (n, near), (m, far) in pairwise(zip(self.lengths, self.verify_s, strict=True)):
-            if n > 0 and far / near > CLIFF * (m + 1) / (n + 1):
-                found.append(m)
-        return tuple(found)
+        curve = zip(self.lengths, self.verify_s, strict=True)
+        return tuple(
+            m
+            for (n, near), (m, far) in pairwise(curve)
+            if n > 0 and far / near > CLIFF * (m + 1) / (n + 1)
+        )
 
     def document(self) -> Json:
         """Costs of rounds with a draft as JSON; lists by ``n_drafted``."""
@@ -244,7 +240,7 @@ class Costs:
             "per_token_before_rejection_s": self.rollback_token_s,
             "off_s": self.off_s,
             "off_growth_s": self.off_growth_s,
-            **or_reason("spread", self.spread, "too few generations drafted the same lengths"),
+            **or_reason("spread", self.spread, "fewer than three generations were measured"),
             "cliffs": list(self.cliffs),
         }
 

@@ -13,7 +13,7 @@ a machine that changes within seconds, and every forecast with them.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,12 +48,11 @@ of them without a token; the first round of each generation is left out."""
 
 def pooled(all_probed: Sequence[Probed]) -> Probed:
     """All together; generations of different drafters are different ones."""
-    observed: list[Observed] = []
-    first = 0
+    found: list[Observed] = []
     for probed in all_probed:
-        observed += [replace(one, group=first + one.group) for one in probed]
-        first += 1 + max((one.group for one in probed), default=0)
-    return observed
+        n_before = 1 + max((one.group for one in found), default=-1)
+        found += [replace(one, group=n_before + one.group) for one in probed]
+    return found
 
 
 _Index = npt.NDArray[np.intp]
@@ -62,8 +61,8 @@ _POLISH = 10
 """Sweeps of the polish: it has settled long before."""
 _TRIMMED = 8
 """One in so many values is left out at either end of a mean."""
-_MIN_COMPARED = 3
-"""Generations that can be compared; fewer do not tell how steady a machine is."""
+_FEWEST_GROUPS = 3
+"""Generations; fewer do not tell how steady a machine is."""
 _APART = 256
 """Tokens between two depths, below which comparing them tells nothing of growth."""
 _MAX_COMPARED = 256
@@ -95,22 +94,12 @@ class Curve:
         self.seconds = floats(rising(means, weights))
         self.growth_s = floats(growth_s)
         deviation = float(np.median(np.abs(levels))) * 1.4826
-        self.spread = deviation if _n_compared(row, column) >= _MIN_COMPARED else None
+        self.spread = deviation if len(groups) >= _FEWEST_GROUPS else None
         self._levels = dict(zip(map(int, groups), np.exp(levels), strict=True))
 
     def level(self, group: int) -> float:
         """Return the machine's slowness in a generation, 1 in the mean."""
         return float(self._levels[group])
-
-
-def _n_compared(row: _Index, column: _Index) -> int:
-    """Generations (columns) that share a length of drafts (row) with another one.
-
-    Levels of generations that have nothing in common cannot be told from what the lengths cost.
-    """
-    has_drafted = np.zeros((row.max() + 1, column.max() + 1), np.bool_)
-    has_drafted[row, column] = True
-    return int(has_drafted[has_drafted.sum(axis=1) > 1].any(axis=0).sum())
 
 
 def _levels(values: Vector, row: _Index, column: _Index) -> Vector:
@@ -247,8 +236,7 @@ def fit_costs(probed: Probed, others: Sequence[Probed] = ()) -> Costs:
         spread=verify.spread,
         mark_s=mean([o.round.mark_s for o in probed if o.round.n_drafted]) / level,
     )
-    costs = _levelled(_bounded(costs), own, verify)
-    return _with_off(costs, whole, verify)
+    return _with_off(_levelled(_bounded(costs), own, verify), whole, verify)
 
 
 def _without_alone(observed: Sequence[Observed]) -> Sequence[Observed]:
@@ -269,14 +257,12 @@ def _levelled(costs: Costs, observed: Sequence[Observed], verify: Curve) -> Cost
         taken_s = sum(one.round.times.total_s for one in own) / verify.level(group)
         shares.append(taken_s / sum(_price(one, prices) for one in own))
     # Of a generation every round counts; a machine that stood still in one of them does not.
-    share = mean(shares)
-    # Those of the target alone come later.
-    scaled: dict[str, Any] = {
-        one.name: tuple(share * s for s in found) if isinstance(found, tuple) else share * found
-        for one in fields(costs)
-        if one.name.endswith("_s") and not one.name.startswith("off_")
-        for found in [getattr(costs, one.name)]
-    }
+    share, scaled = mean(shares), dict[str, Any]()
+    for name, seconds in asdict(costs).items():
+        # Those of the target alone come later.
+        if name.endswith("_s") and not name.startswith("off_"):
+            is_curve = isinstance(seconds, tuple)
+            scaled[name] = tuple(share * s for s in seconds) if is_curve else share * seconds
     return replace(costs, **scaled)
 
 

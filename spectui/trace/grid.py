@@ -71,52 +71,53 @@ class Outcome(NamedTuple):
 
 
 class Replay:
-    """Counts and seconds of settings on one recording. All arrays end in [n_settings]."""
+    """Counts and seconds of settings on recordings. All arrays end in [n_settings]."""
 
     def __init__(
-        self, recording: Recording, prices: Prices | None, *, n_settings: int, depth: int
+        self, recordings: Sequence[Recording], prices: Prices | None, *, n_settings: int, depth: int
     ) -> None:
         """Begin with no rounds.
 
         Args:
-            recording: the target's output.
+            recordings: outputs of the target.
             prices: prices of a round; None for no seconds.
             n_settings: settings that are replayed together.
             depth: longest draft.
         """
-        self._n_prompt = len(recording.prompt)
-        self._ends = part_ends(recording.n_decoded)
+        self._begins = [(len(one.prompt), part_ends(one.n_decoded)) for one in recordings]
         self._prices = prices
         self.batches = np.zeros((depth + 1, n_settings), np.uint32)
         """[depth + 1, n_settings]: rounds by drafted tokens."""
         self.counts = np.zeros((4, n_settings), np.int64)
         self.n_rejections, self.n_before_mismatch, self.n_redone, self.n_steps = self.counts
-        self.parts = np.zeros((4, N_PARTS, n_settings))
-        """[4, n_parts, n_settings]: as ``Parts``, of this answer."""
+        self.parts = np.zeros((4, len(recordings), N_PARTS, n_settings))
+        """[4, n_recordings, n_parts, n_settings]: as ``Parts``."""
         if prices is None:
             self.parts[3] = np.nan
 
-    def add(self, position: int, here: Count, steps: Count, outcome: Outcome) -> None:
+    def add(self, answer: int, position: int, here: Count, steps: Count, outcome: Outcome) -> None:
         """Count the rounds that begin at a position.
 
         Args:
-            position: of the output.
+            answer: number of the recording.
+            position: of its output.
             here: settings whose rounds these are, without repetition.
             steps: decodes of the draft's chain in each.
             outcome: of each.
         """
         drafted, accepted, emitted, wrong, redone = outcome
+        n_prompt, ends = self._begins[answer]
         seconds: Count = np.nan
         if self._prices is not None:
-            price = self._prices.at(self._n_prompt + position)
+            price = self._prices.at(n_prompt + position)
             seconds = price.seconds(steps, drafted, accepted, emitted, wrong)
         self.batches[drafted, here] += 1
         counts = wrong, accepted * wrong, redone, steps
         for row, more in zip(self.counts, counts, strict=True):
             row[here] += more
-        part, sums = bisect_right(self._ends, position), (emitted, drafted, accepted, seconds)
+        part, sums = bisect_right(ends, position), (emitted, drafted, accepted, seconds)
         for of_parts, more in zip(self.parts, sums, strict=True):
-            of_parts[part, here] += more
+            of_parts[answer, part, here] += more
 
     @property
     def n_rounds(self) -> _Ints:
@@ -126,54 +127,57 @@ class Replay:
 
     @property
     def whole(self) -> Parts:
-        """Sums over the answer: [n_settings]."""
-        return Parts(*self.parts.sum(axis=1))
+        """Sums over the recordings: [n_settings]."""
+        return Parts(*self.parts.sum(axis=(1, 2)))
 
 
 def replay_grid(
-    recording: Recording,
-    chains: Chains,
+    recordings: Sequence[Recording],
+    draft: str,
     grid: Grid,
     *,
     prices: Prices | None = None,
     cumulative: bool = False,
 ) -> Replay:
-    """Replay every setting of ``grid``: the whole grid walks along the output together.
+    """Replay every setting of ``grid``: the whole grid walks along each output together.
 
     At each position the settings that stand there do their round, and the others wait. Counts are
     exact: those of ``Decoder`` over the same tokens.
 
     Args:
-        recording: the target's output.
-        chains: chains of the draft, for this output.
+        recordings: outputs of the target, all with the draft's chains.
+        draft: name of the draft.
         grid: settings to try.
         prices: prices of a round, for the seconds.
         cumulative: ``draft_p_min`` is the floor of the product of a draft's probabilities, none of
-            which is below the floor of ``chains``; llama.cpp's is that of each.
+            which is below the floor of the chains; llama.cpp's is that of each.
 
     Raises:
         UsageError: the chains do not answer for a setting.
         ValueError: the chains belong to another output.
     """
-    check_covered(replace(grid, draft_p_min=()) if cumulative else grid, chains)
-    rounds = Rounds(recording, chains)
-    floors = ascending_floors(rounds.rows, chains, cumulative=cumulative)
     of_p_min, of_max, of_min = np.indices(grid.shape).reshape(3, -1)
     p_min = np.array(grid.draft_p_min, np.float32)
     longest, shortest = np.array(grid.draft_max)[of_max], np.array(grid.draft_min)[of_min]
-    begins = np.zeros(len(of_p_min), np.int64)
-    replay = Replay(recording, prices, n_settings=len(begins), depth=chains.depth)
-    for position in range(recording.n_decoded):
-        here = np.flatnonzero(begins == position)
-        cap, most = rounds.bounds(position)
-        bound = np.minimum(longest[here], most)
-        sure = chains.depth - np.searchsorted(floors[position], p_min)
-        chain = np.minimum(sure[of_p_min[here]], bound)
-        steps = (chain + (chain < bound)) * (cap > 0)
-        drafted = np.minimum(chain, cap) * (chain >= shortest[here])
-        outcome = rounds.outcome(position, drafted)
-        replay.add(position, here, steps, outcome)
-        begins[here] += outcome.emitted
+    depth = max(recording.chains[draft].depth for recording in recordings)
+    replay = Replay(recordings, prices, n_settings=len(longest), depth=depth)
+    for answer, recording in enumerate(recordings):
+        chains = recording.chains[draft]
+        check_covered(replace(grid, draft_p_min=()) if cumulative else grid, chains)
+        rounds = Rounds(recording, chains)
+        floors = ascending_floors(rounds.rows, chains, cumulative=cumulative)
+        begins = np.zeros(len(longest), np.int64)
+        for position in range(recording.n_decoded):
+            here = np.flatnonzero(begins == position)
+            cap, most = rounds.bounds(position)
+            bound = np.minimum(longest[here], most)
+            sure = chains.depth - np.searchsorted(floors[position], p_min)
+            chain = np.minimum(sure[of_p_min[here]], bound)
+            steps = (chain + (chain < bound)) * (cap > 0)
+            drafted = np.minimum(chain, cap) * (chain >= shortest[here])
+            outcome = rounds.outcome(position, drafted)
+            replay.add(answer, position, here, steps, outcome)
+            begins[here] += outcome.emitted
     return replay
 
 

@@ -14,7 +14,7 @@ from spectui.speculative.drafters import ChainedDrafter, Drafter, DraftModelDraf
 from spectui.speculative.models import Outputs, can_forget, usable_snapshots
 from spectui.speculative.mtp import MtpDrafter
 from spectui.speculative.ngram import ngram_drafter
-from spectui.trace.costs import Costs, Prices
+from spectui.trace.costs import Costs
 from spectui.trace.grid import Grid, Outcome, Replay, check_covered
 from spectui.trace.record import Chains, Recording, spread_out
 from spectui.trace.replay import Total, totals
@@ -84,8 +84,15 @@ def replay_settings(
             _check(recordings, setting.model, draft)
         depth = setting.longest
         prices = None if costs is None else costs.prices(depth)
-        replays = (_replay(recording, setting, draft, prices) for recording in recordings)
-        found += totals(recordings, draft, (setting,), replays, costs, depth=depth)
+        replay = Replay(recordings, prices, n_settings=1, depth=depth)
+        for answer, recording in enumerate(recordings):
+            drafter, position = _drafter(recording, setting, draft), 0
+            for one in run_along(recording, drafter, n_snapshots=usable_snapshots(setting)):
+                n_emitted, is_wrong = len(one.tokens), one.end is RoundEnd.MISMATCH
+                counts = one.n_drafted, one.n_accepted, n_emitted, is_wrong, one.is_redone
+                replay.add(answer, position, 0, one.n_steps, Outcome(*counts))
+                position += n_emitted
+        found += totals(replay, recordings, draft, (setting,), costs)
     return tuple(found)
 
 
@@ -95,19 +102,6 @@ def _check(recordings: Sequence[Recording], own: ModelDrafter, draft: str | None
     grid = Grid(draft_max=(own.longest,), draft_p_min=(own.draft_p_min,))
     for recording in recordings:
         check_covered(grid, recording.chains[draft])
-
-
-def _replay(
-    recording: Recording, setting: Speculation, draft: str | None, prices: Prices | None
-) -> Replay:
-    found = Replay(recording, prices, n_settings=1, depth=setting.longest)
-    drafter, position = _drafter(recording, setting, draft), 0
-    for one in run_along(recording, drafter, n_snapshots=usable_snapshots(setting)):
-        n_emitted, is_wrong = len(one.tokens), one.end is RoundEnd.MISMATCH
-        outcome = Outcome(one.n_drafted, one.n_accepted, n_emitted, is_wrong, one.is_redone)
-        found.add(position, 0, one.n_steps, outcome)
-        position += n_emitted
-    return found
 
 
 def _drafter(recording: Recording, setting: Speculation, draft: str | None) -> Drafter:

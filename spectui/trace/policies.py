@@ -242,18 +242,8 @@ def least_seconds(answer: Sequence[Round]) -> float:
     return left_s[0]
 
 
-class Run(NamedTuple):
-    """All answers with one rule."""
-
-    n_rounds: int
-    n_drafted: int
-    n_accepted: int
-    seconds: float
-
-
-def run_rule(answers: Sequence[Sequence[Round]], rule: Rule) -> Run:
-    """Replay a rule on all answers, one after the other."""
-    n_rounds = n_drafted = n_accepted = 0
+def run_rule(answers: Sequence[Sequence[Round]], rule: Rule) -> float:
+    """Seconds of all answers with a rule, one after the other."""
     seconds = 0.0
     for answer in answers:
         setting = rule.send(None)
@@ -264,12 +254,9 @@ def run_rule(answers: Sequence[Sequence[Round]], rule: Rule) -> Run:
             round_s = one.seconds[length] + one.chain_s[n_steps]
             tokens_per_s = one.emitted[length] / round_s if length else 0.0
             setting = rule.send(Done(length, one.accepted[length], tokens_per_s))
-            n_rounds += 1
-            n_drafted += length
-            n_accepted += one.accepted[length]
             seconds += round_s
             position += one.emitted[length]
-    return Run(n_rounds, n_drafted, n_accepted, seconds)
+    return seconds
 
 
 def _draft(one: Round, setting: Setting) -> tuple[int, int]:
@@ -333,7 +320,7 @@ def replay_policies(
     found = list[Policy]()
     for name, rule in RULES.items():
         for most, p_min in numbers.get(name, bounds):
-            seconds = run_rule(answers, rule(most, p_min)).seconds
+            seconds = run_rule(answers, rule(most, p_min))
             found.append(Policy(name, most, None if name == AUTOTUNE else p_min, seconds))
     if floor <= 1:
         grid = Grid(draft_max=tuple(range(1, longest + 1)), draft_p_min=_PRODUCTS)
@@ -350,10 +337,7 @@ def _cumulative(recordings: Sequence[Recording], draft: str, grid: Grid, prices:
     So ends a draft of llama.cpp's feature request 25096. Here it also ends at a token whose
     probability is below the floor of the chains.
     """
-    replays = (
-        replay_grid(one, one.chains[draft], grid, prices=prices, cumulative=True)
-        for one in recordings
-    )
-    seconds = np.sum([one.whole.seconds for one in replays], axis=0)
+    replay = replay_grid(recordings, draft, grid, prices=prices, cumulative=True)
+    seconds = replay.whole.seconds
     best = list(grid.settings(mtp=False))[seconds.argmin()]
     return Policy(CUMULATIVE, best.draft_max, best.draft_p_min, float(seconds.min()))

@@ -10,7 +10,7 @@ from spectui.options.drafters import Model
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Tally
 from spectui.trace.costs import Costs, Vector
-from spectui.trace.grid import N_PARTS, Grid, Parts, Replay, check_covered, replay_grid
+from spectui.trace.grid import Grid, Parts, Replay, replay_grid
 from spectui.trace.record import Recording
 
 
@@ -79,66 +79,48 @@ def replay_trace(
     Raises:
         UsageError: the chains do not answer for a setting.
     """
-    chains = [recording.chains[draft] for recording in recordings]
-    for one in chains:
-        check_covered(grid, one)
-    prices = None if costs is None else costs.prices(max(grid.draft_max))
-    settings = grid.settings(mtp=any(one.mtp_layers for one in chains))
-    replays = (
-        replay_grid(recording, one, grid, prices=prices)
-        for recording, one in zip(recordings, chains, strict=True)
-    )
-    depth = max(one.depth for one in chains)
-    return totals(recordings, draft, list(map(Speculation, settings)), replays, costs, depth=depth)
+    depth = max(recording.chains[draft].depth for recording in recordings)
+    prices = None if costs is None else costs.prices(depth)
+    replay = replay_grid(recordings, draft, grid, prices=prices)
+    is_mtp = any(recording.chains[draft].mtp_layers for recording in recordings)
+    settings = map(Speculation, grid.settings(mtp=is_mtp))
+    return totals(replay, recordings, draft, settings, costs)
 
 
 def totals(
+    replay: Replay,
     recordings: Sequence[Recording],
     draft: str | None,
-    settings: Sequence[Speculation],
-    replays: Iterable[Replay],
+    settings: Iterable[Speculation],
     costs: Costs | None,
-    *,
-    depth: int,
 ) -> tuple[Total, ...]:
-    """Add up replays, one by one: all of a long chat's at once would take megabytes.
+    """A total for each setting that was replayed.
 
     Args:
+        replay: counts and seconds on the recordings.
         recordings: recordings of a trace.
         draft: name of the draft model; None for n-gram drafters.
         settings: that were replayed.
-        replays: of each recording in turn.
         costs: costs of rounds, for the seconds of the target alone.
-        depth: longest draft of any recording.
     """
-    n_settings = len(settings)
-    batches = np.zeros((depth + 1, n_settings), np.int64)
-    parts = np.zeros((4, len(recordings), N_PARTS, n_settings))
-    n_redone, n_rejections, n_before_mismatch = np.zeros((3, n_settings), np.int64)
-    for index, replay in enumerate(replays):
-        batches[: len(replay.batches)] += replay.batches
-        parts[:, index] = replay.parts
-        n_redone += replay.n_redone
-        n_rejections += replay.n_rejections
-        n_before_mismatch += replay.n_before_mismatch
     n_decoded = sum(recording.n_decoded for recording in recordings)
     deepness = mean_past(recordings)
-    n_drafted, n_accepted = parts[1:3].sum(axis=(1, 2))
+    n_rounds, whole = replay.n_rounds, replay.whole
     return tuple(
         Total(
             draft=draft,
             speculation=setting,
-            n_rounds=int(batches[:, index].sum()),
-            n_drafted=int(n_drafted[index]),
-            n_accepted=int(n_accepted[index]),
-            n_rejections=int(n_rejections[index]),
-            n_before_mismatch=int(n_before_mismatch[index]),
-            n_redone=int(n_redone[index]),
-            batches=tuple(batches[:, index].tolist()),
+            n_rounds=int(n_rounds[index]),
+            n_drafted=int(whole.drafted[index]),
+            n_accepted=int(whole.accepted[index]),
+            n_rejections=int(replay.n_rejections[index]),
+            n_before_mismatch=int(replay.n_before_mismatch[index]),
+            n_redone=int(replay.n_redone[index]),
+            batches=tuple(replay.batches[:, index].tolist()),
             n_decoded=n_decoded,
             mean_past=deepness,
             off_s=None if costs is None else costs.off_seconds(n_decoded, deepness),
-            parts=Parts(*parts[..., index]),
+            parts=Parts(*replay.parts[..., index]),
         )
         for index, setting in enumerate(settings)
     )

@@ -125,16 +125,16 @@ def replayed_terms(total: Total, costs: Costs) -> RoundTerms | None:
         return None
     n, n_rejections = total.n_rounds, total.n_rejections
     costs = costs.at(total.mean_past)
-    mean = costs.mean_round(np.asarray(total.batches) / n)
     redone_s = costs.rollback_token_s * total.n_before_mismatch
+    mean = replace(
+        costs.mean_round(np.asarray(total.batches) / n),
+        chain_s=0.0,
+        rejection_s=costs.rollback_s + (redone_s / n_rejections if n_rejections else 0.0),
+        redone_s=0.0,
+        off_s=total.off_s / total.n_decoded,
+    )
     terms = RoundTerms(
-        **asdict(mean)
-        | {
-            "chain_s": 0.0,
-            "rejection_s": mean.rejection_s + (redone_s / n_rejections if n_rejections else 0.0),
-            "redone_s": 0.0,
-            "off_s": total.off_s / total.n_decoded,
-        },
+        **asdict(mean),
         alpha=total.alpha,
         emitted=total.n_decoded / n,
         rejected=n_rejections / n,
@@ -286,10 +286,9 @@ def find(
         has_floor: whether drafts end at a probability. α is that of confident tokens then, and does
             not hold for longer drafts of the same model.
     """
-    lengths: list[MeanRound] = []
-    if costs is not None:
-        # All rounds of one length each.
-        lengths = list(map(costs.mean_round, np.eye(costs.lengths[-1] + 1)[1:]))
+    # All rounds of one length each.
+    alike = () if costs is None else np.eye(costs.lengths[-1] + 1)[1:]
+    lengths = [] if costs is None else list(map(costs.mean_round, alike))
     better = Outlook(terms, lengths, speedup)
     faster = Outlook(terms, (), speedup) if has_floor else better
     scale = faster.break_even_draft()

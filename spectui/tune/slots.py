@@ -9,10 +9,9 @@ from spectui.errors import SpectuiError
 from spectui.measure.arm import Arm
 from spectui.measure.comparison import Comparison, compare
 from spectui.measure.measurer import Run
-from spectui.measure.server_backend import ServerBackend
+from spectui.measure.server_backend import ServerBackend, measurer_of
 from spectui.measure.slots import SlotResult, request_s
 from spectui.measure.statistics import MIN_PROMPTS
-from spectui.measure.streams import measurer_of
 from spectui.measure.workload import Workload
 from spectui.monitor.watch import MachineWatch
 from spectui.tune.result import TuneResult

@@ -14,7 +14,7 @@ from spectui.measure.arm import Arm
 from spectui.measure.comparable import found_again
 from spectui.measure.observed import observed_of
 from spectui.measure.promise import Case, Promise, lasting
-from spectui.measure.streams import measurer_of
+from spectui.measure.server_backend import measurer_of
 from spectui.measure.verdict import Basis
 from spectui.monitor.host import hottest_c
 from spectui.monitor.machine import this_machine

@@ -56,7 +56,7 @@ class Claim:
 
     @property
     def is_alone(self) -> bool:
-        """Whether one prompt at a time is measured although the server has several slots."""
+        """Whether one prompt at a time was measured although the server has several slots."""
         promise = self.promise
         return promise is not None and self.case.n_slots > 1 and not promise.streams
 

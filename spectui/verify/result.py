@@ -210,8 +210,7 @@ def _on_promise(found: Verified) -> Iterator[str]:
     if claim.is_alone:
         yield (
             f"with {claim.case.n_slots} slots an earlier spectui measured one prompt at a time, "
-            "beside requests that kept the other slots busy; verify did the same. bench -np "
-            f"{claim.case.n_slots} measures all that are in flight."
+            "beside requests that kept the other slots busy; verify measured all in flight."
         )
     speedups = {"promised": found.promised_speedup, "delivered": found.speedup}
     for what, one in speedups.items():

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 from spectui.documents import Known
 from spectui.engine.driver import Engine
-from spectui.engine.guard import request_of
 from spectui.llama.library import llama_cpp_commit, llama_cpp_version
 from spectui.measure.backend import load_setup
 from spectui.measure.comparison import Comparison, compare
@@ -14,10 +13,9 @@ from spectui.measure.measurer import Measurer, Run
 from spectui.measure.observed import observed_of
 from spectui.measure.promise import Case, Promise
 from spectui.measure.served_models import keeps_off, look_at
-from spectui.measure.server_backend import ServerBackend
+from spectui.measure.server_backend import ServerBackend, measurer_of
 from spectui.measure.servers import measuring_arguments, open_fleet, plan
 from spectui.measure.statistics import paired_speedup
-from spectui.measure.streams import measurer_of
 from spectui.measure.workload import Workload, tokenize
 from spectui.monitor.watch import MachineWatch
 from spectui.server.binary import ServerBinary
@@ -53,7 +51,7 @@ class Serving:
 
     def has_both(self, case: Case) -> bool:
         """Whether both servers run at once."""
-        return keeps_off(case.off, (request_of(case),), wanted=self.keeps_both)
+        return keeps_off(case, wanted=self.keeps_both)
 
 
 OpenEngine = Callable[[], AbstractContextManager[Engine]]
@@ -132,7 +130,7 @@ def _delivered(found: Verified, serving: Serving) -> Verified:
     ) as fleet:
         workload = _tokenized(fleet.of(case.off), claim, case.context.ctx_size)
         backend = ServerBackend(fleet, case, {}, redoes_rounds=redoes_rounds)
-        measurer = measurer_of(backend, workload, seed=serving.seed, alone=claim.is_alone)
+        measurer = measurer_of(backend, workload, seed=serving.seed)
         delivered = _compared(measurer, case, serving)
     return replace(
         found,

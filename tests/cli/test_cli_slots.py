@@ -157,8 +157,8 @@ def test_both_servers_need_room_for_the_caches_of_all_slots(
     )
     for n_bytes, fits in ((needed, True), (needed - 1, False)):
         free["CPU"] = n_bytes
-        assert keeps_off(setup.off, (request_of(setup),), wanted=None) is fits
-        assert keeps_off(setup.off, (request_of(setup),), wanted=not fits) is not fits
+        assert keeps_off(setup, wanted=None) is fits
+        assert keeps_off(setup, wanted=not fits) is not fits
 
 
 def counts(document: dict[str, Any]) -> list[tuple[str, int, int]]:

@@ -290,8 +290,8 @@ def test_an_interrupted_recording_takes_no_other_traces_place(
     assert len(read_trace(new).recordings) == 1
     before = trace.read_bytes()
     arguments = [*pair, "--prompts", prompts, "--no-costs", "--out", trace, "--quiet"]
-    for n_recorded, name in ((2, "x.interrupted"), (3, "x.interrupted-2")):
-        kept = trace.with_name(f"{name}.trace.json.gz")
+    kept = trace.with_name("x.interrupted.trace.json.gz")
+    for n_recorded in (2, 3):
         with monkeypatch.context() as patched:
             patched.setattr(Engine, "record_chains", interrupting(n_recorded))
             assert spectui("trace", *arguments) == 130
@@ -302,7 +302,6 @@ def test_an_interrupted_recording_takes_no_other_traces_place(
         assert spectui.out.splitlines()[-1] == str(kept)
         assert len(read_trace(kept).recordings) == n_recorded
     assert trace.read_bytes() == before
-    assert len(read_trace(trace.with_name("x.interrupted.trace.json.gz")).recordings) == 2
     assert spectui("trace", *arguments) == 0
     assert trace.read_bytes() != before
     assert len(read_trace(trace).recordings) == 6

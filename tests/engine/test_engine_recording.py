@@ -75,7 +75,7 @@ def assert_predicts(engine: Engine, command: Generate, grid: Grid = GRID) -> Non
     plain = engine.generate(command)
     asked = RecordChains(prompt=command.prompt, output=plain.tokens, depth=DEPTH)
     recording = recording_of(command, plain, draft=engine.record_chains(asked).chains)
-    replayed = replay_grid(recording, recording.chains["draft"], grid)
+    replayed = replay_grid([recording], "draft", grid)
     counts = {
         "n_rounds": replayed.n_rounds,
         "n_drafted": replayed.whole.drafted,

@@ -14,7 +14,7 @@ from spectui.live.sessions import Header, Session, SessionLog, UserTurn, now, re
 from spectui.measure.device_locks import devices_held
 from spectui.options.setup import CpuOptions
 from spectui.sweep.store import SweepStore
-from spectui.trace.file import read_trace, write_beside, write_trace
+from spectui.trace.file import read_trace, write_trace
 from tests.golden.make_stored import STORED
 from tests.hostile.attempts import Prompt, put
 from tests.support.sweep import ScriptedMeasurer, sweep
@@ -107,7 +107,6 @@ def _lock(path: Path) -> None:
 _PAIR, _TRACE = STORED / "pair.trace.json.gz", "data/traces/a.trace.json.gz"
 STORES: dict[str, tuple[str, Callable[[Path], object]]] = {
     "kept trace": (_TRACE, lambda path: write_trace(read_trace(_PAIR), path, is_own=True)),
-    "recorded trace": (_TRACE, lambda path: write_beside(read_trace(_PAIR), path)),
     "sweep": ("data/sweeps/a/cells.jsonl", _sweep),
     "lock": ("data/locks/core-0.lock", _lock),
 }

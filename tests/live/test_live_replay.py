@@ -66,7 +66,7 @@ def test_every_setting_of_the_space_is_exact_and_the_best_comes_first() -> None:
         # As replays of this setting alone are.
         grid = Grid(draft_max=(longest,), draft_min=(shortest,), draft_p_min=(p_min,))
         prices = COSTS.prices(DEPTH)
-        alone = [replay_grid(r, r.chains["draft"], grid, prices=prices) for r in RECORDINGS]
+        alone = [replay_grid([r], "draft", grid, prices=prices) for r in RECORDINGS]
         assert total.n_rounds == sum(int(r.n_rounds.item()) for r in alone)
         _tokens, drafted, accepted, seconds = np.sum([r.whole for r in alone], axis=0)
         assert (total.n_drafted, total.n_accepted) == (drafted, accepted)

@@ -12,13 +12,12 @@ from spectui.engine.commands import Generate
 from spectui.engine.events import GenerationResult
 from spectui.measure.arm import Arm
 from spectui.measure.comparison import Comparison
-from spectui.measure.measurer import Measurer, Pair, measurements
-from spectui.measure.server_backend import ServerBackend, result_of
+from spectui.measure.measurer import Pair, measurements
+from spectui.measure.server_backend import ServerBackend, measurer_of, result_of
 from spectui.measure.servers import Servers
 from spectui.measure.slots import SlotResult, by_slots, slots_document, turns
 from spectui.measure.speedup import Speedup
 from spectui.measure.statistics import paired_speedup
-from spectui.measure.streams import StreamMeasurer, measurer_of
 from spectui.options.drafters import NgramMod
 from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
@@ -101,19 +100,18 @@ def test_a_race_apart_that_is_interrupted_keeps_whole_pairs() -> None:
     assert [pair.item.id for pair in runs.pairs(arm)] == ["a", "b"]
 
 
-def test_one_slot_is_measured_prompt_by_prompt_and_a_promise_in_company() -> None:
+def test_one_slot_is_measured_prompt_by_prompt_and_one_of_several_in_company() -> None:
     servers = Recorded(keeps_off=True)
-    assert type(measurer_of(backend(servers, 1), WORKLOAD)) is Measurer
+    assert measurer_of(backend(servers, 1), WORKLOAD).n_streams == 1
     pairs = measured(servers, 1)
     assert {pair.whole_s for pair in pairs} == {None}
     assert [one.partition("|")[0].lower() for one in servers.asked[::2]] == list("abcdefg")
     some = backend(servers, 3)
-    assert type(measurer_of(some, WORKLOAD, alone=True)) is Measurer
+    assert measurer_of(some, WORKLOAD).n_streams == 3
     assert some.company == tuple(item.tokens for item in ITEMS)
     servers.asked.clear()
     some.generate(Generate(prompt=ITEMS[1].tokens, n_predict=11, sampling=SamplingConfig()))
     assert servers.asked == ["b|acdefg"]
-    assert isinstance(measurer_of(some, WORKLOAD), StreamMeasurer)
 
 
 def test_drafters_that_remember_are_kept_busy_with_their_own_prompts() -> None:

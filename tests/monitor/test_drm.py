@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from spectui.documents import Known
-from spectui.measure.device_locks import visible_gpus
 from spectui.monitor.drm import KernelError, KernelGpus
 from spectui.monitor.metrics import RETRY_S
 from spectui.monitor.readings import GpuReading, GpuSource, Reading, Snapshot
@@ -70,17 +69,6 @@ def tree(tmp_path: Path) -> Iterator[Tree]:
     tree = Tree(tmp_path)
     yield tree
     tree.gpus.close()
-
-
-@pytest.mark.usefixtures("nvml")
-def test_cards_have_a_lock_and_the_gpus_of_processors_have_none(tree: Tree) -> None:
-    tree.add(AMD_PROCESSOR)
-    assert visible_gpus({}, tree.root) == []
-    tree.add(AMD_CARD)
-    assert visible_gpus({}, tree.root) == ["GPU 0000:03:00.0"]
-    assert visible_gpus({"HIP_VISIBLE_DEVICES": "0"}, tree.root) == ["GPU 0000:03:00.0"]
-    assert visible_gpus({"HIP_VISIBLE_DEVICES": "-1"}, tree.root) == []
-    assert visible_gpus({"CUDA_VISIBLE_DEVICES": ""}, tree.root) == ["GPU 0000:03:00.0"]
 
 
 def test_an_amd_card_tells_everything(tree: Tree) -> None:

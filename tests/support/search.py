@@ -114,7 +114,7 @@ class ScriptedMeasurer:
             for speculation in settings
         ]
 
-    n_streams = 1
+    n_streams, together = 1, None
     blocks = Measurer.blocks
     decode_together = Measurer.decode_together
 

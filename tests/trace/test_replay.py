@@ -36,9 +36,9 @@ def run(scene: Scene, config: DraftSimple | DraftMtp) -> list[Round]:
 @settings(max_examples=60, deadline=None)
 @given(scene=scenes(), floor=FLOORS)
 def test_every_setting_is_replayed_exactly(scene: Scene, floor: float) -> None:
-    recording, chains = record(scene, floor)
+    recording, _chains = record(scene, floor)
     grid = covered(GRID, floor)
-    replayed = replay_grid(recording, chains, grid)
+    replayed = replay_grid([recording], "draft", grid)
     for index, config in enumerate(grid.settings(mtp=False)):
         rounds = run(scene, config)
         counted: Counters = count(rounds)
@@ -117,8 +117,8 @@ PRICES = Prices(
 @settings(max_examples=60)
 @given(scene=scenes())
 def test_the_seconds_of_a_replay_are_those_of_the_loop(scene: Scene) -> None:
-    recording, chains = record(replace(scene, rollback=Rollback.TRUNCATE))
-    replayed = replay_grid(recording, chains, GRID, prices=PRICES)
+    recording, _chains = record(replace(scene, rollback=Rollback.TRUNCATE))
+    replayed = replay_grid([recording], "draft", GRID, prices=PRICES)
     for index, config in enumerate(GRID.settings(mtp=False)):
         wages = Wages()
         stream = None if scene.seed is None else Stream(scene.choose, scene.seed)
@@ -135,11 +135,11 @@ def test_the_seconds_of_a_replay_are_those_of_the_loop(scene: Scene) -> None:
 
 
 def test_a_draft_longer_than_the_trace_is_refused() -> None:
-    recording, chains = record(SCENE)
+    recording, _chains = record(SCENE)
     with pytest.raises(UsageError, match="recorded for"):
-        replay_grid(recording, chains, Grid(draft_max=(DEPTH + 1,)))
+        replay_grid([recording], "draft", Grid(draft_max=(DEPTH + 1,)))
     with pytest.raises(UsageError, match="at least 1"):
-        replay_grid(recording, chains, Grid(draft_max=(0, 3)))
+        replay_grid([recording], "draft", Grid(draft_max=(0, 3)))
 
 
 def test_a_floor_leaves_chains_out_and_settings_below_it_are_refused() -> None:
@@ -147,10 +147,10 @@ def test_a_floor_leaves_chains_out_and_settings_below_it_are_refused() -> None:
     for floor in (0.0, 0.3, 0.5, 2.0):
         recording, chains = record(SCENE, floor)
         lengths[floor] = sum(len(tail.tokens) for tail in chains.tails)
-        replay_grid(recording, chains, Grid(draft_max=(3,), draft_p_min=(0.0, 0.5 + floor)))
+        replay_grid([recording], "draft", Grid(draft_max=(3,), draft_p_min=(0.0, 0.5 + floor)))
         if floor:
             with pytest.raises(UsageError, match=f"draft_p_min 0 and from {floor:g} on"):
-                replay_grid(recording, chains, Grid(draft_max=(3,), draft_p_min=(floor / 2,)))
+                replay_grid([recording], "draft", Grid(draft_max=(3,), draft_p_min=(floor / 2,)))
     assert lengths[0.0] > lengths[0.3] > lengths[0.5] > lengths[2.0] == 0
 
 
@@ -158,4 +158,4 @@ def test_chains_of_another_output_are_refused() -> None:
     _recording, chains = record(SCENE)
     other, _chains = record(replace(SCENE, prompt=(5, 6, 7), n_predict=9))
     with pytest.raises(ValueError, match="another output"):
-        replay_grid(other, chains, GRID)
+        replay_grid([replace(other, chains={"draft": chains})], "draft", GRID)

@@ -34,7 +34,7 @@ def test_totals_are_the_sums_of_the_replays() -> None:
     answers = recordings(3)
     totals = replay_trace(answers, "draft", GRID, COSTS)
     prices = COSTS.prices(DEPTH)
-    each = [replay_grid(one, one.chains["draft"], GRID, prices=prices) for one in answers]
+    each = [replay_grid([one], "draft", GRID, prices=prices) for one in answers]
     for name in ("n_rounds", "n_rejections", "n_redone"):
         wanted = sum(getattr(one, name).ravel().astype(int) for one in each)
         assert [getattr(total, name) for total in totals] == wanted.tolist()

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui.engine.events import GenerationResult
-from spectui.engine.guard import request_of
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.comparison import Comparison
 from spectui.measure.measurer import Pair
@@ -277,9 +276,8 @@ def test_two_servers_of_unknown_models_need_room(
             for name in ("t-00001-of-00002", "d")
         )
         context = ContextOptions(ctx_size=256)
-        off = Setup(target=target, draft=None, context=context, speculation=None)
-        on = replace(request_of(off), draft=draft)
-        assert keeps_off(off, (on,), wanted=None) is fits
+        setup = Setup(target=target, draft=draft, context=context, speculation=GOOD)
+        assert keeps_off(setup, wanted=None) is fits
 
 
 BEST = Arm(draft="d", speculation=GOOD)
