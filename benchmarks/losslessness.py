@@ -21,7 +21,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -53,7 +53,7 @@ from spectui.speculative.drafters import (
 )
 from spectui.speculative.models import Rollback
 from spectui.speculative.mtp import MtpDrafter
-from spectui.speculative.ngram import NgramMemory, ngram_drafter
+from spectui.speculative.ngram import ngram_drafter
 from tests.support.rpc import rpc_build
 
 RIGHT = (0.0, 0.25, 0.5, 0.75, 0.95, 1.0)
@@ -151,7 +151,7 @@ class Drafting:
         self._way = way
         self._case = case
         self._dice = random.Random(case.number)  # noqa: S311 - drafts are no secrets
-        self._memories: defaultdict[Ngram, NgramMemory] = defaultdict(NgramMemory)
+        self._ngrams: dict[Ngram, Drafter] = {}
 
     def drafter(self) -> Drafter:
         """One that knows what the last one has learnt, as in the turns of a chat."""
@@ -163,7 +163,7 @@ class Drafting:
 
     def _one(self, config: DrafterSetting) -> Drafter:
         if isinstance(config, NgramDrafter):
-            return ngram_drafter(config, self._memories[config])
+            return self._ngrams.setdefault(config, ngram_drafter(config))
         mtp = self._pair.mtp
         if mtp is not None:
             return MtpDrafter(mtp, config, time.perf_counter, n_layers=mtp.n_layers)

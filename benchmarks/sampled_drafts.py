@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.common import CONTEXT, demo_pair, write_results
 from spectui.engine.driver import Engine
-from spectui.llama.context import AbortFlag, Context
+from spectui.llama.context import Context
 from spectui.llama.model import Model
 from spectui.llama.sampling import SamplerChain
 from spectui.measure.workload import tokenize
@@ -130,10 +130,7 @@ class Reader:
         """Load both."""
         self._n_predict = n_predict
         self._models = [Model(options) for options in demo_pair()]
-        self._contexts = [
-            Context(model, CONTEXT, max_outputs=n_predict, abort=AbortFlag())
-            for model in self._models
-        ]
+        self._contexts = [Context(model, CONTEXT, max_outputs=n_predict) for model in self._models]
         self._samplers = [SamplerChain(SAMPLING, model.vocabulary) for model in self._models]
 
     def recorded(self, answer: dict[str, Any]) -> Recording | None:

@@ -12,9 +12,9 @@ import numpy as np
 
 from spectui.closing import Closing
 from spectui.errors import CancelledError
-from spectui.llama.context import AbortFlag, Context, Logits
+from spectui.llama.context import Context, Logits
 from spectui.llama.library import C
-from spectui.llama.model import Model
+from spectui.llama.model import AbortFlag, Model
 from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import DraftContext, TargetContext
 from spectui.llama.sampling import SamplerChain
@@ -146,12 +146,10 @@ class Pair(Closing):
         self.drafts: dict[str, DraftContext] = {}
         with ExitStack() as stack:
             options = replace(kind.written(folder, 0.0), devices=devices[0])
-            model = stack.enter_context(Model(options, load_mtp=kind.mtp))
+            model = stack.enter_context(Model(options, load_mtp=kind.mtp, abort=self.abort))
             # Where there are snapshots every draft may use them: the engine lets MTP layers alone.
             n_snapshots = MAX_DRAFT if rollback is Rollback.SNAPSHOT else 0
-            context = TargetContext(
-                model, CONTEXT, max_draft=MAX_DRAFT, abort=self.abort, n_snapshots=n_snapshots
-            )
+            context = TargetContext(model, CONTEXT, max_draft=MAX_DRAFT, n_snapshots=n_snapshots)
             self.target = stack.enter_context(context)
             if self.target.rollback is not rollback:
                 raise RuntimeError(f"{kind.name} forgets by {self.target.rollback}, not {rollback}")
@@ -172,9 +170,9 @@ class Pair(Closing):
         }
 
     def _opened(self, stack: ExitStack, options: ModelOptions) -> DraftContext:
-        model = stack.enter_context(Model(options))
+        model = stack.enter_context(Model(options, abort=self.abort))
         vocabulary_ = self.target.vocabulary
-        context = DraftContext(model, CONTEXT, target_vocabulary=vocabulary_, abort=self.abort)
+        context = DraftContext(model, CONTEXT, target_vocabulary=vocabulary_)
         return stack.enter_context(context)
 
     @property

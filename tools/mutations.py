@@ -108,7 +108,7 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("position < finished.n_accepted", "position <= finished.n_accepted"),
     ),
     "engine/pressure": (("n_well = 0 if shortage else n_well + 1", "n_well += not shortage"),),
-    "engine/thread": (("(job.client.priority, job.number)", "(job.client.priority, -job.number)"),),
+    "engine/thread": (("min(runnable, key=", "max(runnable, key="),),
     "engine/prompt_store": (("not _is_of_draft(other), self", "_is_of_draft(other), self"),),
     "commands/translation": (
         ("if reader.dialect is Dialect.LEGACY or not is_own:", "if not is_own:"),

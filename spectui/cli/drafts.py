@@ -5,11 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from spectui.engine.commands import ComparePair
 from spectui.engine.demand import Demand, free_memory
-from spectui.engine.driver import Engine
 from spectui.errors import BadInputError, SpectuiError
 from spectui.format import bytes_text
+from spectui.llama.architectures import inspect_pair
 from spectui.llama.buffers import HOST
 from spectui.llama.devices import gpu_memories
 from spectui.models.facts import ModelFacts
@@ -18,11 +17,6 @@ from spectui.models.ranking import DraftOption, ModelInspected, assess, rank
 
 Compare = Callable[[Path, Path], ModelInspected]
 """Looks at a target and a draft."""
-
-
-def compared_by(engine: Engine) -> Compare:
-    """Comparison in an engine, by llama.cpp's own rule."""
-    return lambda target, draft: engine.compare(ComparePair(target=target, draft=draft))
 
 
 class Room:
@@ -153,10 +147,9 @@ def look_into(
     """
     scan = Scan(folders)
     models = _models(scan, folders, target)
-    with Engine() as engine:
-        search = DraftSearch(compared_by(engine), target, n_ctx=n_ctx, free_bytes=free_bytes)
-        options = [or_why_not(search.look_at, model) for model in models]
-        ranked = rank(search.target, options)
+    search = DraftSearch(inspect_pair, target, n_ctx=n_ctx, free_bytes=free_bytes)
+    options = [or_why_not(search.look_at, model) for model in models]
+    ranked = rank(search.target, options)
     return FolderDrafts(options=ranked, reasons=tuple(scan.reasons), doubt=search.doubt)
 
 

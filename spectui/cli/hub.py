@@ -7,8 +7,6 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
-import psutil
-
 from spectui.cli.drafts import DraftSearch, or_why_not
 from spectui.cli.drawing import wrapped
 from spectui.cli.models import Fetch, Find
@@ -18,7 +16,6 @@ from spectui.cli.progress import open_progress
 from spectui.cli.run_scan import models_document
 from spectui.cli.scan_view import Findings, scan_view, shown
 from spectui.errors import BadInputError, SpectuiError, UsageError
-from spectui.llama.library import has_library
 from spectui.models.beside import Header, inspected, target_header
 from spectui.models.candidates import (
     HubModel,
@@ -75,9 +72,7 @@ class _HubDrafts:
         self._hub, self._target = hub, target
         self.models: dict[Path, HubModel] = {}
         """Models that were looked up, by their places on the hub."""
-        free_bytes = None if has_library() else psutil.virtual_memory().available
-        path = target.facts.path
-        self.search = DraftSearch(self._compare, path, n_ctx=n_ctx, free_bytes=free_bytes)
+        self.search = DraftSearch(self._compare, target.facts.path, n_ctx=n_ctx)
 
     def look_at(self, repository: Repository) -> DraftOption:
         """Choose a file of a repository and look at its header beside the target's."""

@@ -1,13 +1,9 @@
 """Runs ``spectui models scan`` with parsed options."""
 
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import psutil
-
-from spectui.cli.drafts import check_folder, is_same, or_why_not
+from spectui.cli.drafts import DraftSearch, check_folder, is_same, or_why_not
 from spectui.cli.models import Demo, Scan
 from spectui.cli.output import check_writable, say, write_result
 from spectui.cli.progress import Progress, open_progress
@@ -15,11 +11,9 @@ from spectui.cli.scan_view import Findings, next_command, scan_view, shown
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.documents import Json, or_reason
 from spectui.format import counted
-from spectui.llama.architectures import inspect_header
-from spectui.llama.library import has_library
+from spectui.llama.architectures import inspect_header, inspect_pair
 from spectui.measure.backend import header
 from spectui.models import files
-from spectui.models.beside import compare_headers
 from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel, expand_home, usual_folders
 from spectui.models.gguf import check_file
@@ -27,9 +21,6 @@ from spectui.models.ranking import DraftOption, needed_memory, rank, read_share
 from spectui.monitor.machine import Machine, this_machine
 from spectui.paths import text_of
 from spectui.settings import read_settings
-
-if TYPE_CHECKING:
-    from spectui.cli.drafts import DraftSearch
 
 _NOT_SAID = "the file does not say"
 _NO_CACHE = "its layers differ, or it has no attention"
@@ -73,16 +64,13 @@ def _search(
     folders: tuple[Path, ...], target: Path | None, n_ctx: int, progress: Progress
 ) -> Findings:
     disk = files.Scan(folders)
-    with ExitStack() as stack:
-        search = None
-        if target is not None:
-            search = _draft_search(stack, target, n_ctx)
-        look = partial(_look_at, n_ctx=n_ctx) if search is None else search.look_at
-        others = (model for model in disk if target is None or not is_same(model, target))
-        models = []
-        for number, model in enumerate(others, start=1):
-            progress.say(f"reading {shown(model.name)} ({number})")
-            models.append(or_why_not(look, model))
+    search = None if target is None else DraftSearch(inspect_pair, target, n_ctx=n_ctx)
+    look = partial(_look_at, n_ctx=n_ctx) if search is None else search.look_at
+    others = (model for model in disk if target is None or not is_same(model, target))
+    models = []
+    for number, model in enumerate(others, start=1):
+        progress.say(f"reading {shown(model.name)} ({number})")
+        models.append(or_why_not(look, model))
     return Findings(
         folders=folders,
         n_ctx=n_ctx,
@@ -91,18 +79,6 @@ def _search(
         models=tuple(models) if search is None else rank(search.target, models),
         passed_over=tuple(disk.reasons),
     )
-
-
-def _draft_search(stack: ExitStack, target: Path, n_ctx: int) -> "DraftSearch":
-    """Return the search for drafts; without a llama.cpp library it reads headers alone."""
-    from spectui.cli.drafts import DraftSearch, compared_by
-
-    if has_library():
-        from spectui.engine.driver import Engine
-
-        return DraftSearch(compared_by(stack.enter_context(Engine())), target, n_ctx=n_ctx)
-    free_bytes = psutil.virtual_memory().available
-    return DraftSearch(compare_headers, target, n_ctx=n_ctx, free_bytes=free_bytes)
 
 
 def _look_at(model: FoundModel, *, n_ctx: int) -> DraftOption:

@@ -47,7 +47,7 @@ def open_engine(options: RunOptions) -> Iterator[Engine]:
     if options.verbose:
         native_log.listen(complain)
     worker = ProcessWorker(margins=options.margins)
-    gate = MemoryGate(from_disk=options.yes)
+    gate = MemoryGate()
     with (
         held_devices(options),
         Engine(

@@ -4,7 +4,6 @@
 """
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import ClassVar
 
 from spectui.llama.planned import PlanRequest
@@ -195,16 +194,11 @@ class ReadExperts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparePair:
-    """Find out, without loading weights, whether a draft fits. Answered by ``ModelInspected``.
-
-    A model compared with itself tells its facts, and whether it can continue a text.
-    """
+    """Find out, without loading weights, whether a draft fits. Answered by ``ModelInspected``."""
 
     doing: ClassVar = "reading a model's header"
-    target: Path
-    draft: Path
-    request: PlanRequest | None = None
-    """How they would be loaded, in place of what is: then their memory is planned as well."""
+    request: PlanRequest
+    """The pair as it would be loaded in place of what is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,36 +7,17 @@ from dataclasses import replace
 from typing import TypeVar
 
 from spectui.closing import Closing
-from spectui.engine import commands
-from spectui.engine.events import (
-    TERMINAL,
-    AnswerRead,
-    AnswersWritten,
-    AnswerWritten,
-    ChainsRecorded,
-    CommandRestarted,
-    EngineFailed,
-    Event,
-    ExpertsRead,
-    GenerationFinished,
-    GenerationResult,
-    MarginProbed,
-    MemoryPaused,
-    ModelLoaded,
-    PairGenerated,
-    Tokenized,
-)
+from spectui.engine import commands, events
 from spectui.engine.isolation import ProcessWorker
 from spectui.engine.pressure import MemoryGate
 from spectui.engine.thread import EngineThread, Priority
 from spectui.engine.worker import Worker
 from spectui.interrupts import interrupts
-from spectui.models.ranking import ModelInspected
 from spectui.options.rendering import PLAIN, Rendering
 from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.trace.routing import Routing
 
-Answer = TypeVar("Answer")
+T = TypeVar("T")
 _INTERRUPTIBLE_S = 0.1
 """Seconds that an interrupt may wait for, beside a call that tells nothing."""
 
@@ -55,7 +36,7 @@ class Engine(Closing):
 
     def __init__(
         self,
-        on_event: Callable[[Event], None] = lambda _event: None,
+        on_event: events.Sink = lambda _event: None,
         *,
         shared: EngineThread | None = None,
         worker: Worker | None = None,
@@ -71,11 +52,10 @@ class Engine(Closing):
             shared: an engine that others use as well, for whom this one gives way; None starts
                 one of its own, which ends with ``close``.
             worker: executes the commands of an engine of its own; None for a process of its own.
-            gate: lets nothing be loaded or measured while memory is short, and is closed with
-                this; None for whatever comes.
+            gate: lets nothing be done while memory is short; None for whatever comes.
         """
         self.on_event = on_event
-        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[events.Event] = queue.SimpleQueue()
         self._is_shared = shared is not None
         self._from_disk = from_disk
         self._thread = shared or EngineThread(worker or ProcessWorker())
@@ -93,7 +73,7 @@ class Engine(Closing):
         mtp: bool = False,
         mtp_file: bool = False,
         draft: ModelOptions | None = None,
-    ) -> ModelLoaded:
+    ) -> events.ModelLoaded:
         """Load the target, if ``draft`` has room beside it. Raises what the engine failed with."""
         command = commands.LoadTarget(
             options=options,
@@ -106,7 +86,7 @@ class Engine(Closing):
         )
         return self._load(command)
 
-    def load_draft(self, options: ModelOptions, *, mtp: bool = False) -> ModelLoaded:
+    def load_draft(self, options: ModelOptions, *, mtp: bool = False) -> events.ModelLoaded:
         """Load a draft in place of the last one. Raises what the engine failed with."""
         return self._load(commands.LoadDraft(options=options, mtp=mtp, from_disk=self._from_disk))
 
@@ -116,14 +96,14 @@ class Engine(Closing):
 
     def tokenize(self, command: commands.Tokenize) -> tuple[int, ...]:
         """Tokens of a text or a conversation."""
-        return self._call(replace(command, rendering=self.rendering), Tokenized).tokens
+        return self._call(replace(command, rendering=self.rendering), events.Tokenized).tokens
 
-    def generate(self, command: commands.Generate) -> GenerationResult:
+    def generate(self, command: commands.Generate) -> events.GenerationResult:
         """Run a generation to its end."""
-        return self._measure(command, GenerationFinished).result
+        return self._call(command, events.GenerationFinished).result
 
     def write_answers(
-        self, command: commands.WriteAnswers, on_answer: Callable[[AnswerWritten], None]
+        self, command: commands.WriteAnswers, on_answer: Callable[[events.AnswerWritten], None]
     ) -> None:
         """Continue several prompts. Where it has to begin again, answers are told of again.
 
@@ -131,45 +111,33 @@ class Engine(Closing):
             command: the prompts.
             on_answer: told of each answer that is complete.
         """
-        on_event = self.on_event
 
-        def hear(event: Event) -> None:
-            if isinstance(event, AnswerWritten):
+        def hear(event: events.Event) -> None:
+            if isinstance(event, events.AnswerWritten):
                 on_answer(event)
-            on_event(event)
+            self.on_event(event)
 
-        if self._gate is not None:
-            # A text that was written while memory was short is as good as any.
-            self._gate.wait(tell=self._tell_pause, is_over=self._whether_stopped())
-        self.on_event = hear
-        try:
-            self._call(command, AnswersWritten)
-        finally:
-            self.on_event = on_event
+        self._call(command, events.AnswersWritten, hear)
 
-    def read_answer(self, command: commands.ReadAnswer) -> AnswerRead:
+    def read_answer(self, command: commands.ReadAnswer) -> events.AnswerRead:
         """Read an answer that is there already."""
-        return self._call(command, AnswerRead)
+        return self._call(command, events.AnswerRead)
 
-    def generate_pair(self, command: commands.GeneratePair) -> PairGenerated:
+    def generate_pair(self, command: commands.GeneratePair) -> events.PairGenerated:
         """Run a generation without and with speculation, in turns."""
-        return self._measure(command, PairGenerated)
+        return self._call(command, events.PairGenerated)
 
-    def probe_margin(self, command: commands.ProbeMargin) -> MarginProbed:
+    def probe_margin(self, command: commands.ProbeMargin) -> events.MarginProbed:
         """Probe how clear the target's choice after a text is."""
-        return self._call(command, MarginProbed)
+        return self._call(command, events.MarginProbed)
 
-    def record_chains(self, command: commands.RecordChains) -> ChainsRecorded:
+    def record_chains(self, command: commands.RecordChains) -> events.ChainsRecorded:
         """Record what a drafter would propose at every position of an output."""
-        return self._measure(command, ChainsRecorded)
+        return self._call(command, events.ChainsRecorded)
 
     def read_experts(self, command: commands.ReadExperts) -> Routing | None:
         """Read which experts answers use; None of a target without experts."""
-        return self._call(command, ExpertsRead).routing
-
-    def compare(self, command: commands.ComparePair) -> ModelInspected:
-        """Compare a draft with a target by their files; loads no weights."""
-        return self._call(command, ModelInspected)
+        return self._call(command, events.ExpertsRead).routing
 
     @property
     def n_interruptions(self) -> int:
@@ -189,54 +157,47 @@ class Engine(Closing):
 
     def close(self) -> None:
         """Free the models and end the thread; of a shared engine, only let go."""
-        if self._gate is not None:
-            self._gate.close()
         if self._is_shared:
             self._thread.disconnect(self.client)
         else:
             self._thread.close()
 
-    def _load(self, command: commands.LoadTarget | commands.LoadDraft) -> ModelLoaded:
-        if self._gate is None:
-            return self._call(command, ModelLoaded)
-        self._gate.wait(tell=self._tell_pause, is_over=self._whether_stopped())
-        loaded = self._call(command, ModelLoaded)
-        self._gate.settle()
+    def _load(self, command: commands.LoadTarget | commands.LoadDraft) -> events.ModelLoaded:
+        loaded = self._call(command, events.ModelLoaded)
+        if self._gate is not None:
+            self._gate.settle()
         return loaded
 
-    def _measure(self, command: commands.Command, kind: type[Answer]) -> Answer:
-        if self._gate is None:
-            return self._call(command, kind)
-        return self._gate.measure(
-            lambda: self._call(command, kind),
-            tell=self._tell_pause,
-            again=lambda: self.on_event(CommandRestarted()),
-            is_over=self._whether_stopped(),
-        )
+    def _wait_for_memory(self) -> None:
+        if self._gate is not None:
+            n_stops = self.client.n_stops
+            self._gate.wait(
+                tell=lambda reason: self.on_event(events.MemoryPaused(reason=reason)),
+                is_over=lambda: self.client.n_stops != n_stops,
+            )
 
-    def _tell_pause(self, reason: str | None) -> None:
-        self.on_event(MemoryPaused(reason=reason))
-
-    def _whether_stopped(self) -> Callable[[], bool]:
-        """Tells whether it was stopped since this was asked for."""
-        n_stopped = self.client.n_stopped
-        return lambda: self.client.n_stopped != n_stopped
-
-    def _call(self, command: commands.Command, kind: type[Answer]) -> Answer:
+    def _call(
+        self,
+        command: commands.Command,
+        kind: type[T],
+        hear: events.Sink | None = None,
+    ) -> T:
         self._drain()
+        if not isinstance(command, commands.UnloadDraft):
+            self._wait_for_memory()
         try:
             # An interrupt between the two would leave an answer that nobody waits for.
             with interrupts.deferred():
                 self.client.submit(command)
                 self._n_unanswered += 1
-            while not isinstance(answer := self._next(), TERMINAL):
-                self.on_event(answer)
+            while not isinstance(answer := self._next(), events.Answer):
+                (hear or self.on_event)(answer)
         except BaseException:
             # An interrupt, or a failure of on_event.
             self.client.stop()
             self._drain()
             raise
-        if isinstance(answer, EngineFailed):
+        if isinstance(answer, events.EngineFailed):
             if answer.trace is not None:
                 answer.error.add_note(answer.trace)
             raise answer.error
@@ -244,12 +205,12 @@ class Engine(Closing):
             raise TypeError(f"the engine answered {command} with {answer}")
         return answer
 
-    def _next(self) -> Event:
+    def _next(self) -> events.Event:
         while True:
             # An interrupt behind the get would lose an answer, which is then waited for for ever.
             with interrupts.deferred(), suppress(queue.Empty):
                 event = self._events.get(timeout=_INTERRUPTIBLE_S)
-                if isinstance(event, TERMINAL):
+                if isinstance(event, events.Answer):
                     self._n_unanswered -= 1
                 return event
 

@@ -1,6 +1,7 @@
 """Events of the engine. Frozen; emitted on the engine's thread."""
 
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -312,11 +313,12 @@ class EngineFailed:
     """The traceback, where the failure is a defect of ours."""
 
     @classmethod
-    def defect(cls, error: Exception) -> "EngineFailed":
-        """The failure of a command by a defect of ours."""
-        message = f"{type(error).__name__}: {error}"
+    def of(cls, error: Exception) -> "EngineFailed":
+        """The failure of a command by an error; one that is no sentence is a defect of ours."""
+        if isinstance(error, SpectuiError):
+            return cls(error=error, trace=None)
         trace = "".join(traceback.format_exception(error))
-        return cls(error=SpectuiError(message), trace=trace)
+        return cls(error=SpectuiError(f"{type(error).__name__}: {error}"), trace=trace)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -337,34 +339,11 @@ class EngineClosed:
     """The thread has ended."""
 
 
-TERMINAL = (
-    ModelLoaded,
-    DraftUnloaded,
-    Tokenized,
-    GenerationFinished,
-    AnswersWritten,
-    AnswerRead,
-    PairGenerated,
-    MarginProbed,
-    ChainsRecorded,
-    ExpertsRead,
-    ModelInspected,
-    EngineFailed,
-    EngineClosed,
-)
-"""Kinds of events that answer a command."""
-
-Event = (
-    LoadProgress
-    | LoadWarned
-    | ModelLoaded
+Answer = (
+    ModelLoaded
     | DraftUnloaded
     | Tokenized
-    | PromptEvaluated
-    | TokenEmitted
-    | RoundFinished
     | GenerationFinished
-    | AnswerWritten
     | AnswersWritten
     | AnswerRead
     | PairGenerated
@@ -372,8 +351,22 @@ Event = (
     | ChainsRecorded
     | ExpertsRead
     | ModelInspected
-    | CommandRestarted
-    | MemoryPaused
     | EngineFailed
     | EngineClosed
 )
+"""An event that answers a command."""
+
+Event = (
+    Answer
+    | LoadProgress
+    | LoadWarned
+    | PromptEvaluated
+    | TokenEmitted
+    | RoundFinished
+    | AnswerWritten
+    | CommandRestarted
+    | MemoryPaused
+)
+
+Sink = Callable[[Event], None]
+"""Gets events on the engine's thread."""

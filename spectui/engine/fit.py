@@ -153,17 +153,14 @@ class _Share:
     def n_whole(self) -> int:
         return self.n_layers - self.n_partial
 
-    def grown(self, n_layers: int, n_partial: int = 0) -> "_Share":
-        return replace(
-            self, n_layers=self.n_layers + n_layers, n_partial=self.n_partial + n_partial
-        )
-
 
 _Shares = tuple[_Share, ...]
 
 
 def _grown(shares: _Shares, device: int, n_layers: int, n_partial: int = 0) -> _Shares:
-    return _with(shares, device, shares[device].grown(n_layers, n_partial))
+    share = shares[device]
+    n_layers, n_partial = share.n_layers + n_layers, share.n_partial + n_partial
+    return _with(shares, device, replace(share, n_layers=n_layers, n_partial=n_partial))
 
 
 def _with(shares: _Shares, device: int, share: _Share) -> _Shares:
@@ -214,36 +211,32 @@ class _Fitting:
         """Take the first step that suffices."""
         if open_context:
             self._ctx_size = self._n_ctx_train
-        initial = self._request.target
-        used = self._used(initial)
-        if all(one <= room for one, room in zip(used, self._targets, strict=True)):
-            return self._fitted(initial)
-        if open_context and self._shorten(sum(used)):
-            return self._fitted(initial)
-        if len(used) > 1 and initial.devices.split_mode is SplitMode.ROW:
-            return self._fitted(initial, failure="-sm row is given")
-        trial = self._with_layers()
-        if self._is_moe and self._has_room_for_experts():
-            trial = self._with_experts(trial)
-        rooms = tuple(
-            (device.title, room, share.n_layers)
-            for device, room, share in zip(self._devices, self._targets, trial.shares, strict=True)
-        )
-        return self._fitted(self._placed(trial.shares), rooms)
-
-    def _fitted(
-        self,
-        target: ModelOptions,
-        rooms: tuple[tuple[str, int, int], ...] = (),
-        failure: str | None = None,
-    ) -> Fitted:
+        target = self._request.target
+        failure: str | None = None
+        rooms: list[tuple[str, int, int]] = []
+        used = self._used(target)
+        fits = all(one <= room for one, room in zip(used, self._targets, strict=True))
+        if not (fits or (open_context and self._shorten(sum(used)))):
+            if len(used) > 1 and target.devices.split_mode is SplitMode.ROW:
+                failure = "-sm row is given"
+            else:
+                shares = self._shares()
+                target = self._placed(shares)
+                for device, room, share in zip(self._devices, self._targets, shares, strict=True):
+                    rooms.append((device.title, room, share.n_layers))
         return Fitted(
             target=target,
             ctx_size=self._ctx_size,
             n_layers=self._n_layers,
-            rooms=rooms,
+            rooms=tuple(rooms),
             failure=failure,
         )
+
+    def _shares(self) -> _Shares:
+        trial = self._with_layers()
+        if self._is_moe and self._has_room_for_experts():
+            trial = self._with_experts(trial)
+        return trial.shares
 
     def _shorten(self, used: int) -> bool:
         """Shorten the context where that helps; tell whether nothing else needs to change."""

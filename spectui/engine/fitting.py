@@ -1,11 +1,16 @@
-"""Settings that would fit: the largest context, experts in RAM, layers on the GPUs."""
+"""Settings that would fit: the largest context, experts in RAM, layers on the GPUs, and others.
 
-from collections.abc import Callable
+Each is tried by a plan before it is said.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 from spectui.engine.demand import (
-    Demand,
     FreeMemory,
+    can_load,
     demands,
     least_left,
     reads_from_disk,
@@ -13,13 +18,14 @@ from spectui.engine.demand import (
 from spectui.errors import DoesNotFitError
 from spectui.llama.buffers import HOST
 from spectui.llama.planned import CONTEXT_STEP, Plan, PlanRequest
-from spectui.options.setup import ModelOptions, TensorOverride
+from spectui.options.setup import FlashAttention, ModelOptions, TensorOverride
 
 PlanCall = Callable[[PlanRequest], Plan]
-"""Such as ``Planner.plan``."""
+"""Such as ``Planner.plan``. Best one that remembers: most are asked for more than once."""
 
-_FAR = 4
-"""Steps from the smallest context at which its growth shows."""
+_SMALLER = "q8_0"
+"""Type of a cache that costs next to no quality."""
+_LARGE_TYPES = frozenset({"f32", "f16", "bf16"})
 
 
 def largest_context(plan: PlanCall, request: PlanRequest, free: FreeMemory) -> int | None:
@@ -29,8 +35,7 @@ def largest_context(plan: PlanCall, request: PlanRequest, free: FreeMemory) -> i
     read from disk with any: then they bound nothing.
 
     Args:
-        plan: asked for four contexts where caches grow along a line; a larger context never takes
-            less. Best one that remembers: most are asked for twice.
+        plan: plans; a larger context never takes less.
         request: everything but the size of the context.
         free: free memory.
 
@@ -44,21 +49,11 @@ def largest_context(plan: PlanCall, request: PlanRequest, free: FreeMemory) -> i
     from_disk = reads_from_disk(smallest, free)
 
     def left_bytes(n_steps: int) -> int:
-        try:
-            return least_left(
-                demands(plan(_with_context(request, n_steps)), free), from_disk=from_disk
-            )
-        except DoesNotFitError:
-            # By how much is not told.
-            return -1
+        found = demands(plan(_with_context(request, n_steps)), free)
+        return least_left(found, from_disk=from_disk)
 
     most = max(smallest.target.info.n_ctx_train // CONTEXT_STEP, 1)
-    # Caches grow along a line, or nearly so.
-    n_asked = max(request.context.ctx_size // CONTEXT_STEP, _FAR)
-    left, grown = left_bytes(1), left_bytes(1) - left_bytes(n_asked)
-    guess = 1 + left * (n_asked - 1) // grown if grown > 0 else most
-    found = _last_that_fits(lambda n_steps: left_bytes(n_steps) >= 0, most, guess)
-    return found * CONTEXT_STEP or None
+    return _last_that_fits(left_bytes, most) * CONTEXT_STEP or None
 
 
 def with_smallest_context(request: PlanRequest) -> PlanRequest:
@@ -90,8 +85,7 @@ def smallest_n_cpu_moe(plan: PlanCall, request: PlanRequest, free: FreeMemory) -
     from disk.
 
     Args:
-        plan: asked three times where layers are alike; more experts in RAM never take more of a
-            GPU. Best one that remembers.
+        plan: plans; more experts in RAM never take more of a GPU.
         request: everything but where experts lie: ``expert_overrides`` are left out.
         free: free memory.
 
@@ -102,22 +96,13 @@ def smallest_n_cpu_moe(plan: PlanCall, request: PlanRequest, free: FreeMemory) -
     Raises:
         SpectuiError: as ``plan`` does, but for what does not fit.
     """
-    planned = plan(request)
-    info, traffic = planned.target.info, planned.target.traffic
-    if not info.n_experts or not request.target.n_gpu_layers:
+    info, target = plan(request).target.info, request.target
+    if not info.n_experts or not target.n_gpu_layers:
         return None
-    most = info.n_layers + 1
-    # Layers are alike, or nearly so.
-    on_gpus = traffic.gpu_expert_bytes
-    per_layer = (on_gpus + traffic.cpu_expert_bytes) // max(info.n_layers, 1)
-    room = on_gpus + _left_on_gpus(demands(planned, free))
-
-    def with_experts(n_and_one: int) -> tuple[Demand, ...]:
-        target = with_n_cpu_moe(request.target, most - n_and_one)
-        return demands(plan(replace(request, target=target)), free)
-
-    n_and_one = _most_on_gpus(with_experts, most, 1 + room // per_layer if per_layer else 1)
-    return None if n_and_one is None else most - n_and_one
+    found = _most_on_gpus(
+        plan, request, free, info.n_layers, lambda n: with_n_cpu_moe(target, info.n_layers - n)
+    )
+    return None if found is None else info.n_layers - found
 
 
 def largest_n_gpu_layers(plan: PlanCall, request: PlanRequest, free: FreeMemory) -> int | None:
@@ -126,7 +111,7 @@ def largest_n_gpu_layers(plan: PlanCall, request: PlanRequest, free: FreeMemory)
     GPUs keep their margins. RAM has to hold what is allocated there.
 
     Args:
-        plan: asked some five times; more layers on the GPUs never take less of them.
+        plan: plans; more layers on the GPUs never take less of them.
         request: everything but the layers.
         free: free memory.
 
@@ -137,40 +122,50 @@ def largest_n_gpu_layers(plan: PlanCall, request: PlanRequest, free: FreeMemory)
         SpectuiError: as ``plan`` does, but for what does not fit.
     """
     # The output is a layer, too.
-    most = plan(request).target.info.n_layers + 2
-
-    def with_layers(n_and_one: int) -> tuple[Demand, ...]:
-        target = replace(request.target, n_gpu_layers=n_and_one - 1)
-        return demands(plan(replace(request, target=target)), free)
-
-    n_and_one = _most_on_gpus(with_layers, most, most // 2)
-    return None if n_and_one is None else n_and_one - 1
+    most = plan(request).target.info.n_layers + 1
+    target = request.target
+    return _most_on_gpus(plan, request, free, most, lambda n: replace(target, n_gpu_layers=n))
 
 
-def _most_on_gpus(found: Callable[[int], tuple[Demand, ...]], most: int, guess: int) -> int | None:
-    """Find the largest number from 1 on that fits on the GPUs.
+def _most_on_gpus(
+    plan: PlanCall,
+    request: PlanRequest,
+    free: FreeMemory,
+    most: int,
+    placed: Callable[[int], ModelOptions],
+) -> int | None:
+    """Find the largest number of layers, from 0 to ``most``, of which so many fit on the GPUs.
 
     Args:
-        found: demands by number; of a larger one the GPUs never take less.
+        plan: plans.
+        request: everything but where the layers lie.
+        free: free memory.
         most: largest number.
-        guess: estimate of it.
+        placed: the target by the number.
 
     Returns:
-        None where not even the first fits, or RAM does not hold what it leaves over.
+        None where not even 0 fits, or RAM does not hold what is left over.
     """
 
-    def fits(number: int) -> bool:
-        try:
-            return _left_on_gpus(found(number)) >= 0
-        except DoesNotFitError:
-            return False
+    def planned(n: int) -> Plan:
+        return plan(replace(request, target=placed(n - 1)))
 
-    last = _last_that_fits(fits, most, guess)
-    return last if last and all(one.can_load for one in found(last)) else None
+    def left_bytes(n: int) -> int:
+        return least_left([one for one in demands(planned(n), free) if one.memory != HOST])
+
+    last = _last_that_fits(left_bytes, most + 1)
+    return last - 1 if last and can_load(planned(last), free) else None
 
 
-def _left_on_gpus(found: tuple[Demand, ...]) -> int:
-    return least_left(tuple(one for one in found if one.memory != HOST))
+def _last_that_fits(left_bytes: Callable[[int], int], last: int) -> int:
+    """Last number from 1 to ``last`` with which nothing is missing, as with no smaller; or 0."""
+
+    def lacks(number: int) -> bool:
+        with suppress(DoesNotFitError):
+            return left_bytes(number) < 0
+        return True
+
+    return bisect_left(range(1, last), x=True, key=lacks) if lacks(last) else last
 
 
 def alone(request: PlanRequest) -> PlanRequest:
@@ -178,20 +173,76 @@ def alone(request: PlanRequest) -> PlanRequest:
     return replace(request, draft=None, mtp=False)
 
 
-def _last_that_fits(fits: Callable[[int], bool], last: int, guess: int) -> int:
-    """Last number from 1 to ``last`` that fits, as all smaller ones do; 0 for none.
+_Remedy = tuple[str, PlanRequest]
+"""Options as they are typed, and the request with them."""
+
+
+def remedies(plan: PlanCall, request: PlanRequest, free: FreeMemory) -> tuple[str, ...]:
+    """Return options with each of which alone the request fits, in llama-server's words.
+
+    GPUs keep their margin. Where nothing fits whole, it is what can be loaded at all and read from
+    disk, unless the request can be loaded as it is.
 
     Args:
-        fits: asked twice where the guess is right.
-        last: largest number.
-        guess: estimate of the answer.
+        plan: plans.
+        request: what has no room.
+        free: free memory, with nothing of it loaded.
+
+    Raises:
+        SpectuiError: as ``plan`` does, but for what does not fit.
     """
-    low, high, number = 0, last + 1, min(max(guess, 1), last)
-    is_guess = True
-    while high - low > 1:
-        is_low = fits(number)
-        low, high = (number, high) if is_low else (low, number)
-        # What is next to a good guess decides.
-        number = (number + 1 if is_low else number - 1) if is_guess else (low + high) // 2
-        is_guess = False
-    return low
+    fitting, loading = list[str](), list[str]()
+    for text, changed in _candidates(plan, request, free):
+        with suppress(DoesNotFitError):
+            found = demands(plan(changed), free)
+            if least_left(found) >= 0:
+                fitting.append(text)
+            elif least_left(found, from_disk=True) >= 0:
+                loading.append(text)
+    with suppress(DoesNotFitError):
+        if can_load(plan(request), free):
+            loading.clear()
+    return tuple(fitting or loading)
+
+
+def _candidates(plan: PlanCall, request: PlanRequest, free: FreeMemory) -> Iterator[_Remedy]:
+    """Yield what may help, what costs least first."""
+    has_gpus = bool(free.by_memory.keys() - {HOST})
+    n_ctx = largest_context(plan, request, free)
+    if n_ctx is not None and n_ctx < request.context.ctx_size:
+        yield f"-c {n_ctx}", replace(request, context=replace(request.context, ctx_size=n_ctx))
+    n_cpu_moe = smallest_n_cpu_moe(plan, request, free) if has_gpus else None
+    if n_cpu_moe:
+        target = with_n_cpu_moe(request.target, n_cpu_moe)
+        yield f"--n-cpu-moe {n_cpu_moe}", replace(request, target=target)
+    yield from _with_smaller_caches(request)
+    n_layers = largest_n_gpu_layers(plan, request, free) if has_gpus else None
+    if n_layers is not None:
+        target = replace(request.target, n_gpu_layers=n_layers)
+        yield f"-ngl {n_layers}", replace(request, target=target)
+    draft = request.draft
+    if draft is not None and draft.n_gpu_layers and has_gpus:
+        yield "-ngld 0", replace(request, draft=replace(draft, n_gpu_layers=0))
+    if draft is not None or request.mtp:
+        yield "the target without its draft", alone(request)
+
+
+def _with_smaller_caches(request: PlanRequest) -> Iterator[_Remedy]:
+    """Yield caches of ``q8_0`` for those that are larger."""
+    words = list[str]()
+
+    def smaller(model: ModelOptions, suffix: str = "") -> ModelOptions:
+        if {model.cache_type_k, model.cache_type_v}.isdisjoint(_LARGE_TYPES):
+            return model
+        words.append(f"-ctk{suffix} {_SMALLER} -ctv{suffix} {_SMALLER}")
+        return replace(model, cache_type_k=_SMALLER, cache_type_v=_SMALLER)
+
+    target = smaller(request.target)
+    draft = None if request.draft is None else smaller(request.draft, "d")
+    context = request.context
+    if words and context.flash_attn is FlashAttention.OFF:
+        # Without it llama.cpp has no quantized V.
+        words.append("-fa on")
+        context = replace(context, flash_attn=FlashAttention.ON)
+    if words:
+        yield " ".join(words), replace(request, target=target, draft=draft, context=context)

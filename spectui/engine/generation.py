@@ -1,22 +1,13 @@
 """One generation on the loaded models, told event by event."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 import numpy as np
 
+from spectui.engine import events
 from spectui.engine.commands import Generate, ProbeMargin
-from spectui.engine.events import (
-    Event,
-    GenerationFinished,
-    GenerationResult,
-    MarginProbed,
-    PromptEvaluated,
-    RoundFinished,
-    RoundPrice,
-    TokenEmitted,
-)
 from spectui.engine.models import LoadedModels
 from spectui.errors import BadInputError, CancelledError, UsageError
 from spectui.llama.context import Context
@@ -36,8 +27,6 @@ from spectui.speculative.drafters import (
 from spectui.speculative.models import Outputs, usable_snapshots
 from spectui.speculative.mtp import MtpDrafter
 from spectui.speculative.ngram import ngram_drafter
-
-Emit = Callable[[Event], None]
 
 
 def check_request(models: LoadedModels, command: Generate) -> None:
@@ -93,8 +82,7 @@ class Generation:
         self,
         models: LoadedModels,
         command: Generate,
-        emit: Emit,
-        cancelled: Callable[[], bool],
+        emit: events.Sink,
         clock: Clock | None = None,
     ) -> None:
         """Prepare drafter and decoder; nothing runs yet.
@@ -103,7 +91,6 @@ class Generation:
             models: the loaded ones.
             command: the request.
             emit: told of every token and round.
-            cancelled: asked between two rounds.
             clock: times the rounds; None for the wall clock.
 
         Raises:
@@ -114,7 +101,6 @@ class Generation:
         self._models = models
         self._command = command
         self._emit = emit
-        self._cancelled = cancelled
         config = command.speculation
         self._mtp = models.mtp if config is not None and config.is_mtp else None
         needs_draft = config is not None and config.needs_draft
@@ -147,8 +133,7 @@ class Generation:
         if isinstance(options, NgramDrafter):
             # As with llama-server a chat's turns learn from each other; measurements must not.
             is_chat, chat = self._command.conversation, self._models.conversation
-            memory = chat.ngram_memory(options) if is_chat else None
-            return ngram_drafter(options, memory)
+            return chat.ngram_drafter(options) if is_chat else ngram_drafter(options)
         clock = time.perf_counter
         if isinstance(options, DraftMtp):
             mtp = self._models.mtp
@@ -157,7 +142,7 @@ class Generation:
             return MtpDrafter(mtp, options, clock, n_layers=mtp.n_layers, bounded=bounded)
         return DraftModelDrafter(self._models.draft, options, clock)
 
-    def run(self) -> GenerationFinished:
+    def run(self) -> events.GenerationFinished:
         """Generate to the end, emitting on the way."""
         with self.attached():
             self.begin()
@@ -165,7 +150,7 @@ class Generation:
                 pass
             result = self.result()
             self._follow_up(result.stop)
-        return GenerationFinished(result=result)
+        return events.GenerationFinished(result=result)
 
     @contextmanager
     def attached(self) -> Iterator[None]:
@@ -223,18 +208,20 @@ class Generation:
         # MTP layers may read while the target does; so it is asked what was spent in each of them.
         self._prompt_draft_s = sum(context.native_s for context in readers) - read_before_s
         self._keep_prompt(lacking)
-        self._emit(PromptEvaluated(n_tokens=n_prompt, seconds=self._prompt_s, n_reused=n_reused))
+        self._emit(
+            events.PromptEvaluated(n_tokens=n_prompt, seconds=self._prompt_s, n_reused=n_reused)
+        )
         self._emit_token(first, from_draft=False)
         self._native_before_s = self._native_s()
 
     def rounds(self) -> Iterator[Round]:
         """Run rounds until the text ends, or a decode is aborted; each is counted and emitted."""
         try:
-            for finished in self._decoder.rounds(self.tokens[-1], self._cancelled):
+            for finished in self._decoder.rounds(self.tokens[-1], self._models.abort.is_set):
                 self._rounds.append(finished)
                 for position, token in enumerate(finished.tokens):
                     self._emit_token(token, from_draft=position < finished.n_accepted)
-                self._emit(RoundFinished(round=finished, rejected=self._rejected(finished)))
+                self._emit(events.RoundFinished(round=finished, rejected=self._rejected(finished)))
                 yield finished
         except CancelledError:
             # A decode was aborted in mid-round: what was emitted before stands.
@@ -245,10 +232,10 @@ class Generation:
         """Why it has ended; None while it goes on."""
         return self._decoder.stop
 
-    def result(self) -> GenerationResult:
+    def result(self) -> events.GenerationResult:
         """Everything so far; one that goes on counts as cancelled."""
         counters = count(self._rounds)
-        return GenerationResult(
+        return events.GenerationResult(
             tokens=tuple(self.tokens),
             text=b"".join(self._pieces).decode(errors="replace"),
             n_prompt_tokens=len(self._command.prompt),
@@ -260,7 +247,7 @@ class Generation:
             n_evaluated=self._n_evaluated,
             prompt_draft_s=self._prompt_draft_s,
             n_read=self._n_read,
-            rounds=tuple(map(RoundPrice.of, self._rounds)),
+            rounds=tuple(map(events.RoundPrice.of, self._rounds)),
         )
 
     def _follow_up(self, stop: Stop) -> None:
@@ -282,7 +269,7 @@ class Generation:
         piece = self._models.target.vocabulary.piece(token)
         self.tokens.append(token)
         self._pieces.append(piece)
-        self._emit(TokenEmitted(token=token, piece=piece, from_draft=from_draft))
+        self._emit(events.TokenEmitted(token=token, piece=piece, from_draft=from_draft))
 
     def _recall_prompt(self) -> None:
         """Leave in the caches what they hold of the prompt, and nothing else."""
@@ -337,7 +324,7 @@ class Generation:
         return sum(context.native_s for context in self._contexts)
 
 
-def probe_margin(models: LoadedModels, command: ProbeMargin) -> MarginProbed:
+def probe_margin(models: LoadedModels, command: ProbeMargin) -> events.MarginProbed:
     """Compare the target's logits after a text, decoded one by one and in one batch.
 
     Returns:
@@ -355,4 +342,6 @@ def probe_margin(models: LoadedModels, command: ProbeMargin) -> MarginProbed:
     target.decode((command.prompt[-1], *command.continuation), Outputs.LAST)
     batched = target.logits(0)
     second, best = np.partition(single, -2)[-2:]
-    return MarginProbed(margin=float(best - second), noise=float(abs(single - batched).max()))
+    return events.MarginProbed(
+        margin=float(best - second), noise=float(abs(single - batched).max())
+    )

@@ -6,7 +6,6 @@ before an answer that the target writes.
 """
 
 import math
-from collections.abc import Callable
 from itertools import takewhile
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy as np
 from spectui.engine.commands import ReadAnswer
 from spectui.engine.events import AnswerRead
 from spectui.engine.models import LoadedModels
-from spectui.errors import BadInputError, CancelledError
+from spectui.errors import BadInputError
 from spectui.llama.context import Logits
 from spectui.llama.pair import TargetContext
 from spectui.llama.vocabulary import Vocabulary
@@ -28,9 +27,7 @@ _LEAST_LOGIT = -80.0
 """Logit below the highest one, with which a token has no probability in single precision."""
 
 
-def read_answer(
-    models: LoadedModels, command: ReadAnswer, cancelled: Callable[[], bool]
-) -> AnswerRead:
+def read_answer(models: LoadedModels, command: ReadAnswer) -> AnswerRead:
     """Read an answer, and find how probable each token is.
 
     Raises:
@@ -49,8 +46,7 @@ def read_answer(
     logits = target.logits(0).copy() if kept is None else kept
     told: list[tuple[float, float, float]] = []
     for start in range(0, len(tokens), target.max_outputs):
-        if cancelled():
-            raise CancelledError("the reading was cancelled")
+        models.abort.check("the reading was cancelled")
         piece = tokens[start : start + target.max_outputs]
         target.decode(piece, Outputs.ALL)
         for index, token in enumerate(piece):

@@ -14,25 +14,24 @@ Three answers, by ``demands``:
 
 What cannot be planned, such as an architecture that this llama.cpp does not know, is not refused:
 who loads it says what is wrong. Free memory is read after everything that makes room is gone, so
-what stays counts as taken. Only the mapped weights of a target that stays are in the page cache,
-which counts as free: they are added to what comes. Weights that ``--mlock`` locks in RAM count as
-all that is allocated there.
+what stays counts as taken. A draft beside a loaded target is judged as a pair in the memory that
+there would be without the target. Weights that ``--mlock`` locks in RAM count as all that is
+allocated there.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 from spectui.closing import Closing
-from spectui.engine.demand import Demand, FreeMemory, demands, free_memory, least_left
+from spectui.engine.demand import FreeMemory, demands, free_memory, least_left
 from spectui.engine.fit import fitted
-from spectui.engine.fitting import PlanCall
+from spectui.engine.fitting import PlanCall, remedies
 from spectui.engine.host_memory import can_lock
 from spectui.engine.planning import Planner
-from spectui.engine.remedies import remedies
 from spectui.errors import DoesNotFitError, ReadsFromDiskError, SpectuiError
 from spectui.llama.buffers import HOST, Buffer, DeviceMemory
 from spectui.llama.devices import gpu_memories, has_gpu, use_rpc
@@ -100,13 +99,11 @@ class Guard(Closing):
     def place(self, request: PlanRequest) -> tuple[PlanRequest, str | None]:
         """Choose a placement that is open, as ``--fit`` does; return what was chosen in words.
 
+        The process that plans stays until ``check``, ``free`` or ``close``.
+
         Raises:
             SpectuiError: as ``Planner.plan`` does.
         """
-        with self:
-            return self._placed(request)
-
-    def _placed(self, request: PlanRequest) -> tuple[PlanRequest, str | None]:
         options = request.target.fit
         if options is None or not options.is_open:
             return request, None
@@ -119,14 +116,15 @@ class Guard(Closing):
         self,
         request: PlanRequest,
         *,
-        has_target: bool = False,
+        gone: Collection[Buffer] = (),
         from_disk: bool = False,
     ) -> str | None:
         """Refuse what cannot fit, and what would thrash unless that is wanted.
 
         Args:
             request: what is to be loaded.
-            has_target: whether its target is loaded already, and only the draft is to come.
+            gone: buffers of its target, where that is loaded already and only the draft is to come:
+                the pair counts as a whole, and they as free.
             from_disk: whether its weights may be read from disk again and again.
 
         Returns:
@@ -140,23 +138,21 @@ class Guard(Closing):
             if self._is_obvious(request):
                 return None
             # An RPC server takes one client at a time, which is who has loaded the target.
-            is_taken = has_target and bool(request.target.devices.rpc)
+            is_taken = bool(gone and request.target.devices.rpc)
             plan = None if is_taken else self._planned(request)
             if plan is None:
                 return None
-            free = self.free(target=request.target)
-        is_locked = _is_locked(request, plan)
-        coming = _beside_its_target(plan, is_locked=is_locked) if has_target else plan
-        found = demands(coming, free)
-        if has_target and not request.target.devices.split:
-            found = _pooled(found)
-        unlocked, found = found, tuple(one.locked if is_locked else one for one in found)
+            is_locked = request.target.mlock and can_lock(_mapped_bytes(plan))
+            # Where locking fails, weights just stay mapped.
+            gone = [one for one in gone if is_locked or not one.is_mapped]
+            free = self.free(request.target, gone)
+        found = demands(plan, free)
+        would_run = is_locked and all(one.can_load for one in found)
+        if is_locked:
+            found = tuple(one.locked for one in found)
         shortages = [text for one in found if (text := one.shortage)]
         slow = [text for one in found if (text := one.slowness)]
         if shortages or (slow and not (from_disk or self._from_disk)):
-            if has_target:
-                free = _with_gone(free, plan.target.buffers)
-            would_run = is_locked and all(one.can_load for one in unlocked)
             advice = _UNLOCK if would_run else self._advice(request, free)
             sentence = f"{_names(request)}: {'; '.join(shortages or slow)}; {advice}"
             raise (DoesNotFitError if shortages else ReadsFromDiskError)(sentence)
@@ -183,7 +179,7 @@ class Guard(Closing):
             plans = [plan for one in requests if (plan := self._planned(one)) is not None]
             if len(plans) < len(requests):
                 return None
-            free = self.free(target=requests[0].target)
+            free = self.free(requests[0].target)
         largest = max(plans, key=_mapped_bytes)
         own = [one for plan in plans for one in plan.buffers if not one.is_mapped]
         mapped = [one for one in largest.buffers if one.is_mapped]
@@ -192,7 +188,7 @@ class Guard(Closing):
         return least_left(demands(whole, free)) >= 0
 
     def judge(self, request: PlanRequest, free: FreeMemory) -> tuple[str | None, str | None]:
-        """Say why a pair cannot be loaded, and why it would thrash; None where nothing tells so.
+        """Say why a pair cannot be used, and why it would thrash; None where nothing tells so.
 
         The process that plans stays for the next pair, until ``check``, ``free`` or ``close``.
         """
@@ -202,21 +198,23 @@ class Guard(Closing):
             plan = self._planned(request)
         except DoesNotFitError as error:
             return str(error), None
-        found = () if plan is None else demands(plan, free)
+        if plan is None:
+            return None, None
+        if plan.incompatibility is not None:
+            return plan.incompatibility, None
+        found = demands(plan, free)
         shortage = next((text for one in found if (text := one.shortage)), None)
         return shortage, next((text for one in found if (text := one.slowness)), None)
 
-    def free(
-        self, gone: Iterable[Buffer] = (), *, target: ModelOptions | None = None
-    ) -> FreeMemory:
+    def free(self, target: ModelOptions, gone: Iterable[Buffer] = ()) -> FreeMemory:
         """Read what is free, with nobody planning.
 
         Args:
-            gone: buffers of this process that will be free by then.
             target: what is to be loaded, with the RPC servers whose devices there are, and the
                 margins that it leaves on devices.
+            gone: buffers of this process that will be free by then; mapped ones are already.
         """
-        rpc = () if target is None else target.devices.rpc
+        rpc = target.devices.rpc
         if self._is_here:
             self.close()
             # Where a server cannot be used, who loads a model says so.
@@ -227,8 +225,6 @@ class Guard(Closing):
             gpus = self._opened(rpc).gpus()
             self.close()
         free = _with_gone((self._free or free_memory)(gpus), gone)
-        if target is None:
-            return free
         return free.with_margins(self._margins or target.fit, target.devices, gpus)
 
     def close(self) -> None:
@@ -251,16 +247,14 @@ class Guard(Closing):
             DoesNotFitError: not even what a plan allocates could be had.
         """
         try:
-            for path in _paths(request):
-                read_gguf(path)
             key = request, tuple(map(FileIdentity.of, _paths(request)))
-        except (SpectuiError, OSError):
+        except OSError:
             return None
         plan = self._plans.get(key)
         if key not in self._plans:
             planner = self._opened(request.target.devices.rpc)
             try:
-                plan = planner.plan(self._placed(request)[0])
+                plan = planner.plan(self.place(request)[0])
             except DoesNotFitError:
                 raise
             except (SpectuiError, RuntimeError):
@@ -294,42 +288,11 @@ class Guard(Closing):
         return f"use {', or '.join(found)}" if found else _NO_REMEDY
 
 
-def _is_locked(request: PlanRequest, plan: Plan) -> bool:
-    """Whether mapped weights will be locked in RAM; where that fails, they just stay mapped."""
-    return request.target.mlock and can_lock(_mapped_bytes(plan))
-
-
-def _beside_its_target(plan: Plan, *, is_locked: bool) -> Plan:
-    """The plan of a draft beside a loaded target, whose mapped weights count once more.
-
-    What is locked counts as taken already.
-    """
-    mapped = tuple(one for one in plan.target.buffers if one.is_mapped and not is_locked)
-    return replace(plan, target=replace(plan.target, buffers=mapped))
-
-
-def _pooled(found: tuple[Demand, ...]) -> tuple[Demand, ...]:
-    """The GPUs as one: a draft's layers are split by what a loaded target has left."""
-    gpus = [one for one in found if one.memory != HOST]
-    if len(gpus) < _SEVERAL:
-        return found
-    free = [one.free_bytes for one in gpus if one.free_bytes is not None]
-    whole = Demand(
-        memory=" and ".join(one.where for one in gpus),
-        allocated_bytes=sum(one.allocated_bytes for one in gpus),
-        mapped_bytes=0,
-        free_bytes=sum(free) if len(free) == len(gpus) else None,
-        margin_bytes=max(one.margin_bytes for one in gpus),
-    )
-    return whole, *(one for one in found if one.memory == HOST)
-
-
 def _with_gone(free: FreeMemory, gone: Iterable[Buffer]) -> FreeMemory:
-    """Free memory once allocated buffers are gone."""
+    """Free memory once buffers are gone."""
     returned = Counter[str]()
     for buffer in gone:
-        if not buffer.is_mapped:
-            returned[buffer.memory] += buffer.size_bytes
+        returned[buffer.memory] += buffer.size_bytes
     returned[HOST] += sum(returned[gpu] for gpu in free.in_ram)
     by_memory = {name: n_bytes + returned[name] for name, n_bytes in free.by_memory.items()}
     return replace(free, by_memory=by_memory)

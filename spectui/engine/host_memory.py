@@ -106,14 +106,12 @@ def _left(folder: Path, version: int) -> tuple[int | None, int | None, int | Non
 
 def _swap_left_v1(folder: Path) -> int | None:
     """Bytes of swap left to a cgroup of version 1, which limits RAM and swap together."""
-    names = ("memory.memsw.limit", _HARD[1].removesuffix("_in_bytes"))
-    used_names = ("memory.memsw.usage", "memory.usage")
-    limits = [_number(folder / f"{name}_in_bytes") for name in names]
-    used = [_number(folder / f"{name}_in_bytes") for name in used_names]
-    both, ram = limits
-    both_used, ram_used = used
-    if both is None or ram is None or both_used is None or ram_used is None:
+    names = ("memsw.limit", "limit", "memsw.usage", "usage")
+    numbers = [_number(folder / f"memory.{name}_in_bytes") for name in names]
+    known = [one for one in numbers if one is not None]
+    if len(known) < len(names):
         return None
+    both, ram, both_used, ram_used = known
     return max(0, both - ram - (both_used - ram_used))
 
 

@@ -1,142 +1,27 @@
-"""Looks at models beside generations: pairs by their files; chains and experts once loaded."""
+"""Looks at loaded models beside generations: a draft's chains, and experts of the target."""
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, ExitStack, nullcontext
-from pathlib import Path
+from contextlib import ExitStack
 
 import numpy as np
 
-from spectui.engine.commands import ComparePair, ReadExperts, RecordChains
-from spectui.engine.demand import FreeMemory
+from spectui.engine.commands import ReadExperts, RecordChains
 from spectui.engine.events import ChainsRecorded, ExpertsRead
-from spectui.engine.guard import Guard
 from spectui.engine.models import LoadedModels
-from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
-from spectui.llama.architectures import check_generates
-from spectui.llama.buffers import Buffer
+from spectui.errors import BadInputError, UsageError
 from spectui.llama.devices import has_gpu
-from spectui.llama.model import Model
 from spectui.llama.routing import Experts, RoutingContext
 from spectui.llama.sampling import SamplerChain
-from spectui.models.facts import (
-    check_is_model,
-    check_is_target,
-    check_mtp_file,
-    facts_of,
-    kind_of_draft,
-)
-from spectui.models.gguf import check_tokens, read_gguf
-from spectui.models.pairs import incompatibility
-from spectui.models.ranking import ModelInspected
+from spectui.models.gguf import read_gguf
 from spectui.models.weights import expert_layers
-from spectui.options.drafters import MTP_KIND
-from spectui.options.setup import ModelOptions
-from spectui.speculative.models import Outputs, unserved
+from spectui.speculative.models import Outputs
 from spectui.trace.chains import can_read, read_chains, record_chains, record_own_chains
 from spectui.trace.costs import MAX_DEPTH
 from spectui.trace.routing import LayerRouting, Routing
 
-_UNREADABLE = (BadInputError, DoesNotFitError)
-"""A damaged header may ask for more memory than there is."""
 
-
-class Inspector:
-    """Compares drafts with a target, whose vocabulary stays open for the next draft."""
-
-    def __init__(self, guard: Guard, leaving: Callable[[], Iterable[Buffer]]) -> None:
-        """Open nothing yet.
-
-        Args:
-            guard: judges whether a pair has room.
-            leaving: buffers of the models that make room for another pair.
-        """
-        self._guard = guard
-        self._leaving = leaving
-        self._target: Model | None = None
-        self._free = FreeMemory()
-        """Free memory for pairs of the target."""
-
-    def compare(self, command: ComparePair, cancelled: Callable[[], bool]) -> ModelInspected:
-        """Apply llama.cpp's own rule to the two vocabularies.
-
-        A target that cannot be read is told as the draft of itself. A model that is compared with
-        itself is opened once.
-
-        Raises:
-            CancelledError: ``cancelled`` said so.
-        """
-        try:
-            request = command.request
-            placed = None if request is None else request.target
-            target = self._open_target(command.target, cancelled, placed)
-        except _UNREADABLE as error:
-            path = command.target
-            return ModelInspected(target=path, path=path, facts=None, reason=str(error))
-        facts = reason = slowness = None
-        is_itself = command.draft == command.target
-        try:
-            gguf = read_gguf(command.draft)
-            is_mtp = not is_itself and kind_of_draft(gguf) == MTP_KIND
-            if is_mtp:
-                check_mtp_file(command.draft, gguf, read_gguf(command.target))
-            elif not is_itself:
-                check_is_model(command.draft, gguf)
-            if not is_mtp:
-                check_generates(command.draft, gguf)
-            opened: AbstractContextManager[Model] = (
-                nullcontext(target) if is_itself else _open(command.draft, cancelled)
-            )
-            with opened as draft:
-                facts = facts_of(command.draft, gguf)
-                reason = _misfit(target, draft, is_mtp=is_mtp)
-            if request is not None and reason is None:
-                reason, slowness = self._guard.judge(request, self._free)
-        except _UNREADABLE as error:
-            reason = str(error)
-        return ModelInspected(
-            target=command.target,
-            path=command.draft,
-            facts=facts,
-            reason=reason,
-            slowness=slowness,
-        )
-
-    def _open_target(
-        self, path: Path, cancelled: Callable[[], bool], placed: ModelOptions | None
-    ) -> Model:
-        if self._target is None or self._target.options.path != path:
-            self.close()
-            check_is_target(path, read_gguf(path))
-            self._target = _open(path, cancelled)
-            # Before anything is planned: the process that plans may take some of it.
-            self._free = self._guard.free(self._leaving(), target=placed)
-        return self._target
-
-    def close(self) -> None:
-        """Close the target."""
-        if self._target is not None:
-            self._target.close()
-            self._target = None
-
-
-def _open(path: Path, cancelled: Callable[[], bool]) -> Model:
-    check_tokens(path)
-    return Model(ModelOptions(path=path), cancelled=cancelled, vocab_only=True)
-
-
-def _misfit(target: Model, draft: Model, *, is_mtp: bool) -> str | None:
-    if draft is target:
-        return None
-    reason = incompatibility(target.vocabulary.outline, draft.vocabulary.outline)
-    # The cache of MTP layers forgets, whatever other layers there are of their architecture.
-    return reason if is_mtp else reason or unserved(target.rollback, draft.rollback)
-
-
-def read_experts(
-    models: LoadedModels, command: ReadExperts, cancelled: Callable[[], bool]
-) -> ExpertsRead:
+def read_experts(models: LoadedModels, command: ReadExperts) -> ExpertsRead:
     """Read answers, and note the experts that each token was routed to.
 
     Raises:
@@ -152,12 +37,9 @@ def read_experts(
     texts = [(len(prompt), (*prompt, *answer)) for prompt, answer in command.texts]
     answers: defaultdict[int, list[Experts]] = defaultdict(list)
     longest = max(len(tokens) for _n, tokens in texts)
-    with RoutingContext(
-        model, models.context_options, n_tokens=longest, abort=models.abort
-    ) as context:
+    with RoutingContext(model, models.context_options, n_tokens=longest) as context:
         for n_prompt, tokens in texts:
-            if cancelled():
-                raise CancelledError("the reading was cancelled")
+            models.abort.check("the reading was cancelled")
             for layer, experts in context.read(tokens).items():
                 answers[layer].append(experts[n_prompt:])
     found = (
@@ -175,9 +57,7 @@ def read_experts(
     return ExpertsRead(routing=Routing(n_experts=n_experts, lengths=lengths, layers=tuple(found)))
 
 
-def record(
-    models: LoadedModels, command: RecordChains, cancelled: Callable[[], bool]
-) -> ChainsRecorded:
+def record(models: LoadedModels, command: RecordChains) -> ChainsRecorded:
     """Run the draft, or the target's own MTP layers, along ``command.output``.
 
     Raises:
@@ -185,12 +65,10 @@ def record(
         CancelledError: it was stopped.
         UsageError: the drafter is not loaded, or the depth is out of range.
     """
-    return (_of_mtp if command.mtp else _of_draft)(models, command, cancelled)
+    return (_of_mtp if command.mtp else _of_draft)(models, command)
 
 
-def _of_draft(
-    models: LoadedModels, command: RecordChains, cancelled: Callable[[], bool]
-) -> ChainsRecorded:
+def _of_draft(models: LoadedModels, command: RecordChains) -> ChainsRecorded:
     """The target does nothing."""
     draft, prompt, output, depth = models.draft, command.prompt, command.output, command.depth
     _check(command, draft.n_ctx)
@@ -207,15 +85,15 @@ def _of_draft(
         if command.sampling is not None:
             draft.sampler = samplers.enter_context(SamplerChain(command.sampling, draft.vocabulary))
         try:
-            chains = run(draft, output, depth=depth, floor=command.floor, cancelled=cancelled)
+            chains = run(
+                draft, output, depth=depth, floor=command.floor, cancelled=models.abort.is_set
+            )
         finally:
             draft.sampler = None
     return ChainsRecorded(chains=chains, seconds=time.perf_counter() - began, read_s=read_s)
 
 
-def _of_mtp(
-    models: LoadedModels, command: RecordChains, cancelled: Callable[[], bool]
-) -> ChainsRecorded:
+def _of_mtp(models: LoadedModels, command: RecordChains) -> ChainsRecorded:
     """The target decodes the output token by token, and shows what it makes of it."""
     target, mtp = models.target, models.mtp
     _check(command, mtp.n_ctx)
@@ -231,7 +109,7 @@ def _of_mtp(
             depth=command.depth,
             floor=command.floor,
             n_layers=mtp.n_layers,
-            cancelled=cancelled,
+            cancelled=models.abort.is_set,
         )
     finally:
         target.show_states_to(None)

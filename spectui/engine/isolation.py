@@ -6,16 +6,16 @@ died: the next command starts another one, and loads the same models there first
 
 import os
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import get_args
 
+import msgspec
 import psutil
 
 from spectui.children import Child, ProtocolError
-from spectui.engine.child import Cancel, Logged, Start
+from spectui.engine.child import Cancel, Logged
 from spectui.engine.commands import (
     Command,
     ComparePair,
@@ -24,8 +24,7 @@ from spectui.engine.commands import (
     Shutdown,
     UnloadDraft,
 )
-from spectui.engine.events import TERMINAL, EngineClosed, EngineFailed, Event, ModelLoaded
-from spectui.engine.worker import NO_MEMORY, Sink
+from spectui.engine.events import Answer, EngineClosed, EngineFailed, Event, ModelLoaded, Sink
 from spectui.errors import EngineDiedError, EngineKilledError, SpectuiError, UsageError
 from spectui.llama.library import handed_down
 from spectui.llama.log import native_log
@@ -62,8 +61,6 @@ class Pulse:
     read_bytes: int = -1
     n_idle: int = 0
     """Looks since it last did."""
-    is_told: bool = False
-    """Whether it was told to end what it does."""
 
     def look(self) -> None:
         """Look again."""
@@ -112,14 +109,13 @@ class ProcessWorker:
         self._margins = margins
         self._patience = _told_patience() if patience is None else patience
         self._child: Child | None = None
-        self._target: LoadTarget | None = None
-        """The models that are loaded, or are to be loaded again."""
-        self._draft: LoadDraft | None = None
+        self._loads: list[LoadTarget | LoadDraft] = []
+        """Commands that loaded what is loaded, or is to be loaded again."""
         self._is_loaded = True
         """Whether the child has what is to be loaded."""
         self._lock = threading.Lock()
-        self._n_sent = self._n_cancelled = 0
-        self._is_interrupted = False
+        self._running: Command | None = None
+        self._is_interrupted = self._is_cancelled = False
 
     @property
     def pid(self) -> int | None:
@@ -130,18 +126,21 @@ class ProcessWorker:
         """As ``Worker.interrupt``."""
         with self._lock:
             self._is_interrupted = on
-            if on:
-                self._cancel()
+            self._cancel()
 
     def _cancel(self) -> None:
-        # Once is enough, and a process that reads nothing any more takes only so many.
-        if self._child is not None and self._n_cancelled < self._n_sent:
-            self._n_cancelled = self._n_sent
-            # If it is dead, that is told where its answer is waited for.
-            with suppress(OSError):
-                self._child.channel.send(Cancel(self._n_sent))
+        """Cancel what runs, once: a process that reads nothing any more takes only so many."""
+        if self._is_interrupted and self._running is not None and not self._is_cancelled:
+            self._is_cancelled = True
+            self._tell(Cancel())
 
-    def execute(self, command: Command, sink: Sink, cancelled: Callable[[], bool]) -> Event:  # noqa: ARG002 - what cancels calls `interrupt` as well
+    def _tell(self, message: object) -> None:
+        # If it is dead, or takes nothing, that is told where its answer is waited for.
+        with suppress(OSError):
+            if self._child is not None:
+                self._child.channel.send(message)
+
+    def execute(self, command: Command, sink: Sink) -> Event:
         """As ``Worker.execute``.
 
         Raises:
@@ -154,37 +153,24 @@ class ProcessWorker:
             case Shutdown():
                 return self._shut_down(sink)
             case LoadTarget():
-                self._target = self._draft = None
-                self._is_loaded = True
-            case ComparePair():
-                pass
+                self._loads.clear()
             case LoadDraft() | UnloadDraft():
-                self._draft = None
-                self._restore(sink)
-            case _:
-                self._restore(sink)
+                del self._loads[1:]
+        if not isinstance(command, ComparePair):
+            self._restore(sink)
         answer = self._ask(command, sink)
-        if isinstance(answer, ModelLoaded):
-            self._remember(command, answer)
-        return answer
-
-    def _remember(self, command: Command, loaded: ModelLoaded) -> None:
-        if isinstance(command, LoadTarget):
+        if isinstance(answer, ModelLoaded) and isinstance(command, LoadTarget | LoadDraft):
             # A placement that was open is chosen once: the next process has the same.
-            self._target = replace(command, options=loaded.placed or command.options)
-        elif isinstance(command, LoadDraft):
-            self._draft = command
+            self._loads.append(replace(command, options=answer.placed or command.options))
+        return answer
 
     def _restore(self, sink: Sink) -> None:
         """Load in a new process what the one before it had."""
-        if self._is_loaded:
-            return
-        for command in (self._target, self._draft):
-            if command is None:
-                continue
-            answer = self._ask(command, sink)
-            if isinstance(answer, EngineFailed):
-                raise answer.error
+        if not self._is_loaded:
+            for command in self._loads:
+                answer = self._ask(command, sink)
+                if isinstance(answer, EngineFailed):
+                    raise answer.error
         self._is_loaded = True
 
     def _shut_down(self, sink: Sink) -> Event:
@@ -198,69 +184,65 @@ class ProcessWorker:
         """Send a command and return its answer, events on the way to ``sink``."""
         child = self._send(command)
         pulse = Pulse(psutil.Process(child.pid))
-        limit = self._patience if patience is None else patience
         while True:
-            event = self._receive(command, child, pulse, limit)
-            if isinstance(event, TERMINAL):
+            try:
+                if child.channel.is_cut:
+                    raise self._hung(command, min(self._patience, _TAKING_S))
+                self._wait(command, child, pulse, patience or self._patience)
+                event: Event | Logged = child.channel.receive()
+            except (EOFError, OSError):
+                raise self._died(command) from None
+            except ProtocolError as error:
+                self._drop()
+                raise EngineDiedError(
+                    f"the engine's process said what cannot be understood while {command.doing} "
+                    f"({error}); start the command again",
+                    native_log.tail(_N_LINES),
+                ) from None
+            if isinstance(event, Answer):
+                self._running = None
                 return event
             self._emit(event, sink, child)
 
-    def _receive(self, command: Command, child: Child, pulse: Pulse, limit: int) -> Event | Logged:
+    def _wait(self, command: Command, child: Child, pulse: Pulse, patience: int) -> None:
         """Wait for what comes next, with an eye on whether the process still does anything."""
-        times = _FAR if self._is_remote(command) else 1
-        if child.channel.is_cut:
-            raise self._hung(command, min(self._patience, _TAKING_S))
-        try:
-            while not child.channel.poll(_LOOK_S):
-                pulse.look()
-                if self._is_interrupted and not pulse.is_told:
-                    # It has had no time yet to end what it does.
-                    pulse.is_told, pulse.n_idle = True, 0
-                patience = min(limit, _CLOSING_LOOKS) if pulse.is_told else limit
-                if pulse.n_idle >= patience * times:
-                    raise self._hung(command, pulse.n_idle)
-            pulse.n_idle = 0
-            received: Event | Logged = child.channel.receive()
-        except (EOFError, OSError):
-            raise self._died(command) from None
-        except ProtocolError as error:
-            self._drop()
-            raise EngineDiedError(
-                f"the engine's process said what cannot be understood while {command.doing} "
-                f"({error}); start the command again",
-                native_log.tail(_N_LINES),
-            ) from None
-        return received
+        target = command if isinstance(command, LoadTarget) else next(iter(self._loads), None)
+        times = _FAR if target is not None and target.options.devices.rpc else 1
+        is_told = False
+        while not child.channel.poll(_LOOK_S):
+            pulse.look()
+            if self._is_interrupted and not is_told:
+                # It has had no time yet to end what it does.
+                is_told, pulse.n_idle, patience = True, 0, min(patience, _CLOSING_LOOKS)
+            if pulse.n_idle >= patience * times:
+                raise self._hung(command, pulse.n_idle)
+        pulse.n_idle = 0
 
     def _send(self, command: Command) -> Child:
         with self._lock:
-            if self._child is None:
-                try:
-                    self._child = Child(
-                        "spectui.engine.child",
-                        (*get_args(Event), Logged),
-                        variables=handed_down(),
-                    )
-                except OSError as error:
-                    raise SpectuiError(
-                        f"no process for the models can be started ({error.strerror}); close other "
-                        "programs"
-                    ) from None
-                self._child.channel.bound(min(self._patience, _TAKING_S))
-                self._n_sent = self._n_cancelled = 0
-                with suppress(OSError):
-                    self._child.channel.send(Start(self._margins))
+            child = self._child = self._child or self._started()
             try:
-                # If it is dead, or takes nothing, that is told where its answer is waited for.
-                with suppress(OSError):
-                    self._child.channel.send(command)
+                self._tell(command)
             except OverflowError as error:
                 raise UsageError(f"the engine cannot run this: {error}") from None
-            # Counted as the other end counts: what was not sent has no number.
-            self._n_sent += 1
-            if self._is_interrupted:
-                self._cancel()
-            return self._child
+            self._running, self._is_cancelled = command, False
+            self._cancel()
+            return child
+
+    def _started(self) -> Child:
+        try:
+            child = Child(
+                "spectui.engine.child",
+                (*get_args(Event), Logged),
+                (msgspec.json.encode(self._margins).decode(),),
+                variables=handed_down(),
+            )
+        except OSError as error:
+            raise SpectuiError(
+                f"no process for the models can be started ({error.strerror}); close other programs"
+            ) from None
+        child.channel.bound(min(self._patience, _TAKING_S))
+        return child
 
     def _emit(self, event: Event | Logged, sink: Sink, child: Child) -> None:
         try:
@@ -272,15 +254,11 @@ class ProcessWorker:
             # Its command must not answer the next one.
             self.interrupt(on=True)
             try:
-                while not isinstance(child.channel.receive(), TERMINAL):
+                while not isinstance(child.channel.receive(), Answer):
                     pass
             except (EOFError, OSError, ProtocolError):
                 self._drop()
             raise
-
-    def _is_remote(self, command: Command) -> bool:
-        target = command if isinstance(command, LoadTarget) else self._target
-        return target is not None and bool(target.options.devices.rpc)
 
     def _hung(self, command: Command, n_idle: int) -> EngineDiedError:
         self._drop()
@@ -306,8 +284,11 @@ class ProcessWorker:
                 log,
             )
         if no_memory is not None:
-            said = NO_MEMORY.format(doing=f"{doing} (its last words: {no_memory})")
-            return EngineKilledError(said, log)
+            return EngineKilledError(
+                f"memory ended while {doing} (its last words: {no_memory}); close other programs, "
+                "or choose a shorter -c",
+                log,
+            )
         # llama.cpp ends by a signal: else it was Python.
         by_llama = end.startswith("SIG")
         who = "llama.cpp ended its process" if by_llama else "the engine's process ended"
@@ -318,10 +299,10 @@ class ProcessWorker:
 
     def _drop(self) -> None:
         with self._lock:
-            child, self._child = self._child, None
+            child, self._child, self._running = self._child, None, None
         if child is not None:
             child.close()
-        self._is_loaded = self._target is None
+        self._is_loaded = not self._loads
 
 
 def _told_patience() -> int:

@@ -1,7 +1,6 @@
 """The loaded pair: the native objects, the order in which they close, and caches kept of them."""
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from itertools import chain
@@ -11,16 +10,15 @@ import psutil
 from spectui.cores import default_threads
 from spectui.engine.commands import LoadDraft, LoadTarget
 from spectui.engine.demand import free_memory
-from spectui.engine.events import Role
+from spectui.engine.events import LoadProgress, Role, Sink
 from spectui.engine.prompt_store import PromptStore
 from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.llama.architectures import check_generates
 from spectui.llama.breakdown import bytes_beside_weights
-from spectui.llama.buffers import HOST, Buffer, ModelMemory, add_up, parse_buffers
-from spectui.llama.context import AbortFlag, Context
+from spectui.llama.buffers import HOST, Buffer, ModelMemory, add_up
+from spectui.llama.context import Context
 from spectui.llama.devices import gpu_memories, has_gpu
-from spectui.llama.log import native_log
-from spectui.llama.model import Model, check_pair
+from spectui.llama.model import AbortFlag, Model, check_pair
 from spectui.llama.mtp import MtpContext, mtp_context
 from spectui.llama.pair import AnswersContext, DraftContext, TargetContext
 from spectui.llama.threadpools import use_numa
@@ -28,8 +26,9 @@ from spectui.models.facts import check_is_model, check_is_target, check_mtp, che
 from spectui.models.gguf import read_gguf
 from spectui.models.weights import mtp_traffic, weight_traffic
 from spectui.options.drafters import Ngram
-from spectui.options.setup import ContextOptions, ModelOptions
-from spectui.speculative.ngram import NgramMemory
+from spectui.options.setup import ContextOptions
+from spectui.speculative.drafters import TextDrafter
+from spectui.speculative.ngram import ngram_drafter
 
 _CHAT_BYTES = 2 << 30
 
@@ -50,11 +49,11 @@ class Conversation:
         self._room_bytes = room_bytes
         self._present: set[Context] = set()
         self._aside: dict[Context, tuple[bytes, list[int]]] = {}
-        self._memories: defaultdict[Ngram, NgramMemory] = defaultdict(NgramMemory)
+        self._drafters: dict[Ngram, TextDrafter] = {}
 
-    def ngram_memory(self, drafter: Ngram) -> NgramMemory:
-        """State that an n-gram drafter with these settings has learnt in the chat's turns."""
-        return self._memories[drafter]
+    def ngram_drafter(self, options: Ngram) -> TextDrafter:
+        """The n-gram drafter with these settings, which has learnt from the chat's turns."""
+        return self._drafters.setdefault(options, ngram_drafter(options))
 
     def put_aside(self, contexts: Sequence[Context]) -> None:
         """Save the chat's caches, if ``contexts`` hold them: others are about to overwrite them."""
@@ -82,7 +81,7 @@ class Conversation:
 
     def clear(self) -> None:
         """Forget everything."""
-        self._memories.clear()
+        self._drafters.clear()
         self._aside = {}
         self._present = set()
 
@@ -90,15 +89,14 @@ class Conversation:
 _LEAST_PROMPTS_BYTES = 256 << 20
 """Bytes that caches of prompts may take even where little memory is free."""
 
-OnProgress = Callable[[Role, ModelOptions, float], None]
-
 
 class LoadedModels:
     """At most one target and one draft. Not thread-safe: the engine's thread owns it."""
 
-    def __init__(self, abort: AbortFlag) -> None:
+    def __init__(self) -> None:
         """Start with nothing loaded."""
-        self.abort = abort
+        self.abort = AbortFlag()
+        """Ends what they load or decode."""
         self._target_stack = ExitStack()
         self._draft_stack = ExitStack()
         self.context_options = ContextOptions()
@@ -157,12 +155,6 @@ class LoadedModels:
             return all(n_bytes <= free.get(name, n_bytes) for name, n_bytes in needed.items())
         return False
 
-    def warnings(self, role: Role) -> tuple[str, ...]:
-        """Requests that the machine refused when a model was loaded, a sentence each."""
-        if role is Role.TARGET:
-            return (*self.target.model.warnings, *self.target.warnings)
-        return self.draft_context.model.warnings
-
     @property
     def target_model(self) -> Model | None:
         """The target; None where none is loaded."""
@@ -213,9 +205,7 @@ class LoadedModels:
         context = self._mtp if role is Role.TARGET else self._draft
         return context.n_layers if isinstance(context, MtpContext) else 0
 
-    def load_target(
-        self, command: LoadTarget, on_progress: OnProgress, cancelled: Callable[[], bool]
-    ) -> None:
+    def load_target(self, command: LoadTarget, sink: Sink) -> None:
         """Load model and context. On failure nothing is loaded.
 
         Raises:
@@ -223,43 +213,32 @@ class LoadedModels:
         """
         self.close()
         use_numa(command.context.numa)
-        gguf = read_gguf(command.options.path)
-        check_is_target(command.options.path, gguf)
-        check_generates(command.options.path, gguf)
+        path = command.options.path
+        gguf = read_gguf(path)
+        check_is_target(path, gguf)
+        check_generates(path, gguf)
         if command.mtp:
-            check_mtp(command.options.path, gguf)
+            check_mtp(path, gguf)
         load_mtp = command.mtp or command.mtp_file
         with ExitStack() as stack:
-            model = Model(
-                command.options,
-                on_progress=lambda done: on_progress(Role.TARGET, command.options, done),
-                cancelled=cancelled,
-                load_mtp=load_mtp,
-            )
-            stack.enter_context(model)
+            model = stack.enter_context(self._model(command, sink, load_mtp=load_mtp))
             model.check_overrides()
-            logs = [native_log.tail()]
             context = TargetContext(
                 model,
                 command.context,
                 max_draft=command.max_draft,
-                abort=self.abort,
                 n_snapshots=command.max_draft if load_mtp else 0,
             )
             stack.enter_context(context)
-            logs.append(native_log.tail())
-            mtp = None
-            if command.mtp:
-                mtp = stack.enter_context(mtp_context(context, command.context))
-                logs.append(native_log.tail())
-            self.memory[Role.TARGET] = _memory(Role.TARGET, command.options, logs, mtp=command.mtp)
+            mtp = mtp_context(context, command.context) if command.mtp else None
+            if mtp is not None:
+                stack.enter_context(mtp)
+            self.memory[Role.TARGET] = _memory(model, context, mtp)
             self._target_stack = stack.pop_all()
         self._target, self._mtp, self._loads_mtp = context, mtp, load_mtp
         self.context_options = command.context
 
-    def load_draft(
-        self, command: LoadDraft, on_progress: OnProgress, cancelled: Callable[[], bool]
-    ) -> None:
+    def load_draft(self, command: LoadDraft, sink: Sink) -> None:
         """Load a draft beside the target. On failure the target stays, without a draft.
 
         Raises:
@@ -275,24 +254,26 @@ class LoadedModels:
             check_is_model(path, read_gguf(path))
             check_generates(path, read_gguf(path))
         with ExitStack() as stack:
-            model = Model(
-                command.options,
-                on_progress=lambda done: on_progress(Role.DRAFT, command.options, done),
-                cancelled=cancelled,
-                load_mtp=command.mtp,
-            )
-            stack.enter_context(model)
-            logs = [native_log.tail()]
+            model = stack.enter_context(self._model(command, sink, load_mtp=command.mtp))
             check_pair(target, model)
             context = self._draft_of(model, mtp=command.mtp)
             stack.enter_context(context)
-            logs.append(native_log.tail())
-            self.memory[Role.DRAFT] = _memory(Role.DRAFT, command.options, logs, mtp=command.mtp)
+            self.memory[Role.DRAFT] = _memory(model, context)
             self._draft_stack = stack.pop_all()
         if command.mtp:
             # What is kept is of the layers that drafted before.
             self.prompts.forget(MtpContext)
         self._draft = context
+
+    def _model(self, command: LoadTarget | LoadDraft, sink: Sink, *, load_mtp: bool) -> Model:
+        role = Role.TARGET if isinstance(command, LoadTarget) else Role.DRAFT
+        path = command.options.path
+        return Model(
+            command.options,
+            on_progress=lambda done: sink(LoadProgress(role=role, path=path, fraction=done)),
+            abort=self.abort,
+            load_mtp=load_mtp,
+        )
 
     def _draft_of(self, model: Model, *, mtp: bool) -> DraftContext | MtpContext:
         target, options = self.target, _of_draft(self.context_options)
@@ -300,7 +281,7 @@ class LoadedModels:
             raise UsageError("the target was loaded for other drafts than MTP layers")
         if mtp:
             return mtp_context(target, options, model)
-        return DraftContext(model, options, target_vocabulary=target.vocabulary, abort=self.abort)
+        return DraftContext(model, options, target_vocabulary=target.vocabulary)
 
     def unload_draft(self) -> None:
         """Free the draft, if there is one."""
@@ -329,21 +310,19 @@ def _of_draft(options: ContextOptions) -> ContextOptions:
     )
 
 
-def _memory(
-    role: Role, options: ModelOptions, logs: Iterable[Sequence[str]], *, mtp: bool
-) -> ModelMemory:
-    """Memory of a model, from llama.cpp's logs of its load and of each context, and from its file.
-
-    The log is the one place where llama.cpp tells its buffers per device.
-    """
+def _memory(model: Model, *contexts: Context | None) -> ModelMemory:
+    """Memory of a model and its contexts, and what decodes read of it."""
+    used = [one for one in contexts if one is not None]
+    has_mtp = any(isinstance(one, MtpContext) for one in used)
     traffic = own = None
     # It has been loaded: what fails is a file that only the reader of headers cannot follow.
     with suppress(BadInputError):
-        gguf = read_gguf(options.path)
+        gguf, options = read_gguf(model.options.path), model.options
         traffic = weight_traffic(gguf, options, gpu_devices=has_gpu())
-        own = mtp_traffic(gguf, options, gpu_devices=has_gpu()) if mtp else None
-    buffers = add_up(buffer for log in logs for buffer in parse_buffers(log))
-    devices = gpu_memories()
-    if role is Role.DRAFT and own is not None:
-        return ModelMemory(buffers=buffers, traffic=own, devices=devices)
-    return ModelMemory(buffers=buffers, traffic=traffic, mtp_traffic=own, devices=devices)
+        own = mtp_traffic(gguf, options, gpu_devices=has_gpu()) if has_mtp else None
+    if own is not None and len(used) == 1:
+        # A file of MTP layers alone.
+        traffic, own = own, None
+    caches = (one for context in used for one in context.buffers)
+    buffers = add_up((*model.buffers, *caches))
+    return ModelMemory(buffers=buffers, traffic=traffic, mtp_traffic=own, devices=gpu_memories())

@@ -15,19 +15,12 @@ complete: nothing looks at its cells any more then.
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+from spectui.engine import events
 from spectui.engine.commands import GeneratePair
-from spectui.engine.events import (
-    Event,
-    GenerationResult,
-    PairGenerated,
-    PromptEvaluated,
-    RoundPrice,
-    Segment,
-)
 from spectui.engine.generation import Generation
 from spectui.engine.models import LoadedModels
 from spectui.errors import CancelledError
@@ -68,8 +61,7 @@ class PairGeneration:
         self,
         models: LoadedModels,
         command: GeneratePair,
-        emit: Callable[[Event], None],
-        cancelled: Callable[[], bool],
+        emit: events.Sink,
     ) -> None:
         """Prepare; nothing runs yet.
 
@@ -81,23 +73,20 @@ class PairGeneration:
         """
         self._target, self._prompts = models.target, models.prompts
         self._command = command
-        self._cancelled = cancelled
         self._watch = Stopwatch()
 
-        def emit_prompt(event: Event) -> None:
-            if isinstance(event, PromptEvaluated):
+        def emit_prompt(event: events.Event) -> None:
+            if isinstance(event, events.PromptEvaluated):
                 emit(event)
 
-        self._speculative = Generation(
-            models, command.speculative, emit_prompt, cancelled, self._watch
-        )
+        self._speculative = Generation(models, command.speculative, emit_prompt, self._watch)
         self._rounds: Iterator[Round] = iter(())
-        self._segments: list[Segment] = []
+        self._segments: list[events.Segment] = []
         self._alone: list[tuple[int, list[Round]]] = []
         """Positions in the answer, and the rounds of the target alone from there."""
         self._alone_native_s = 0.0
 
-    def run(self) -> PairGenerated:
+    def run(self) -> events.PairGenerated:
         """Decode to the end.
 
         Raises:
@@ -111,7 +100,7 @@ class PairGeneration:
                 while generation.stop is None:
                     self._segment(first_sampler)
             result = generation.result()
-        return PairGenerated(
+        return events.PairGenerated(
             speculative=result, baseline=self._baseline(result), segments=tuple(self._segments)
         )
 
@@ -143,9 +132,9 @@ class PairGeneration:
                     self._prompts.restore((self._target,), command.speculative.prompt)
                 alone = self._decode_alone(1, first_sampler, n_alone)
         self._segments.append(
-            Segment(
+            events.Segment(
                 baseline_s=tuple(one.times.total_s for one in alone),
-                rounds=tuple(map(RoundPrice.of, together)),
+                rounds=tuple(map(events.RoundPrice.of, together)),
             )
         )
 
@@ -184,7 +173,9 @@ class PairGeneration:
             target.mark()
             native_before_s = target.native_s
             began = time.perf_counter()
-            for finished in decoder.rounds(generation.tokens[position - 1], self._cancelled):
+            for finished in decoder.rounds(
+                generation.tokens[position - 1], target.model.abort.is_set
+            ):
                 found.append(finished)
                 if time.perf_counter() >= began + most_s:
                     break
@@ -195,7 +186,7 @@ class PairGeneration:
         self._alone.append((position, found))
         return found
 
-    def _baseline(self, speculative: GenerationResult) -> GenerationResult:
+    def _baseline(self, speculative: events.GenerationResult) -> events.GenerationResult:
         """The target alone on the same text; its counters are of each token of that once."""
         written = speculative.tokens
         decode_s = sum(one.baseline_decode_s for one in self._segments)

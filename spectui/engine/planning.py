@@ -1,6 +1,5 @@
 """Memory plans from a child process, so that no header of a file can end or fill this one."""
 
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -109,10 +108,9 @@ class Planner(Closing):
             RuntimeError: the process ended by itself.
             SpectuiError: as ``plan``, or the question's own error.
         """
-        if self._child is None:
-            self._child = self._started()
+        child = self._child = self._child or self._started()
         try:
-            answer = self._answer(self._child, question)
+            answer = self._answer(child, question)
         except BaseException:
             # It is dead, comes to no end, or is busy with what nobody wants any more.
             self.close()
@@ -125,17 +123,16 @@ class Planner(Closing):
 
     def _answer(self, child: Child, question: Question) -> Answer:
         self._reading = None
-        deadline_s = time.monotonic() + self._timeout_s
         # If it is dead, that is told where its answer is waited for.
         with suppress(OSError):
             child.channel.send(question)
         try:
-            while child.channel.poll(max(deadline_s - time.monotonic(), 0.0)):
+            # Each file has a time of its own.
+            while child.channel.poll(self._timeout_s):
                 answer: Answer | Reading = child.channel.receive()
                 if not isinstance(answer, Reading):
                     return answer
                 self._reading = answer.path
-                deadline_s = time.monotonic() + self._timeout_s
         except ProtocolError as error:
             raise BadInputError(
                 f"{self._what()}: what llama.cpp tells of it cannot be read ({error}); "

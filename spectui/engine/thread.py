@@ -8,13 +8,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from spectui.engine.commands import Command, Shutdown
-from spectui.engine.events import CommandRestarted, EngineFailed, Event, GenerationFinished
-from spectui.engine.worker import NO_MEMORY, Sink, Worker
-from spectui.errors import CancelledError, DoesNotFitError, SpectuiError, UsageError
+from spectui.engine.events import CommandRestarted, EngineFailed, Event, GenerationFinished, Sink
+from spectui.engine.worker import Worker
+from spectui.errors import CancelledError, UsageError
 from spectui.speculative.decoder import Stop
-
-_FOR_GOOD = sys.maxsize
-"""Number that no command reaches."""
 
 
 class Priority(IntEnum):
@@ -23,8 +20,6 @@ class Priority(IntEnum):
     INTERACTIVE = 0
     """A person waits. What runs in the background gives way at once and is begun again later."""
     BACKGROUND = 1
-    LAST = 2
-    """Closing: everything else has been answered before."""
 
 
 class EngineClient:
@@ -36,8 +31,9 @@ class EngineClient:
         self.sink = sink
         self.priority = priority
         self.held = False
-        self.n_stopped = 0
-        """Commands up to this number are cancelled."""
+        self.n_stops = 0
+        """Number of times that its commands were cancelled."""
+        self.has_quit = False
         self.n_interruptions = 0
         """Number of times that another client's command began, or this client was held."""
         self.waited_s = 0.0
@@ -70,31 +66,25 @@ class EngineClient:
     def tell(self, event: Event) -> None:
         """Call the sink. One that raises is told so, and the engine lives on for the others."""
         try:
-            self.sink(event)
-        except Exception as error:  # noqa: BLE001 - the thread must live on; the event tells all
-            self._tell_defect(error)
-
-    def _tell_defect(self, error: Exception) -> None:
-        try:
-            self.sink(EngineFailed.defect(error))
-        except Exception:  # noqa: BLE001 - it takes nothing any more
+            try:
+                self.sink(event)
+            except Exception as error:  # noqa: BLE001 - the event tells all
+                self.sink(EngineFailed.of(error))
+        except Exception:  # noqa: BLE001 - the thread must live on; it takes nothing any more
             args = (*sys.exc_info(), threading.current_thread())
             threading.excepthook(threading.ExceptHookArgs(args))
 
 
 @dataclass(slots=True, kw_only=True)
 class _Job:
-    number: int
     command: Command
     client: EngineClient
     since_s: float
     """When it was submitted or, once it runs, began."""
+    stopped: bool
+    """It is answered as cancelled."""
     preempted: bool = False
     """The work gives way to another client, or is paused by its own."""
-
-    @property
-    def stopped(self) -> bool:
-        return self.number <= self.client.n_stopped
 
     @property
     def cancelled(self) -> bool:
@@ -122,7 +112,6 @@ class EngineThread:
         self._pending: list[_Job] = []
         self._running: _Job | None = None
         self._clients: list[EngineClient] = []
-        self._n_submitted = 0
         self._is_closing = False
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="spectui-engine", daemon=True)
@@ -150,28 +139,24 @@ class EngineThread:
         with self._changed:
             if self._closed:
                 raise UsageError("the engine is closed; start another one")
-            if self._is_closing:
-                # Answered as cancelled: who submits it, a sink perhaps, cannot know yet.
-                self.stop(client, for_good=True)
-            self._enqueue(client, command)
-
-    def _enqueue(self, client: EngineClient, command: Command) -> None:
-        self._n_submitted += 1
-        now_s = self._clock()
-        self._pending.append(
-            _Job(number=self._n_submitted, command=command, client=client, since_s=now_s)
-        )
-        running = self._running
-        if running is not None and client.priority < running.client.priority and not client.held:
-            self._preempt(running)
-        self._changed.notify()
+            # Answered as cancelled: who submits it, a sink perhaps, cannot know yet.
+            stopped = client.has_quit or self._is_closing
+            job = _Job(command=command, client=client, since_s=self._clock(), stopped=stopped)
+            self._pending.append(job)
+            running = self._running
+            if running and client.priority < running.client.priority and not client.held:
+                self._preempt(running)
+            self._changed.notify()
 
     def stop(self, client: EngineClient, *, for_good: bool = False) -> None:
         """Cancel all commands that ``client`` has submitted so far, or ever will."""
         with self._changed:
-            if client.n_stopped != _FOR_GOOD:
-                client.n_stopped = _FOR_GOOD if for_good else self._n_submitted
-            if self._running is not None and self._running.stopped:
+            client.n_stops += 1
+            client.has_quit = client.has_quit or for_good
+            for job in self._pending:
+                job.stopped = job.stopped or job.client is client
+            if self._running is not None and self._running.client is client:
+                self._running.stopped = True
                 self._worker.interrupt(on=True)
             self._changed.notify()
 
@@ -192,62 +177,56 @@ class EngineThread:
     def close(self) -> None:
         """Cancel everything, free the models, wait for the thread."""
         with self._changed:
-            if not self._is_closing:
-                self._is_closing = True
-                clients = tuple(self._clients)
-                for client in clients:
-                    self.stop(client)
-                last = EngineClient(self, _tell(clients), Priority.LAST)
-                self._enqueue(last, Shutdown())
+            self._is_closing = True
+            for client in self._clients:
+                self.stop(client)
+            self._changed.notify()
         self._thread.join()
 
     def _run(self) -> None:
-        while True:
-            job = self._next()
+        while (job := self._next()) is not None:
             event = self._answer(job)
             with self._changed:
                 self._running = None
                 restart = job.preempted and not job.stopped and _was_cut(event)
                 if restart:
                     job.preempted = False
-                    self._pending.append(job)
+                    self._pending.insert(0, job)
             job.client.tell(CommandRestarted() if restart else event)
-            if isinstance(job.command, Shutdown):
-                return
+        self._worker.interrupt(on=False)
+        event = self._executed(Shutdown(), lambda _event: None)
+        for client in tuple(self._clients):
+            client.tell(event)
 
-    def _next(self) -> _Job:
+    def _next(self) -> _Job | None:
+        """Wait for what is to be done next; None once the engine closes and all is answered."""
         with self._changed:
             while not (runnable := [job for job in self._pending if job.runnable]):
+                if self._is_closing:
+                    self._closed = True
+                    return None
                 self._changed.wait()
-            job = min(runnable, key=lambda job: (job.client.priority, job.number))
+            job = self._running = min(runnable, key=lambda job: job.client.priority)
             self._pending.remove(job)
-            self._begin(job)
+            now_s = self._clock()
+            job.client.waited_s += now_s - job.since_s
+            job.since_s = now_s
+            for client in self._clients:
+                if client is not job.client:
+                    client.n_interruptions += 1
+            self._worker.interrupt(on=job.cancelled)
             return job
 
-    def _begin(self, job: _Job) -> None:
-        self._running = job
-        if isinstance(job.command, Shutdown):
-            self._closed = True
-        now_s = self._clock()
-        job.client.waited_s += now_s - job.since_s
-        job.since_s = now_s
-        for client in self._clients:
-            if client is not job.client:
-                client.n_interruptions += 1
-        self._worker.interrupt(on=job.cancelled)
-
     def _answer(self, job: _Job) -> Event:
+        if job.stopped:
+            return EngineFailed.of(CancelledError("cancelled before it began"))
+        return self._executed(job.command, job.client.sink)
+
+    def _executed(self, command: Command, sink: Sink) -> Event:
         try:
-            if job.stopped and not isinstance(job.command, Shutdown):
-                raise CancelledError("cancelled before it began")  # noqa: TRY301 - answered as any
-            return self._worker.execute(job.command, job.client.sink, lambda: job.cancelled)
-        except SpectuiError as error:
-            return EngineFailed(error=error, trace=None)
-        except MemoryError:
-            said = NO_MEMORY.format(doing=job.command.doing)
-            return EngineFailed(error=DoesNotFitError(said), trace=None)
+            return self._worker.execute(command, sink)
         except Exception as error:  # noqa: BLE001 - the thread must live on; the event tells all
-            return EngineFailed.defect(error)
+            return EngineFailed.of(error)
 
 
 def _was_cut(event: Event) -> bool:
@@ -259,13 +238,3 @@ def _was_cut(event: Event) -> bool:
             return isinstance(event.error, CancelledError)
         case _:
             return False
-
-
-def _tell(clients: tuple[EngineClient, ...]) -> Sink:
-    """Sink that hands an event to every client."""
-
-    def tell(event: Event) -> None:
-        for client in clients:
-            client.tell(event)
-
-    return tell

@@ -7,25 +7,24 @@ cache can be kept as that of any other generation; then the answer's sequence ta
 The sequences are those of the target's context where they cost no memory. Recurrent states and
 windows have room for one sequence there, as in a llama-server with one slot. They get a context of
 their own for as long as the writing takes, if a plan of it fits beside what is loaded; else one
-answer is written after the other.
+answer is written after the other, in the sequence of its prompt.
 
 Batches of several tokens are rounded otherwise than single ones: where two tokens are all but
 equally good, an answer may part from the one that is written alone. Both are the target's own.
 """
 
 import time
-from collections.abc import Callable
 from contextlib import ExitStack, suppress
 
 from spectui.engine.commands import Generate, WriteAnswers
-from spectui.engine.events import AnswersWritten, AnswerWritten, TokenEmitted
-from spectui.engine.generation import Emit, Generation, check_request
+from spectui.engine.events import AnswersWritten, AnswerWritten, Sink, TokenEmitted
+from spectui.engine.generation import check_request
 from spectui.engine.models import LoadedModels
-from spectui.errors import CancelledError, DoesNotFitError, UsageError
+from spectui.errors import DoesNotFitError, UsageError
 from spectui.llama.context import Context
 from spectui.llama.pair import AnswersContext
 from spectui.llama.sampling import SamplerChain
-from spectui.speculative.decoder import Stop, stop_of
+from spectui.speculative.decoder import stop_of
 from spectui.speculative.models import Outputs, Row
 
 _MOST_AT_ONCE = 8
@@ -56,8 +55,7 @@ class Writing:
         self,
         models: LoadedModels,
         command: WriteAnswers,
-        emit: Emit,
-        cancelled: Callable[[], bool],
+        emit: Sink,
     ) -> None:
         """Prepare; nothing runs yet.
 
@@ -65,7 +63,6 @@ class Writing:
             models: the loaded ones.
             command: the request.
             emit: told of every token and answer.
-            cancelled: asked between two decodes.
 
         Raises:
             BadInputError: a prompt is empty or does not fit in the context.
@@ -74,9 +71,8 @@ class Writing:
         self._models, self._target = models, models.target
         self._command = command
         self._emit = emit
-        self._cancelled = cancelled
-        for index in range(len(command.prompts)):
-            check_request(models, self._alone(index))
+        for prompt in command.prompts:
+            check_request(models, Generate(prompt=prompt, n_predict=command.n_predict))
         self._waiting = list(range(len(command.prompts)))
         self._open: list[_Answer] = []
         self._read_s: dict[int, float] = {}
@@ -90,31 +86,22 @@ class Writing:
         Raises:
             CancelledError: it was cancelled.
         """
-        with ExitStack() as stack:
-            if self._target.n_sequences == 1:
-                context = self._context_for_several()
-                if context is None:
-                    self._write_in_turn()
-                    return AnswersWritten()
-                self._context = stack.enter_context(context)
-            self._write_at_once()
-        return AnswersWritten()
-
-    def _write_at_once(self) -> None:
         self._models.conversation.put_aside(self._models.contexts)
-        try:
-            self._keep_prompts()
-            with ExitStack() as samplers:
+        with ExitStack() as stack:
+            if self._target.n_sequences == 1 and (context := self._context_for_several()):
+                self._context = stack.enter_context(context)
+            try:
+                self._keep_prompts()
                 while self._waiting or self._open:
-                    if self._cancelled():
-                        raise CancelledError("the writing was cancelled")
+                    self._models.abort.check("the writing was cancelled")
                     if self._waiting and self._has_room():
-                        self._begin(self._waiting.pop(0), samplers)
+                        self._begin(self._waiting.pop(0), stack)
                     else:
                         self._step()
-        finally:
-            self._target.sampler = None
-            self._target.clear()
+            finally:
+                self._target.sampler = None
+                self._target.clear()
+        return AnswersWritten()
 
     def _context_for_several(self) -> AnswersContext | None:
         """A context for as many answers as find room beside all that is loaded; None below two."""
@@ -129,34 +116,6 @@ class Writing:
                     )
             n //= 2
         return None
-
-    def _alone(self, index: int) -> Generate:
-        """The generation that an answer equals."""
-        return Generate(
-            prompt=self._command.prompts[index],
-            n_predict=self._command.n_predict,
-            sampling=self._command.sampling,
-            # What is measured afterwards begins with the same prompts.
-            reuse_prompt=True,
-        )
-
-    def _write_in_turn(self) -> None:
-        """Write one answer after the other."""
-        for index in self._waiting:
-            command = self._alone(index)
-            result = Generation(self._models, command, self._emit, self._cancelled).run().result
-            if result.stop is Stop.CANCELLED:
-                raise CancelledError("the writing was cancelled")
-            is_new = result.n_evaluated == result.n_prompt_tokens
-            self._emit(
-                AnswerWritten(
-                    index=index,
-                    tokens=result.tokens,
-                    stop=result.stop,
-                    decode_s=result.decode_s,
-                    read_s=result.prompt_s if is_new else None,
-                )
-            )
 
     def _keep_prompts(self) -> None:
         """Evaluate the prompts, each alone in the cache, as long as there is memory to keep them.
@@ -189,8 +148,12 @@ class Writing:
 
     @property
     def _sequences(self) -> range:
-        """Sequences that an answer may have: all but the one in which prompts are evaluated."""
-        return range(self._context is self._target, self._context.n_sequences)
+        """Sequences that an answer may have: not the one in which prompts are evaluated.
+
+        Unless there is no other: then one answer is written after the other.
+        """
+        n = self._context.n_sequences
+        return range(self._context is self._target and n > 1, n)
 
     def _most_cells(self, prompt: tuple[int, ...]) -> int:
         n_ctx, n_predict = self._target.n_ctx, self._command.n_predict
@@ -199,6 +162,7 @@ class Writing:
     def _begin(self, index: int, samplers: ExitStack) -> None:
         """Read a prompt, and take the first token of its answer from its logits."""
         target, prompt = self._target, self._command.prompts[index]
+        target.truncate(0)
         if not self._models.prompts.restore((target,), prompt):
             self._read(index)
         chain = SamplerChain(self._command.sampling, target.vocabulary)
@@ -206,12 +170,12 @@ class Writing:
         target.sampler = answer.sampler
         first = target.sample(0)
         answer.sequence = min({*self._sequences} - {one.sequence for one in self._open})
-        if self._context is target:
-            target.copy_to(answer.sequence)
-            target.truncate(0)
-        else:
+        if self._context is not target:
             self._context.hold(answer.sequence, target.save())
             target.clear()
+        elif answer.sequence:
+            target.copy_to(answer.sequence)
+            target.truncate(0)
         self._open.append(answer)
         self._append(answer, first)
 

@@ -136,9 +136,7 @@ class PairInspector:
     def compare(self, setup: Setup) -> None:
         """Find out whether a setup's draft fits its target. Answered by ``ModelInspected``."""
         if setup.draft is not None:
-            target, draft = setup.target.path, setup.draft.path
-            request = request_of(setup).beside(setup.draft)
-            self.client.submit(ComparePair(target=target, draft=draft, request=request))
+            self.client.submit(ComparePair(request=request_of(setup).beside(setup.draft)))
 
     def forget(self) -> None:
         """Cancel comparisons that are still waiting: another target is looked at."""

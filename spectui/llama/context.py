@@ -21,6 +21,7 @@ from spectui.errors import (
     SpectuiError,
     UsageError,
 )
+from spectui.llama.buffers import parse_buffers
 from spectui.llama.library import C
 from spectui.llama.log import native_log
 from spectui.llama.model import Model, ran_out_of_memory
@@ -58,39 +59,14 @@ _MOST_SNAPSHOTS = 64
 _MOST_SEQUENCES = 16
 
 
-class AbortFlag:
-    """Ends a running ``llama_decode`` from another thread, without Python in the compute loop.
-
-    ggml asks an abort callback before every graph node. A Python callback would take the GIL
-    thousands of times per token, so the callback is libc's ``strlen`` on a buffer of ours: the
-    empty string is 0, that is false, and one character makes it true.
-    """
-
-    def __init__(self) -> None:
-        """Start lowered."""
-        self._text = ctypes.create_string_buffer(2)
-        self.data = ctypes.cast(self._text, ctypes.c_void_p)
-
-    @property
-    def callback(self) -> Any:  # noqa: ANN401 - a C function
-        """``ggml_abort_callback``, to be called with ``data``."""
-        return ctypes.cast(ctypes.CDLL(None).strlen, C.ggml_abort_callback)
-
-    def set(self) -> None:
-        """Abort what is being decoded, and everything after it."""
-        self._text[0] = b"x"
-
-    def clear(self) -> None:
-        """Decode again."""
-        self._text[0] = b"\0"
-
-
 class Context(Closing):
     """Owns a ``llama_context``; implements ``SequenceModel`` with its sequence 0.
 
     ``native_s`` adds up the seconds inside llama.cpp, so that what is ours can be told apart.
     """
 
+    warnings: Sequence[str] = ()
+    """Requests that the machine refused, a sentence each."""
     native_s = 0.0
     n_outputs = 0
     """Logits of the last decode."""
@@ -105,7 +81,6 @@ class Context(Closing):
         options: ContextOptions,
         *,
         max_outputs: int,
-        abort: AbortFlag | None = None,
         n_snapshots: int = 0,
         n_slots: int = 1,
     ) -> None:
@@ -116,18 +91,15 @@ class Context(Closing):
                 are counted, not allocated, and nothing can be decoded.
             options: sizes, threads and attention, as given to llama-server.
             max_outputs: most logits that one decode may ask for; more costs memory.
-            abort: ends a decode when set; None for one that nobody ends.
             n_snapshots: of a recurrent state, where the architecture can; each is as large as that.
             n_slots: of a llama-server that is planned; what decodes here has one.
 
         Raises:
-            CancelledError: ``abort`` is set.
+            CancelledError: the model's ``abort`` is set.
             DoesNotFitError: caches or buffers could not be allocated.
             UsageError: a size or a KV cache type that cannot be.
         """
-        self.model, self.vocabulary = model, model.vocabulary
-        self.abort = AbortFlag() if abort is None else abort
-        self.n_slots = n_slots
+        self.model, self.vocabulary, self.n_slots = model, model.vocabulary, n_slots
         params = self._params(options, max_outputs, n_snapshots)
         native_log.mark()
         self.c: Any = C.llama_init_from_model(model.c, params)
@@ -145,15 +117,14 @@ class Context(Closing):
         self.max_outputs: int = params.n_outputs_max
         self.tokens: list[int] = []
         """Tokens in the cache."""
-        self._batch = self._new_batch()
-        self._each = Batch(self.n_sequences)
-        self._row = ctypes.c_float * self.vocabulary.n_tokens
+        self._batch, self._each = self._new_batch(), Batch(self.n_sequences)
         try:
-            self._start_threads(options)
-            self._find_rollback()
+            self._prepare(options)
         except BaseException:
             self.close()
             raise
+        self.buffers = parse_buffers(native_log.tail())
+        """Caches and compute buffers, as the log has them; of a plan a few have sizes."""
 
     @property
     def n_past(self) -> int:
@@ -173,7 +144,7 @@ class Context(Closing):
         ):
             if size < 1:
                 raise UsageError(f"{option} {size}: must be at least 1")
-        params = C.llama_context_default_params()
+        model, params = self.model, C.llama_context_default_params()
         params.n_ctx = self.n_slots * options.ctx_size
         params.n_batch = min(options.batch_size, params.n_ctx)
         params.n_ubatch = min(options.ubatch_size, params.n_batch)
@@ -185,10 +156,10 @@ class Context(Closing):
         params.n_threads = options.threads or default_threads()
         params.n_threads_batch = options.threads_batch or params.n_threads
         params.flash_attn_type = getattr(C, _FLASH_ATTENTION[options.flash_attn])
-        params.type_k = cache_type("-ctk", self.model.options.cache_type_k)
-        params.type_v = cache_type("-ctv", self.model.options.cache_type_v)
-        params.abort_callback = self.abort.callback
-        params.abort_callback_data = self.abort.data
+        params.type_k = cache_type("-ctk", model.options.cache_type_k)
+        params.type_v = cache_type("-ctv", model.options.cache_type_v)
+        params.abort_callback = model.abort.callback
+        params.abort_callback_data = model.abort.data
         params.kv_unified = self.n_slots == 1
         params.offload_kqv = options.kv_offload
         params.op_offload = options.op_offload
@@ -210,13 +181,11 @@ class Context(Closing):
             most //= 2
         return most
 
-    def _start_threads(self, options: ContextOptions) -> None:
-        """Make the compute threads of a target; llama.cpp has others for itself."""
-
     def _new_batch(self) -> Batch:
         return Batch(self.n_batch)
 
-    def _find_rollback(self) -> None:
+    def _prepare(self, options: ContextOptions) -> None:  # noqa: ARG002 - of a target
+        """Find out how it forgets; a target makes its compute threads before."""
         if self.model.no_alloc:
             self._memory.foresee(self.model.rollback)
             return
@@ -334,7 +303,8 @@ class Context(Closing):
             raise IndexError(f"output {output} of {self.n_outputs} was never asked for")
         index = output if self._all else self._last_index
         address = C.llama_get_logits_ith(self.c, index)
-        row = self._row.from_address(ctypes.addressof(address.contents))
+        row_type = ctypes.c_float * self.vocabulary.n_tokens
+        row = row_type.from_address(ctypes.addressof(address.contents))
         return np.frombuffer(memoryview(row).cast("B"), dtype=np.float32)
 
     def truncate(self, n_past: int) -> None:

@@ -1,8 +1,7 @@
 """Devices of llama.cpp beside the processor: GPUs, and those of RPC servers."""
 
 import ctypes
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 from spectui.errors import MissingLibraryError, UsageError
@@ -130,45 +129,33 @@ class _Properties(ctypes.Structure):
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Device:
-    """One device, as ggml describes it."""
-
-    type: int
-    backend: str
-    """Such as ``CUDA`` or ``RPC``."""
-    memory: DeviceMemory
-
-
 def gpu_memories() -> tuple[DeviceMemory, ...]:
     """Every device that a model would be put on; the first call starts the drivers."""
-    return used(tuple(_described()))
+    # Others need not be asked: some take long to describe themselves.
+    return used([describe(one) for one in devices() if _type(one) in {GPU, INTEGRATED}])
 
 
-def used(found: Sequence[Device]) -> tuple[DeviceMemory, ...]:
+def used(found: Sequence[DeviceMemory]) -> tuple[DeviceMemory, ...]:
     """Choose as ``llama_prepare_model_devices`` does, in its order.
 
     Those of RPC servers; every card once; and integrated GPUs only where there is no card, those of
     one backend.
     """
-    remote = [one for one in found if one.backend == _RPC]
-    cards: list[Device] = []
+    remote = [one for one in found if _backend(one) == _RPC]
+    cards: list[DeviceMemory] = []
     for one in found:
-        slot = one.memory.id
-        known = slot is not None and any(card.memory.id == slot for card in cards)
-        if one.type == GPU and one.backend != _RPC and not known:
+        known = one.id is not None and any(card.id == one.id for card in cards)
+        if not (one.in_ram or known or _backend(one) == _RPC):
             cards.append(one)
     if not cards:
-        integrated = [one for one in found if one.type == INTEGRATED]
-        cards = [one for one in integrated if one.backend == integrated[0].backend]
-    return tuple(one.memory for one in (*remote, *cards))
+        integrated = [one for one in found if one.in_ram]
+        cards = [one for one in integrated if _backend(one) == _backend(integrated[0])]
+    return (*remote, *cards)
 
 
-def _described() -> Iterator[Device]:
-    for device in devices():
-        # Others need not be asked: some take long to describe themselves.
-        if _type(device) in {GPU, INTEGRATED}:
-            yield describe(device)
+def _backend(memory: DeviceMemory) -> str:
+    """Name of its backend: that of ``CUDA0`` or ``RPC0[192.168.1.2:50052]`` without a number."""
+    return memory.name.partition("[")[0].rstrip("0123456789")
 
 
 def _type(device: int) -> int:
@@ -185,7 +172,7 @@ def credible(free_bytes: int, total_bytes: int) -> tuple[int | None, int | None]
     return (free_bytes if free_bytes <= total_bytes else None), total_bytes
 
 
-def describe(device: int) -> Device:
+def describe(device: int) -> DeviceMemory:
     """Ask ggml about a device, given as C pointer; this may start its driver."""
     properties, of_pointer = _Properties(), ctypes.POINTER(_Properties)
     fill = native_function("ggml_backend_dev_get_props", None, _POINTER, of_pointer)
@@ -195,7 +182,7 @@ def describe(device: int) -> Device:
     free_bytes, total_bytes = credible(properties.memory_free, properties.memory_total)
     device_id = properties.device_id
     buffer_type = _property(device, "buffer_type") if backend == _RPC else None
-    memory = DeviceMemory(
+    return DeviceMemory(
         name=name if buffer_type is None else buffer_name(buffer_type),
         description=properties.description.decode(errors="replace"),
         free_bytes=free_bytes,
@@ -205,4 +192,3 @@ def describe(device: int) -> Device:
         device="" if buffer_type is None else name,
         id=None if device_id is None else device_id.decode(errors="replace"),
     )
-    return Device(type=properties.type, backend=backend, memory=memory)

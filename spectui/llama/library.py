@@ -298,26 +298,6 @@ def native() -> ctypes.CDLL:
     return opened
 
 
-class _Missing:
-    """A function that the library lacks: it is missed when it is called."""
-
-    def __init__(self, name: str, file: str) -> None:
-        """Stand in for ``name`` of ``file``."""
-        self.__name__ = name
-        self._file = file
-
-    def __call__(self, *_arguments: object) -> None:
-        """Refuse.
-
-        Raises:
-            MissingLibraryError: always.
-        """
-        raise MissingLibraryError(
-            f"this needs llama.cpp's {self.__name__}, which {self._file} lacks; name the folder of "
-            f"a llama.cpp that has it in {LIBRARY_VARIABLE}"
-        )
-
-
 class _Native(ctypes.CDLL):
     """A library whose missing functions are missed when they are called."""
 
@@ -325,9 +305,17 @@ class _Native(ctypes.CDLL):
         try:
             return super().__getattr__(name)
         except AttributeError:
-            missing = _Missing(name, self._name)
-            setattr(self, name, missing)
-            return missing
+            file = self._name
+
+        def missing(*_arguments: object) -> None:
+            raise MissingLibraryError(
+                f"this needs llama.cpp's {name}, which {file} lacks; name the folder of a "
+                f"llama.cpp that has it in {LIBRARY_VARIABLE}"
+            )
+
+        missing.__name__ = name
+        setattr(self, name, missing)
+        return missing
 
 
 @cache

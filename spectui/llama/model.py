@@ -10,6 +10,7 @@ from typing import Any
 
 from spectui.closing import Closing
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
+from spectui.llama.buffers import parse_buffers
 from spectui.llama.devices import buffer_types, named, use_rpc
 from spectui.llama.library import C
 from spectui.llama.log import native_log
@@ -19,7 +20,7 @@ from spectui.models.facts import ModelFacts, facts_of
 from spectui.models.gguf import check_file, read_gguf
 from spectui.models.pairs import incompatibility
 from spectui.models.weights import overrides
-from spectui.options.setup import Devices, LazyMode, ModelOptions, SplitMode
+from spectui.options.setup import Devices, ModelOptions
 from spectui.speculative.models import Rollback
 
 
@@ -36,24 +37,12 @@ _KV_TYPES: dict[type, tuple[str, str]] = {
     str: ("LLAMA_KV_OVERRIDE_TYPE_STR", "val_str"),
 }
 """Tag and member of the union. Here and below C's constants by name: there may be no library."""
-_SPLIT_MODES = {
-    SplitMode.NONE: "LLAMA_SPLIT_MODE_NONE",
-    SplitMode.LAYER: "LLAMA_SPLIT_MODE_LAYER",
-    SplitMode.ROW: "LLAMA_SPLIT_MODE_ROW",
-}
-
-
 _LOAD_MODES = {
     "auto": "LLAMA_LOAD_MODE_AUTO",
     "none": "LLAMA_LOAD_MODE_NONE",
     "mlock": "LLAMA_LOAD_MODE_MLOCK",
     "mmap+mlock": "LLAMA_LOAD_MODE_MMAP_MLOCK",
     "dio": "LLAMA_LOAD_MODE_DIRECT_IO",
-}
-_LAZY_MODES = {
-    LazyMode.AUTO: "LLAMA_LAZY_MODE_AUTO",
-    LazyMode.ON: "LLAMA_LAZY_MODE_ON",
-    LazyMode.OFF: "LLAMA_LAZY_MODE_OFF",
 }
 
 
@@ -86,7 +75,7 @@ class ModelParams:
         self.c.n_gpu_layers = options.n_gpu_layers
         # Without memory there is nothing to map to, and llama.cpp would assert.
         self.c.load_mode = getattr(C, _LOAD_MODES["none" if no_alloc else options.load_mode])
-        self.c.lazy_mode = getattr(C, _LAZY_MODES[options.lazy_mode])
+        self.c.lazy_mode = getattr(C, f"LLAMA_LAZY_MODE_{options.lazy_mode.name}")
         self.c.use_extra_bufts = options.repack
         self.c.no_host = options.no_host
         self.c.no_alloc = no_alloc
@@ -110,7 +99,7 @@ class ModelParams:
             chosen = named(devices.names)
             self._devices = (ctypes.c_void_p * (len(chosen) + 1))(*chosen, None)
             self.c.devices = ctypes.addressof(self._devices)
-        self.c.split_mode = getattr(C, _SPLIT_MODES[devices.split_mode])
+        self.c.split_mode = getattr(C, f"LLAMA_SPLIT_MODE_{devices.split_mode.name}")
         self.c.main_gpu = devices.main
 
     @staticmethod
@@ -126,6 +115,46 @@ class ModelParams:
         entries = [_Override(pattern.encode(), known[buffer]) for pattern, buffer in pairs]
         entries.append(_Override(None, None))
         return (_Override * len(entries))(*entries)
+
+
+class AbortFlag:
+    """Ends a running ``llama_decode`` from another thread, without Python in the compute loop.
+
+    ggml asks an abort callback before every graph node. A Python callback would take the GIL
+    thousands of times per token, so the callback is libc's ``strlen`` on a buffer of ours: the
+    empty string is 0, that is false, and one character makes it true.
+    """
+
+    def __init__(self) -> None:
+        """Start lowered."""
+        self._text = ctypes.create_string_buffer(2)
+        self.data = ctypes.cast(self._text, ctypes.c_void_p)
+
+    @property
+    def callback(self) -> Any:  # noqa: ANN401 - a C function
+        """``ggml_abort_callback``, to be called with ``data``."""
+        return ctypes.cast(ctypes.CDLL(None).strlen, C.ggml_abort_callback)
+
+    def is_set(self) -> bool:
+        """Whether what runs is to end."""
+        return self._text[0] != b"\0"
+
+    def check(self, sentence: str) -> None:
+        """Raise what is to be said of the end.
+
+        Raises:
+            CancelledError: it is set.
+        """
+        if self.is_set():
+            raise CancelledError(sentence)
+
+    def set(self) -> None:
+        """Abort what is being decoded, and everything after it."""
+        self._text[0] = b"x"
+
+    def clear(self) -> None:
+        """Decode again."""
+        self._text[0] = b"\0"
 
 
 _OUT_OF_MEMORY = (
@@ -147,8 +176,8 @@ class Model(Closing):
         self,
         options: ModelOptions,
         *,
-        on_progress: Callable[[float], None] | None = None,
-        cancelled: Callable[[], bool] = lambda: False,
+        on_progress: Callable[[float], None] = lambda _fraction: None,
+        abort: AbortFlag | None = None,
         vocab_only: bool = False,
         no_alloc: bool = False,
         load_mtp: bool = False,
@@ -161,11 +190,11 @@ class Model(Closing):
             no_alloc: leave them there, but place them: for a plan. Contexts on it cannot decode.
             load_mtp: load the layers of multi-token prediction as well, where the file has them.
             on_progress: called with the loaded fraction, 0 to 1.
-            cancelled: asked with every progress; True ends the load.
+            abort: ends the load, and decodes of its contexts, when set; None for one of its own.
 
         Raises:
             BadInputError: the file is no usable model.
-            CancelledError: ``cancelled`` said so.
+            CancelledError: ``abort`` is set.
             Exception: what ``on_progress`` raised.
             DoesNotFitError: memory did not suffice.
             UsageError: an ``-ot`` names an unknown buffer type, or is no regular expression, or
@@ -174,43 +203,40 @@ class Model(Closing):
         check_file(options.path, options.override_kv)
         ensure_backend()
         self.options = options
+        self.abort = AbortFlag() if abort is None else abort
         self.no_alloc = no_alloc
         params = ModelParams(options, no_alloc=no_alloc)
         params.c.vocab_only = vocab_only
         params.c.load_mtp = load_mtp
-        self._model = self._loaded(params, on_progress, cancelled)
-        self._overridden = tuple(_overridden(options, native_log.tail()))
-        self.warnings = tuple(_unlocked(options, native_log.tail()))
+        self._model = self._loaded(params, on_progress)
+        log = native_log.tail()
+        self.buffers = parse_buffers(log)
+        """Weights, as the log of the load has them."""
+        self._overridden = tuple(_overridden(options, log))
+        self.warnings = tuple(_unlocked(options, log))
         """Requests that the machine refused, a sentence each."""
 
-    def _loaded(
-        self,
-        params: ModelParams,
-        on_progress: Callable[[float], None] | None,
-        cancelled: Callable[[], bool],
-    ) -> Any:  # noqa: ANN401 - a C pointer
-        stopped, options = False, self.options
-        defect: Exception | None = None
+    def _loaded(self, params: ModelParams, on_progress: Callable[[float], None]) -> Any:  # noqa: ANN401 - a C pointer
+        options = self.options
+        stop: Exception | None = None
 
         def progress(fraction: float, _user_data: object) -> bool:
-            nonlocal stopped, defect
+            nonlocal stop
             try:
-                if on_progress is not None and not stopped:
+                if stop is None:
                     on_progress(fraction)
+                    self.abort.check(f"loading {options.path.name} was cancelled")
             except Exception as error:  # noqa: BLE001 - nothing passes through C; raised below
-                defect = error
-            stopped = stopped or defect is not None or cancelled()
-            return not stopped
+                stop = error
+            return stop is None
 
         params.c.progress_callback = C.llama_progress_callback(progress)
         native_log.mark()
         model = C.llama_model_load_from_file(os.fsencode(options.path), params.c)
-        if stopped:
+        if stop is not None:
             if model:
                 C.llama_model_free(model)
-            if defect is not None:
-                raise defect
-            raise CancelledError(f"loading {options.path.name} was cancelled")
+            raise stop
         if not model:
             raise _load_error(options)
         return model

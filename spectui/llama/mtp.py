@@ -92,7 +92,6 @@ class MtpContext(Context):
             model,
             options,
             max_outputs=target.max_draft + 1,
-            abort=target.abort,
             n_slots=target.n_slots,
         )
 
@@ -111,11 +110,11 @@ class MtpContext(Context):
     def _new_batch(self) -> _PairBatch:
         return _PairBatch(self.n_batch, self._n_embd)
 
-    def _find_rollback(self) -> None:
+    def _prepare(self, options: ContextOptions) -> None:
         EXT.llama_set_embeddings_nextn(self.c, True, True)
         # Where nothing can be decoded: their cache is of tokens, also in a hybrid model.
         if not self.model.no_alloc:
-            super()._find_rollback()
+            super()._prepare(options)
 
     def keep_prefix_of_both(self, prompt: Sequence[int]) -> None:
         """``keep_prefix`` of these layers and of the target, which shows again what they lack.
@@ -254,7 +253,7 @@ class SharingMtpContext(MtpContext):
     def _new_batch(self) -> _PairBatch:
         return _BehindTargetBatch(self.n_batch, self._n_embd, self._target)
 
-    def _find_rollback(self) -> None:
+    def _prepare(self, options: ContextOptions) -> None:  # noqa: ARG002 - as the others'
         """Leave it at forgetting, of which nothing has to be done."""
         EXT.llama_set_embeddings_nextn(self.c, True, True)
         self._memory = SequenceMemory(self.c, swa_full=True)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spectui.errors import UsageError
-from spectui.llama.context import AbortFlag, Context, Logits
+from spectui.llama.context import Context, Logits
 from spectui.llama.devices import has_gpu
 from spectui.llama.library import EXT, C, library
 from spectui.llama.model import Model
@@ -45,8 +45,6 @@ class TargetContext(Context):
     sampler: SamplerChain | None = None
     prompt_logits: Logits | None = None
     """[n_vocab] logits of a restored prompt, which a restored cache lacks."""
-    warnings: Sequence[str] = ()
-    """Requests of its threads that the machine refused."""
     _follower: Follower | None = None
     _pools: ThreadPools | None = None
 
@@ -56,7 +54,6 @@ class TargetContext(Context):
         options: ContextOptions,
         *,
         max_draft: int,
-        abort: AbortFlag | None = None,
         n_snapshots: int = 0,
         n_slots: int = 1,
     ) -> None:
@@ -72,7 +69,6 @@ class TargetContext(Context):
             model,
             options,
             max_outputs=max_draft + 1,
-            abort=abort,
             n_snapshots=n_snapshots,
             n_slots=n_slots,
         )
@@ -89,10 +85,11 @@ class TargetContext(Context):
             params.moe_cache_size = options.moe_cache_mib << 20
         return params
 
-    def _start_threads(self, options: ContextOptions) -> None:
+    def _prepare(self, options: ContextOptions) -> None:
         if not self.model.no_alloc:
             self._pools = ThreadPools(self.c, options, n_threads=C.llama_n_threads(self.c))
             self.warnings = self._pools.warnings
+        super()._prepare(options)
 
     def close(self) -> None:
         """Free caches and buffers, then end the threads."""
@@ -171,8 +168,7 @@ class AnswersContext(Context):
             DoesNotFitError: caches or buffers could not be allocated.
         """
         sizes = replace(options, ctx_size=n_cells, batch_size=n_answers, ubatch_size=n_answers)
-        abort = None if target is None else target.abort
-        super().__init__(model, sizes, max_outputs=n_answers, abort=abort)
+        super().__init__(model, sizes, max_outputs=n_answers)
         if target is not None:
             target.lend_threads(self.c)
 
@@ -212,7 +208,6 @@ class DraftContext(Context):
         options: ContextOptions,
         *,
         target_vocabulary: Vocabulary,
-        abort: AbortFlag | None = None,
         n_slots: int = 1,
     ) -> None:
         """Room for the logits of a few tokens, which recordings ask for; speculation for one's.
@@ -223,7 +218,7 @@ class DraftContext(Context):
         self._lacks_tokens = self._n_shared < target_vocabulary.n_tokens
         self.sampler: SamplerChain | None = None
         """By which a draft is sampled; None where nothing asks for that."""
-        super().__init__(model, options, max_outputs=_READ_AT_ONCE, abort=abort, n_slots=n_slots)
+        super().__init__(model, options, max_outputs=_READ_AT_ONCE, n_slots=n_slots)
 
     def decode(self, tokens: Sequence[int], outputs: Outputs) -> None:
         """Decode like ``Context.decode``; token 0 stands in for what only the target has.

@@ -14,7 +14,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -25,11 +25,10 @@ from spectui.closing import Closing
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError
 from spectui.llama.architectures import check_generates
 from spectui.llama.breakdown import Share, compute_bytes, memory_breakdown
-from spectui.llama.buffers import HOST, Buffer, BufferKind, DeviceMemory, parse_buffers
+from spectui.llama.buffers import HOST, Buffer, BufferKind, DeviceMemory
 from spectui.llama.context import Context
 from spectui.llama.devices import gpu_memories, has_gpu, use_rpc
 from spectui.llama.library import binding_version
-from spectui.llama.log import native_log
 from spectui.llama.model import Model, check_pair
 from spectui.llama.mtp import mtp_context
 from spectui.llama.native import backends, known_library, known_version
@@ -53,7 +52,7 @@ from spectui.models.facts import (
 )
 from spectui.models.gguf import FileIdentity, check_file, read_gguf
 from spectui.models.header import GgufFile
-from spectui.models.pairs import Outline, PairReport, Token, readable
+from spectui.models.pairs import Outline, Token, readable
 from spectui.models.pairs import report as pair_report
 from spectui.models.weights import WeightTraffic, mtp_traffic, weight_traffic
 from spectui.options.setup import ModelOptions
@@ -76,8 +75,6 @@ class _Opened:
     """Placement, and whether with MTP layers."""
     gguf: GgufFile
     model: Model
-    plans: dict[object, ModelPlan] = field(default_factory=dict)
-    """Made so far, by what else they depend on."""
 
 
 class PlanMaker(Closing):
@@ -99,7 +96,6 @@ class PlanMaker(Closing):
         self._reading = reading
         self._bounded = bounded
         self._opened: dict[_Role, _Opened] = {}
-        self._compared: tuple[FileIdentity, FileIdentity, PairReport] | None = None
         self._gpus: tuple[DeviceMemory, ...] | None = None
         """As they were reported last: the plans of one search split a draft's layers alike."""
 
@@ -124,22 +120,31 @@ class PlanMaker(Closing):
         """
         target = self._open("target", request.target, check_is_target, load_mtp=request.mtp)
         target.model.check_overrides()
-        if request.mtp:
-            return _plan_with_mtp(target, request)
-        key = request.context, request.max_draft, request.n_slots
-        if key not in target.plans:
-            with _target_context(target.model, request) as context:
-                target.plans[key] = _planned(context, _traffic(target))
-        ours = target.plans[key]
-        if request.draft is None:
-            return Plan(target=ours, draft=None, incompatibility=None)
+        if request.mtp and request.draft is None:
+            check_mtp(request.target.path, target.gguf)
+        with TargetContext(
+            target.model,
+            request.context,
+            max_draft=request.max_draft,
+            n_snapshots=request.max_draft if request.mtp else 0,
+            n_slots=request.n_slots,
+        ) as context:
+            ours = _planned(context, _traffic(target))
+            if request.mtp or request.draft is None:
+                theirs = _mtp_plan(context, target.gguf, request) if request.mtp else None
+                return Plan(target=ours, draft=theirs, incompatibility=None)
         options, devices = request.draft, request.draft.devices
         if not devices.split:
             split = split_beside(ours, gpu_memories() if self._gpus is None else self._gpus)
             options = replace(options, devices=replace(devices, split=split))
         draft = self._open("draft", options, check_is_model)
-        theirs = _draft_plan(draft, target.model, request)
-        report = self._report(target, draft)
+        # The target's tokens bound what a draft says, not what it takes.
+        vocabulary = target.model.vocabulary
+        with DraftContext(
+            draft.model, request.context, target_vocabulary=vocabulary, n_slots=request.n_slots
+        ) as drafting:
+            theirs = _planned(drafting, _traffic(draft))
+        report = pair_report(outline(target.model), outline(draft.model))
         return Plan(
             target=ours,
             draft=theirs,
@@ -195,13 +200,6 @@ class PlanMaker(Closing):
                 "check that the download is complete"
             ) from error
 
-    def _report(self, target: _Opened, draft: _Opened) -> PairReport:
-        """The two beside each other, which takes time for large vocabularies."""
-        files = target.file, draft.file
-        if self._compared is None or self._compared[:2] != files:
-            self._compared = *files, pair_report(outline(target.model), outline(draft.model))
-        return self._compared[2]
-
 
 def _identity(path: Path) -> FileIdentity:
     try:
@@ -213,44 +211,6 @@ def _identity(path: Path) -> FileIdentity:
 
 def _traffic(opened: _Opened) -> WeightTraffic:
     return weight_traffic(opened.gguf, opened.model.options, gpu_devices=has_gpu())
-
-
-def _target_context(model: Model, request: PlanRequest) -> TargetContext:
-    return TargetContext(
-        model,
-        request.context,
-        max_draft=request.max_draft,
-        n_snapshots=request.max_draft if request.mtp else 0,
-        n_slots=request.n_slots,
-    )
-
-
-def _draft_plan(draft: _Opened, target: Model, request: PlanRequest) -> ModelPlan:
-    """Plan a draft. The target's tokens bound what it says, not what it takes."""
-    key = request.context, request.n_slots
-    if key not in draft.plans:
-        with DraftContext(
-            draft.model,
-            request.context,
-            target_vocabulary=target.vocabulary,
-            n_slots=request.n_slots,
-        ) as context:
-            draft.plans[key] = _planned(context, _traffic(draft))
-    return draft.plans[key]
-
-
-def _plan_with_mtp(target: _Opened, request: PlanRequest) -> Plan:
-    """Plan a target with its MTP layers, or with those of a file.
-
-    Raises:
-        BadInputError: there are none that can draft for the target.
-    """
-    if request.draft is None:
-        check_mtp(request.target.path, target.gguf)
-    with _target_context(target.model, request) as context:
-        ours = _planned(context, _traffic(target))
-        theirs = _mtp_plan(context, target.gguf, request)
-        return Plan(target=ours, draft=theirs, incompatibility=None)
 
 
 def _mtp_plan(target: TargetContext, gguf: GgufFile, request: PlanRequest) -> ModelPlan:
@@ -302,9 +262,8 @@ def _planned(context: Context, traffic: WeightTraffic) -> ModelPlan:
     is_open = options.load_mode == "auto"
     maps_files = options.mmap and not options.direct_io
     maps_files = maps_files and not (is_open and any(not one.maps_files for one in gpu_memories()))
-    logged = parse_buffers(native_log.tail())
     shares, compute = memory_breakdown(context.c), compute_bytes(context.c)
-    buffers = _buffers(shares, compute, logged, maps_files=maps_files)
+    buffers = _buffers(shares, compute, context.buffers, maps_files=maps_files)
     misplanned = (
         Buffer(
             device=device,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from spectui.documents import Known
 from spectui.errors import SpectuiError
-from spectui.llama.buffers import Buffer, BufferKind, DeviceMemory
+from spectui.llama.buffers import Buffer, DeviceMemory
 from spectui.llama.facts import LibraryFacts
 from spectui.models.facts import ModelFacts, is_mtp_file
 from spectui.models.pairs import PairReport
@@ -155,36 +155,22 @@ def plan_any_length(plan: Callable[[PlanRequest], Plan], request: PlanRequest) -
     n_steps = -(-request.context.ctx_size // CONTEXT_STEP)
     if n_steps <= 2 * half:
         return plan(request)
-    short, long = (
-        plan(replace(request, context=replace(request.context, ctx_size=n * CONTEXT_STEP)))
-        for n in (half, 2 * half)
-    )
-    draft = None
-    if short.draft is not None and long.draft is not None:
-        draft = _extended(short.draft, long.draft, half, n_steps)
-    return replace(long, target=_extended(short.target, long.target, half, n_steps), draft=draft)
 
+    def drawn(short: int, long: int) -> int:
+        return long + (long - short) * (n_steps - 2 * half) // half
 
-def _extended(short: ModelPlan, long: ModelPlan, half: int, n_steps: int) -> ModelPlan:
-    sizes = {_place(one): one.size_bytes for one in short.buffers}
-    return replace(
-        long,
-        n_ctx=_extrapolated(short.n_ctx, long.n_ctx, half, n_steps),
-        buffers=tuple(
+    def extended(short: ModelPlan, long: ModelPlan) -> ModelPlan:
+        sizes = {(one.device, one.kind): one.size_bytes for one in short.buffers}
+        buffers = (
             replace(
                 one,
-                size_bytes=_extrapolated(
-                    sizes.get(_place(one), one.size_bytes), one.size_bytes, half, n_steps
-                ),
+                size_bytes=drawn(sizes.get((one.device, one.kind), one.size_bytes), one.size_bytes),
             )
             for one in long.buffers
-        ),
-    )
+        )
+        return replace(long, n_ctx=drawn(short.n_ctx, long.n_ctx), buffers=tuple(buffers))
 
-
-def _place(buffer: Buffer) -> tuple[str, BufferKind]:
-    return buffer.device, buffer.kind
-
-
-def _extrapolated(short: int, long: int, half: int, n_steps: int) -> int:
-    return long + (long - short) * (n_steps - 2 * half) // half
+    contexts = (replace(request.context, ctx_size=n * CONTEXT_STEP) for n in (half, 2 * half))
+    short, long = (plan(replace(request, context=one)) for one in contexts)
+    draft = short.draft and long.draft and extended(short.draft, long.draft)
+    return replace(long, target=extended(short.target, long.target), draft=draft)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spectui.llama.context import AbortFlag, Context
+from spectui.llama.context import Context
 from spectui.llama.library import C
 from spectui.llama.model import Model
 from spectui.llama.native import native_function
@@ -35,16 +35,13 @@ _INT32 = np.dtype(np.int32)
 class RoutingContext(Context):
     """A context beside the target's own, which reads texts and notes where their tokens went."""
 
-    def __init__(
-        self, model: Model, options: ContextOptions, *, n_tokens: int, abort: AbortFlag
-    ) -> None:
+    def __init__(self, model: Model, options: ContextOptions, *, n_tokens: int) -> None:
         """Room for one text.
 
         Args:
             model: the loaded target.
             options: of its own context, for threads, attention and where caches lie.
             n_tokens: of the longest text.
-            abort: ends a decode when set.
 
         Raises:
             DoesNotFitError: there is no memory for it.
@@ -52,7 +49,7 @@ class RoutingContext(Context):
         self._rows: defaultdict[int, list[Experts]] = defaultdict(list)
         self._observe = C.ggml_backend_sched_eval_callback(self._seen)
         own = replace(options, ctx_size=n_tokens, batch_size=_AT_ONCE, ubatch_size=_AT_ONCE)
-        super().__init__(model, own, max_outputs=_AT_ONCE, abort=abort)
+        super().__init__(model, own, max_outputs=_AT_ONCE)
 
     def _params(self, options: ContextOptions, max_outputs: int, n_snapshots: int) -> Any:  # noqa: ANN401 - a C structure
         params = super()._params(options, max_outputs, n_snapshots)

@@ -62,39 +62,6 @@ class Batch:
 _SEQUENCE = 0
 
 
-class PartialState:
-    """The part of a sequence's state that forgetting does not bring back, as of one moment.
-
-    Its buffer is used again: memory that is touched for the first time takes several times as long
-    as the copy.
-    """
-
-    def __init__(self) -> None:
-        """Hold nothing."""
-        self._buffer: Any = (ctypes.c_uint8 * 0)()
-        self._size = 0
-
-    def save(self, context: Any) -> None:  # noqa: ANN401 - a C pointer
-        """Take the state of now in the place of what was saved before."""
-        flags = C.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY
-        self._size = C.llama_state_seq_get_size_ext(context, _SEQUENCE, flags)
-        if self._size > len(self._buffer):
-            # A window fills up token by token: not each of them is to take a larger buffer.
-            self._buffer = (ctypes.c_uint8 * (self._size * 5 // 4))()
-        C.llama_state_seq_get_data_ext(context, self._buffer, self._size, _SEQUENCE, flags)
-
-    def restore(self, context: Any) -> None:  # noqa: ANN401 - a C pointer
-        """Bring back what was saved.
-
-        Raises:
-            RuntimeError: llama.cpp does not take it.
-        """
-        flags = C.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY
-        size = self._size
-        if not C.llama_state_seq_set_data_ext(context, self._buffer, size, _SEQUENCE, flags):
-            raise RuntimeError("llama.cpp refused a checkpoint that it had saved")
-
-
 class SequenceMemory:
     """The memory of a context's own sequence, and of others that share its cells."""
 
@@ -114,7 +81,13 @@ class SequenceMemory:
         """Most tokens that are computed at once."""
         self._n_marked: int | None = None
         """Tokens that were held at the checkpoint; None where there is none."""
-        self._checkpoint = PartialState()
+        self._state: Any = (ctypes.c_uint8 * 0)()
+        """Checkpoint: the part of the state that forgetting does not bring back.
+
+        The buffer is used again: memory that is touched for the first time takes several times as
+        long as the copy.
+        """
+        self._n_state_bytes = 0
         self.rollback = Rollback.TRUNCATE
         self.n_snapshots = 0
         """Snapshots of a recurrent state that may be restored: at most those that exist."""
@@ -140,9 +113,15 @@ class SequenceMemory:
 
     def mark(self, n_past: int) -> None:
         """Make it cheap to go back to the ``n_past`` tokens that are held now."""
-        if self.rollback is not Rollback.TRUNCATE:
-            self._checkpoint.save(self._context)
-            self._n_marked = n_past
+        if self.rollback is Rollback.TRUNCATE:
+            return
+        where = _SEQUENCE, C.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY
+        size = self._n_state_bytes = C.llama_state_seq_get_size_ext(self._context, *where)
+        if size > len(self._state):
+            # A window fills up token by token: not each of them is to take a larger buffer.
+            self._state = (ctypes.c_uint8 * (size * 5 // 4))()
+        C.llama_state_seq_get_data_ext(self._context, self._state, size, *where)
+        self._n_marked = n_past
 
     def forget(self, n_past: int, n_held: int, n_last: int) -> int:
         """Forget all but the first ``n_past`` of ``n_held`` tokens.
@@ -209,7 +188,10 @@ class SequenceMemory:
         if self._n_marked is None or self._n_marked > n_past:
             self.clear()
             return 0
-        self._checkpoint.restore(self._context)
+        flags = C.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY
+        state = self._state, self._n_state_bytes
+        if not C.llama_state_seq_set_data_ext(self._context, *state, _SEQUENCE, flags):
+            raise RuntimeError("llama.cpp refused a checkpoint that it had saved")
         # It is the recurrent part of a hybrid model, or the window's; the rest loses its end.
         if not self._removes(self._n_marked):
             raise RuntimeError("llama.cpp refused to forget what came after a checkpoint")

@@ -24,11 +24,6 @@ _NICE = {-1: 5, 0: 0, 1: -5, 2: -10, 3: -20}
 """Niceness by ``--prio`` (``set_process_priority``)."""
 _REAL_TIME = {1: 40, 2: 80, 3: 90}
 """Priority among threads of real time (``ggml_thread_apply_priority``)."""
-_STRATEGIES = {
-    Numa.DISTRIBUTE: "GGML_NUMA_STRATEGY_DISTRIBUTE",
-    Numa.ISOLATE: "GGML_NUMA_STRATEGY_ISOLATE",
-    Numa.NUMACTL: "GGML_NUMA_STRATEGY_NUMACTL",
-}
 _used_numa: list[Numa] = []
 """The strategy of this process, once a model was loaded: llama.cpp takes it once."""
 
@@ -42,7 +37,7 @@ def use_numa(strategy: Numa | None) -> None:
     if strategy is not None and not _used_numa:
         _used_numa.append(strategy)
         ensure_backend()
-        C.llama_numa_init(getattr(C, _STRATEGIES[strategy]))
+        C.llama_numa_init(getattr(C, f"GGML_NUMA_STRATEGY_{strategy.name}"))
     if _used_numa and strategy is not _used_numa[0]:
         raise UsageError(
             f"--numa {strategy or 'none'}: this process runs with --numa {_used_numa[0]}, which "

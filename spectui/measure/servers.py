@@ -97,7 +97,7 @@ class Fleet(Closing):
     guard: Guard
     """Is asked before a start, and closed with this."""
     gate: MemoryGate
-    """Lets starts and measurements through while memory is not short; closed with this."""
+    """Lets starts and measurements through while memory is not short."""
 
     def __post_init__(self) -> None:
         self._alive: dict[Setup, LlamaServer] = {}
@@ -179,7 +179,6 @@ class Fleet(Closing):
     def close(self) -> None:
         """End all running servers."""
         self.guard.close()
-        self.gate.close()
         for setup in tuple(self._alive):
             self.end(setup)
         self._devices.close()
@@ -191,15 +190,13 @@ class Fleet(Closing):
         return self.logs / f"llama-server-failed-{name[:_MOST_OF_NAME]}-{digest[:8]}.log"
 
     def measure(self, run: Callable[[], Done]) -> Done:
-        """Measure once there is memory, and again where it was short meanwhile.
+        """Measure once there is memory.
 
         Raises:
             MemoryShortError: memory stays short.
         """
-        again = "measured again, because programs waited for memory meanwhile"
-        return self.gate.measure(
-            run, tell=self._tell_of_memory, again=lambda: self.say(again), is_over=_never
-        )
+        self.gate.wait(self._tell_of_memory, _never)
+        return run()
 
     def _tell_of_memory(self, reason: str | None) -> None:
         self.say(MemoryPaused(reason=reason).text)
@@ -275,7 +272,7 @@ def open_fleet(
         on_ready=warm_up,
         say=say,
         guard=Guard(is_here=False, from_disk=from_disk),
-        gate=MemoryGate(from_disk=from_disk),
+        gate=MemoryGate(),
     )
 
 

@@ -20,6 +20,17 @@ from spectui.models.pairs import Outline, SpecialToken, incompatibility
 from spectui.models.ranking import ModelInspected
 from spectui.options.drafters import MTP_KIND
 
+_TYPES = {
+    "no_vocab": "none",
+    "llama": "SPM",
+    "gpt2": "BPE",
+    "bert": "WPM",
+    "t5": "UGM",
+    "rwkv": "RWKV",
+    "plamo2": "PLaMo2",
+}
+"""llama.cpp's names of kinds of tokenizers, by those in files."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
@@ -99,7 +110,8 @@ def inspected(
 
 def _vocabulary(model: Header, other: Header) -> Outline:
     bos, eos = (_special(model.gguf, other.gguf, name) for name in ("bos", "eos"))
-    type_name = model.gguf.text("tokenizer.ggml.model") or "none"
+    tokenizer = model.gguf.text("tokenizer.ggml.model") or "none"
+    type_name = _TYPES.get(tokenizer, tokenizer)
     n_tokens = len(model.texts)
     return Outline(type_name=type_name, n_tokens=n_tokens, bos=bos, eos=eos, texts=model.texts)
 

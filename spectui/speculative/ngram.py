@@ -6,7 +6,6 @@ are looked up is our own. A new kind is a class, here or in a module of its own,
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from spectui.options.drafters import (
     Ngram,
@@ -16,10 +15,10 @@ from spectui.options.drafters import (
     NgramMod,
     NgramSimple,
 )
-from spectui.speculative.drafters import Draft, Drafter, TextDrafter
-from spectui.speculative.ngram_cache import NgramCacheDrafter, NgramCacheState
-from spectui.speculative.ngram_map import NgramMapDrafter, NgramMapState
-from spectui.speculative.ngram_mod import NgramModDrafter, NgramModState
+from spectui.speculative.drafters import Draft, TextDrafter
+from spectui.speculative.ngram_cache import NgramCacheDrafter
+from spectui.speculative.ngram_map import NgramMapDrafter
+from spectui.speculative.ngram_mod import NgramModDrafter
 
 
 class NgramSimpleDrafter(TextDrafter):
@@ -43,6 +42,8 @@ class NgramSimpleDrafter(TextDrafter):
     def begin(self, prompt: Sequence[int]) -> None:
         """Take the prompt as the text so far."""
         super().begin(prompt)
+        self._starts.clear()
+        self._next_start = 1
         self._index()
 
     def draft(self, last: int, n_max: int) -> Draft:
@@ -66,28 +67,12 @@ class NgramSimpleDrafter(TextDrafter):
         self._next_start = max(self._next_start, len(tokens) - n)
 
 
-@dataclass(slots=True, kw_only=True)
-class NgramMemory:
-    """State that a slot of llama-server keeps from one generation to the next.
-
-    It belongs to one setting of a drafter, as a running server has only one.
-    """
-
-    map_state: NgramMapState = field(default_factory=NgramMapState)
-    mod_state: NgramModState = field(default_factory=NgramModState)
-    cache_state: NgramCacheState = field(default_factory=NgramCacheState)
-
-
-def ngram_drafter(options: Ngram, memory: NgramMemory | None = None) -> Drafter:
+def ngram_drafter(options: Ngram) -> TextDrafter:
     """The drafter of ``options``.
 
-    Args:
-        options: which one, and its numbers.
-        memory: of the same chat's last drafter, to draft what llama-server drafts in a later turn.
-            None to know nothing, as after a start of the server: measurements must not learn from
-            one another.
+    One that begins a further text drafts what a slot of llama-server drafts in a chat's next turn:
+    it has learnt from the texts before. Measurements must not: each takes a new one.
     """
-    known = NgramMemory() if memory is None else memory
     match options:
         case NgramSimple(size_n=size_n, size_m=size_m):
             return NgramSimpleDrafter(size_n, size_m)
@@ -97,9 +82,8 @@ def ngram_drafter(options: Ngram, memory: NgramMemory | None = None) -> Drafter:
                 options.size_m,
                 with_values=isinstance(options, NgramMapK4V),
                 min_hits=options.min_hits,
-                state=known.map_state,
             )
         case NgramMod(n_match=n_match, n_min=n_min, n_max=n_max):
-            return NgramModDrafter(n_match, n_max, n_min=n_min, state=known.mod_state)
+            return NgramModDrafter(n_match, n_max, n_min=n_min)
         case NgramCache():
-            return NgramCacheDrafter(known.cache_state)
+            return NgramCacheDrafter()

@@ -66,16 +66,6 @@ _BOUNDS = ((2, 66), (2, 50), (1, 50), (1, 50))
 """Bounds by size of n-gram: fewest times it was seen, least share of one follower in percent."""
 
 
-@dataclass(slots=True, kw_only=True)
-class NgramCacheState:
-    """State of ``ngram-cache`` that a slot of llama-server keeps between generations."""
-
-    context: NgramCounts = field(default_factory=dict)
-    """Counted in the texts so far."""
-    n_counted: int = 0
-    """Tokens of the longest text so far; those of the next one are counted from there on."""
-
-
 class NgramCacheDrafter(TextDrafter):
     """Proposes token by token the likeliest follower of the last four to one tokens.
 
@@ -87,10 +77,13 @@ class NgramCacheDrafter(TextDrafter):
     token teach nothing.
     """
 
-    def __init__(self, state: NgramCacheState) -> None:
-        """Go on from ``state``, as llama-server does from one generation to the next."""
+    def __init__(self) -> None:
+        """Know no text yet."""
         super().__init__()
-        self._state = state
+        self._context: NgramCounts = {}
+        """Counted in the texts so far."""
+        self._n_counted = 0
+        """Tokens of the longest text so far; those of the next one are counted from there on."""
         self._ahead: NgramCounts = {}
         """Counted in the prompt of a first generation, before the first draft makes it count."""
         self._n_ahead = 0
@@ -98,7 +91,8 @@ class NgramCacheDrafter(TextDrafter):
     def begin(self, prompt: Sequence[int]) -> None:
         """Take the prompt as the text so far. It is known from the first draft on."""
         super().begin(prompt)
-        if not self._state.context and self._state.n_counted == 0:
+        self._ahead, self._n_ahead = {}, 0
+        if not self._context and self._n_counted == 0:
             # Llama-server does this in the first round, in a fraction of the time.
             self._n_ahead = len(prompt)
             count_ngrams(self._ahead, prompt)
@@ -119,21 +113,21 @@ class NgramCacheDrafter(TextDrafter):
         return Draft(tokens=tuple(found))
 
     def _count(self, last: int) -> None:
-        state, tokens = self._state, self._tokens
-        if state.n_counted > len(tokens):
+        tokens = self._tokens
+        if self._n_counted > len(tokens):
             return
-        new = [*tokens[state.n_counted :], last]
-        n_ahead = self._n_ahead if state.n_counted == 0 else 0
+        new = [*tokens[self._n_counted :], last]
+        n_ahead = self._n_ahead if self._n_counted == 0 else 0
         if n_ahead:
-            state.context = self._ahead
-        count_ngrams(state.context, new, n_ahead)
-        state.n_counted = len(tokens) + 1
+            self._context = self._ahead
+        count_ngrams(self._context, new, n_ahead)
+        self._n_counted = len(tokens) + 1
 
     def _next(self, text: Sequence[int]) -> int | None:
         """The token after ``text``, None if none is certain enough."""
         # Where the text is shorter than an n-gram, llama.cpp reads what lies before it in memory.
         for size in range(min(MAX_SIZE, len(text)), 0, -1):
-            followers = self._state.context.get(tuple(text[-size:]))
+            followers = self._context.get(tuple(text[-size:]))
             least, percent = _BOUNDS[size - 1]
             if followers is not None and followers.total >= least:
                 token = followers.likeliest

@@ -8,7 +8,7 @@ the start of the text.
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 
 from spectui.speculative.drafters import Draft, TextDrafter
@@ -90,26 +90,6 @@ class MapKey:
     """Position of its occurrence up to which ``values`` are counted."""
 
 
-@dataclass(slots=True, kw_only=True)
-class NgramMapState:
-    """State of an n-gram map that a slot of llama-server keeps between generations.
-
-    Nothing of the text: positions are taken to mean the same in the next prompt, which begins as
-    the last one did if the chat goes on.
-    """
-
-    n_slots: int = N_SLOTS
-    """A power of two. Tests take a small one, in which n-grams collide."""
-    keys: list[MapKey] = field(default_factory=list)
-    places: dict[int, int] = field(default_factory=dict)
-    """Position of the n-gram that came first into each slot; a slot without one is missing."""
-    entered_to: int = 0
-    """Last position that was offered to ``places``."""
-    n_prompt: int = 0
-    n_checked: int = 0
-    """Length of the text at the last lookup."""
-
-
 class NgramMapDrafter(TextDrafter):
     """Proposes what followed the last ``size_n`` tokens at the place that a table has for them.
 
@@ -131,7 +111,7 @@ class NgramMapDrafter(TextDrafter):
         *,
         with_values: bool,
         min_hits: int = 1,
-        state: NgramMapState,
+        n_slots: int = N_SLOTS,
     ) -> None:
         """Look ``size_n`` tokens up and propose at most ``size_m``.
 
@@ -141,18 +121,27 @@ class NgramMapDrafter(TextDrafter):
             with_values: compare continuations, as ``ngram-map-k4v`` does.
             min_hits: lookups that must find a key before it drafts. llama-server takes it for
                 ``ngram-map-k`` too, where it does nothing.
-            state: state of a drafter with the same sizes, to go on as llama-server does from one
-                generation to the next.
+            n_slots: size of the table, a power of two. Tests take a small one, in which n-grams
+                collide.
         """
         super().__init__()
         self._size_n = size_n
         self._size_m = size_m
         self._with_values = with_values
         self._min_hits = min_hits
-        self._state = state
+        # Kept from one text to the next, but for what ``_forget`` drops: positions are taken to
+        # mean the same in the next prompt, which begins as the last one did if the chat goes on.
+        self._keys: list[MapKey] = []
+        self._places: dict[int, int] = {}
+        """Position of the n-gram that came first into each slot; a slot without one is missing."""
+        self._entered_to = 0
+        """Last position that was offered to ``_places``."""
+        self._n_prompt = 0
+        self._n_checked = 0
+        """Length of the text at the last lookup."""
         self._last: MapValue | None = None
         """Origin of the last draft."""
-        self._hash = RollingHash(size_n, _FACTOR, self._state.n_slots)
+        self._hash = RollingHash(size_n, _FACTOR, n_slots)
         self._continuations = Continuations(size_n, size_m)
         """Only with values."""
         self._named: dict[tuple[int, ...], int] = {}
@@ -161,10 +150,13 @@ class NgramMapDrafter(TextDrafter):
     def begin(self, prompt: Sequence[int]) -> None:
         """Take the prompt as the text so far, and forget what llama.cpp forgets then."""
         super().begin(prompt)
+        self._hash.slots.clear()
+        self._continuations = Continuations(self._size_n, self._size_m)
+        self._named = {}
         self._read()
         self._forget(len(prompt))
         # What is kept lies whole in the prompt: keys are never made around the end of the last one.
-        for index, key in enumerate(self._state.keys):
+        for index, key in enumerate(self._keys):
             ngram = tuple(self._tokens[key.start : key.start + self._size_n])
             self._named.setdefault(ngram, index)
 
@@ -174,7 +166,7 @@ class NgramMapDrafter(TextDrafter):
         tokens, n, m = self._tokens, self._size_n, self._size_m
         if len(tokens) < 2 * n + m:
             return Draft()
-        self._state.n_checked = len(tokens)
+        self._n_checked = len(tokens)
         self._read()
         ngram = (*tokens[len(tokens) - n + 1 :], last)
         slot = self._hash.ending(tokens, last)
@@ -199,15 +191,14 @@ class NgramMapDrafter(TextDrafter):
         A prompt longer than the text that was looked up last drops nothing, even if it is
         another one.
         """
-        state = self._state
-        kept = state.n_prompt
+        kept = self._n_prompt
         if kept > n_prompt:
             kept = max(n_prompt - self._size_n - self._size_m, 0)
-        if n_prompt < state.n_checked:
-            state.places = {slot: at for slot, at in state.places.items() if at < kept}
-            state.entered_to = max(kept - 1, 0)
-            state.keys = [key for key in state.keys if self._keeps(key, kept)]
-        state.n_checked = state.n_prompt = n_prompt
+        if n_prompt < self._n_checked:
+            self._places = {slot: at for slot, at in self._places.items() if at < kept}
+            self._entered_to = max(kept - 1, 0)
+            self._keys = [key for key in self._keys if self._keeps(key, kept)]
+        self._n_checked = self._n_prompt = n_prompt
 
     def _keeps(self, key: MapKey, kept: int) -> bool:
         if self._with_values:
@@ -222,7 +213,7 @@ class NgramMapDrafter(TextDrafter):
 
     def _find(self, ngram: tuple[int, ...], slot: int) -> int:
         """Position of an occurrence of ``ngram``, 0 for none."""
-        place = self._state.places.get(slot, 0)
+        place = self._places.get(slot, 0)
         if 0 < place < self._highest() and self._is_at(place, ngram):
             return place
         slots = self._hash.slots
@@ -232,17 +223,16 @@ class NgramMapDrafter(TextDrafter):
 
     def _enter(self) -> None:
         """Offer the new positions to the table."""
-        state, slots = self._state, self._hash.slots
+        slots = self._hash.slots
         for place in self._new():
-            state.places.setdefault(slots[place], place)
-        state.entered_to = max(state.entered_to, self._highest())
+            self._places.setdefault(slots[place], place)
+        self._entered_to = max(self._entered_to, self._highest())
 
     def _new(self) -> Iterator[int]:
         """Positions that the table was not offered, in llama.cpp's order."""
-        state = self._state
-        prompt_end = state.n_prompt - self._size_n - self._size_m - 1
-        in_prompt = range(prompt_end, state.entered_to, -1)
-        in_output = range(self._highest(), max(state.entered_to, state.n_prompt), -1)
+        prompt_end = self._n_prompt - self._size_n - self._size_m - 1
+        in_prompt = range(prompt_end, self._entered_to, -1)
+        in_output = range(self._highest(), max(self._entered_to, self._n_prompt), -1)
         return chain(in_prompt, in_output)
 
     def _highest(self) -> int:
@@ -266,7 +256,7 @@ class NgramMapDrafter(TextDrafter):
         return best if best.n_seen >= 2 * n_others else None
 
     def _key(self, ngram: tuple[int, ...], place: int) -> MapKey:
-        keys = self._state.keys
+        keys = self._keys
         if ngram not in self._named:
             self._named[ngram] = len(keys)
             everything = MapValue(start=0, n_accepted=self._size_m)

@@ -5,7 +5,6 @@ Its rules are those of llama.cpp's ``common/ngram-mod.cpp`` and of
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from spectui.speculative.drafters import Draft, TextDrafter
 from spectui.speculative.ngram_hash import RollingHash
@@ -17,21 +16,6 @@ _CHUNK = 32
 _MAX_LOW = 5
 
 
-@dataclass(slots=True, kw_only=True)
-class NgramModState:
-    """State of ``ngram-mod`` that llama-server keeps between generations.
-
-    Its slots have a table in common: give several states the same ``entries`` for that.
-    """
-
-    n_entries: int = N_ENTRIES
-    """A power of two. Tests take a small one, in which n-grams collide."""
-    entries: dict[int, int] = field(default_factory=dict)
-    """Tokens by slot of the n-gram before them; an empty entry is missing."""
-    n_low: int = 0
-    """Drafts in a row of which less than a quarter was accepted; each slot's own."""
-
-
 class NgramModDrafter(TextDrafter):
     """Proposes the token that followed the last ``n_match`` tokens, and goes on from there.
 
@@ -41,22 +25,26 @@ class NgramModDrafter(TextDrafter):
     accepted. What is generated enters it some tokens late.
     """
 
-    def __init__(self, n_match: int, n_max: int, *, n_min: int, state: NgramModState) -> None:
+    def __init__(self, n_match: int, n_max: int, *, n_min: int, n_entries: int = N_ENTRIES) -> None:
         """Look ``n_match`` tokens up and propose at most ``n_max``.
 
         Args:
             n_match: tokens of an n-gram, at least 1.
             n_max: most tokens per draft.
             n_min: a draft that ends at an empty entry before it is this long is dropped.
-            state: of a drafter with the same ``n_match``, to go on as llama-server does from one
-                generation to the next.
+            n_entries: size of the table, a power of two. Tests take a small one, in which n-grams
+                collide.
         """
         super().__init__()
         self._n_match = n_match
         self._n_max = n_max
         self._n_min = n_min
-        self._state = state
-        self._hash = RollingHash(n_match, _FACTOR, self._state.n_entries)
+        self._n_entries = n_entries
+        self._entries: dict[int, int] = {}
+        """Tokens by slot of the n-gram before them; an empty entry is missing."""
+        self._n_low = 0
+        """Drafts in a row of which less than a quarter was accepted."""
+        self._hash = RollingHash(n_match, _FACTOR, n_entries)
         self._learnt_to = 0
         """Position of the first n-gram that has not entered the table."""
         self._n_drafted = 0
@@ -64,15 +52,16 @@ class NgramModDrafter(TextDrafter):
 
     def begin(self, prompt: Sequence[int]) -> None:
         """Take the prompt as the text so far, and learn it."""
-        state = self._state
         super().begin(prompt)
+        self._hash.slots.clear()
+        self._learnt_to = 0
         self._hash.grow(self._tokens)
         if len(prompt) < self._n_match:
             return
         self._learn()
-        if 4 * len(state.entries) > state.n_entries:
+        if 4 * len(self._entries) > self._n_entries:
             # With this prompt, which is not learnt again.
-            state.entries.clear()
+            self._entries.clear()
 
     def draft(self, last: int, n_max: int) -> Draft:
         """Follow the table from the n-gram that ``last`` ends."""
@@ -90,11 +79,11 @@ class NgramModDrafter(TextDrafter):
         """Enter the n-grams that a token follows; the latest takes the slot."""
         start, end = self._learnt_to, len(self._tokens) - self._n_match
         followers = self._tokens[start + self._n_match :]
-        self._state.entries.update(zip(self._hash.slots[start:end], followers, strict=True))
+        self._entries.update(zip(self._hash.slots[start:end], followers, strict=True))
         self._learnt_to = end
 
     def _follow(self, last: int) -> list[int]:
-        tokens, entries = self._tokens, self._state.entries
+        tokens, entries = self._tokens, self._entries
         text = [*tokens[len(tokens) - self._n_match + 1 :], last]
         slot = self._hash.ending(tokens, last)
         for n_found in range(self._n_max):
@@ -109,13 +98,12 @@ class NgramModDrafter(TextDrafter):
 
     def judged(self, n_accepted: int) -> None:
         """Too little of it accepted too often empties the table."""
-        state = self._state
         if 4 * n_accepted >= self._n_drafted:
-            state.n_low = 0
+            self._n_low = 0
             return
-        state.n_low += 1
-        if state.n_low >= _MAX_LOW:
-            state.entries.clear()
-            state.n_low = 0
+        self._n_low += 1
+        if self._n_low >= _MAX_LOW:
+            self._entries.clear()
+            self._n_low = 0
             # This text is learnt again, from its beginning.
             self._learnt_to = 0

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from spectui.cli.drafts import FolderDrafts, look_into
-from spectui.engine.commands import ComparePair
-from spectui.engine.driver import Engine
 from spectui.errors import BadInputError
+from spectui.llama.architectures import inspect_pair
 from spectui.models.ranking import ModelInspected
 from spectui.trace.file import read_trace
 from tests.support.cli import Spectui
@@ -128,14 +127,12 @@ def test_a_target_larger_than_memory_is_a_doubt_and_does_not_rule_out_its_drafts
 def test_an_odd_file_does_not_cost_the_others(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = Engine.compare
-
-    def compare(engine: Engine, command: ComparePair) -> ModelInspected:
-        if command.draft.stem == "rough":
+    def inspect(target: Path, draft: Path) -> ModelInspected:
+        if draft.stem == "rough":
             raise OverflowError("too large")
-        return whole(engine, command)
+        return inspect_pair(target, draft)
 
-    monkeypatch.setattr(Engine, "compare", compare)
+    monkeypatch.setattr("spectui.cli.drafts.inspect_pair", inspect)
     found = reasons(looked(folder))
     assert found["close"] is None
     assert str(found["rough"]).startswith("cannot be examined (OverflowError: too large)")

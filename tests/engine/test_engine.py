@@ -480,7 +480,7 @@ import queue, signal, sys
 from pathlib import Path
 
 from spectui.engine.driver import Engine
-from spectui.engine.events import TERMINAL
+from spectui.engine.events import Answer
 from spectui.interrupts import interrupts
 from spectui.options.setup import ModelOptions
 from tests.engine.test_engine import request
@@ -491,7 +491,7 @@ class Interrupting(queue.SimpleQueue):
 
     def get(self, block=True, timeout=None):
         event = super().get(block, timeout)
-        if self.presses and isinstance(event, TERMINAL):
+        if self.presses and isinstance(event, Answer):
             Interrupting.presses = False
             signal.raise_signal(signal.SIGINT)
         return event

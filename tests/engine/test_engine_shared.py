@@ -17,7 +17,7 @@ from spectui.engine.commands import (
 )
 from spectui.engine.driver import Engine
 from spectui.engine.events import (
-    TERMINAL,
+    Answer,
     CommandRestarted,
     EngineClosed,
     EngineFailed,
@@ -58,7 +58,7 @@ class Client:
     def _sink(self, event: Event) -> None:
         self.events.append(event)
         self.hook(event)
-        if isinstance(event, TERMINAL):
+        if isinstance(event, Answer):
             self._answers.put(event)
 
     def answer(self) -> Event:
@@ -258,7 +258,7 @@ def test_stop_in_the_middle_of_a_decode_keeps_whole_rounds_and_ends_a_load(
 ) -> None:
     for _ in range(2):
         # What stop() does while a decode runs: the next graph node ends it.
-        chat.hook = once(RoundFinished, local_worker(shared.engine).abort.set)
+        chat.hook = once(RoundFinished, local_worker(shared.engine).models.abort.set)
         cut = chat.generate(request(draft=False))
         assert (cut.stop, len(cut.tokens)) == (Stop.CANCELLED, 2)
     chat.hook = once(LoadProgress, chat.client.stop)

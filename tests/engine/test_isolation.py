@@ -13,14 +13,13 @@ from dataclasses import replace
 from functools import partial
 from multiprocessing import Pipe
 from pathlib import Path
-from typing import get_args
 
 import psutil
 import pytest
 
 from spectui.children import Channel, ProtocolError
 from spectui.engine import child, isolation
-from spectui.engine.commands import Command, ComparePair, Generate, LoadTarget, Shutdown, Tokenize
+from spectui.engine.commands import Command, Generate, LoadTarget, Tokenize
 from spectui.engine.driver import Engine
 from spectui.engine.events import EngineFailed, Event, LoadProgress, RoundFinished, TokenEmitted
 from spectui.engine.isolation import ProcessWorker, Pulse
@@ -204,9 +203,9 @@ def test_the_process_goes_on_whatever_is_asked_of_it(engine: Isolated, tmp_path:
     assert engine.tokenize(Tokenize(text="in\udce4")) == engine.tokenize(Tokenize(text="in?"))
     path = tmp_path / "no\udce4.gguf"
     path.write_bytes(b"GGUF" + bytes(100))
-    told = engine.compare(ComparePair(target=path, draft=path))
-    assert told.path == path
-    assert "no?.gguf has a broken header" in str(told.reason)
+    with pytest.raises(BadInputError, match=r"no.\.gguf has a broken header"):
+        engine.load_target(ModelOptions(path=path), small_context(), max_draft=4)
+    engine.load()
 
     # A listener that fails.
     def fail(_line: str) -> None:
@@ -221,16 +220,9 @@ def test_the_process_goes_on_whatever_is_asked_of_it(engine: Isolated, tmp_path:
     assert engine.pid == first
 
 
-def test_the_process_has_no_more_memory_than_there_is_and_goes_first(engine: Isolated) -> None:
+def test_the_process_goes_first_where_memory_ends(engine: Isolated) -> None:
     pid = engine.pid
-    bound, most = resource.prlimit(pid, resource.RLIMIT_DATA)
-    machine = psutil.virtual_memory().total + psutil.swap_memory().total
-    assert 0 < bound < 2 * machine
     assert Path(f"/proc/{pid}/oom_score_adj").read_text().strip() == "900"
-    # One that is too tight grows with what is free.
-    resource.prlimit(pid, resource.RLIMIT_DATA, (bound // 2, most))
-    engine.tokenize(Tokenize(text="in"))
-    assert resource.prlimit(pid, resource.RLIMIT_DATA)[0] > bound // 2
     used = psutil.Process(pid).memory_info().data
     resource.prlimit(pid, resource.RLIMIT_DATA, (used, used))
     with pytest.raises((DoesNotFitError, EngineDiedError), match=r"memory|allocate"):
@@ -280,35 +272,18 @@ class Failing(LocalWorker):
 
     error: Exception = MemoryError()
 
-    def execute(
-        self, command: Command, sink: Callable[[Event], None], cancelled: Callable[[], bool]
-    ) -> Event:
-        if isinstance(command, Shutdown):
-            return super().execute(command, sink, cancelled)
+    def execute(self, _command: Command, _sink: Callable[[Event], None]) -> Event:
         raise self.error
 
 
 def test_a_process_ends_where_python_finds_no_memory() -> None:
-    ours, theirs = Pipe()
-    of_no_memory = SystemError("it failed")
-    of_no_memory.__cause__ = MemoryError()
-    # The parent's end is closed first: the thread that waits for its commands ends.
-    with Channel(theirs, get_args(Command)) as channel, Channel(ours, ()):
-        worker = Failing()
-        commands = child._Commands(channel, worker)
-        for error in (MemoryError(), OSError(errno.ENOMEM, "Cannot allocate"), of_no_memory):
-            worker.error = error
-            with pytest.raises(MemoryError):
-                child._answer(worker, COMMAND, channel, commands)
-        worker.error = ZeroDivisionError()
-        answer = child._answer(worker, COMMAND, channel, commands)
-        assert isinstance(answer, EngineFailed)
-        assert answer.trace is not None
-    # Where the models are in this process, it has a sentence.
-    said = "memory ended while generating; close other programs, or choose a shorter -c"
-    with Engine(worker=Failing()) as engine, pytest.raises(DoesNotFitError, match=said) as caught:
-        engine.generate(COMMAND)
-    assert not hasattr(caught.value, "__notes__")
+    worker, told = Failing(), list[Event]()
+    with pytest.raises(MemoryError):
+        child.answer(worker, COMMAND, told.append)
+    worker.error = ZeroDivisionError()
+    answer = child.answer(worker, COMMAND, told.append)
+    assert isinstance(answer, EngineFailed)
+    assert answer.trace is not None
 
 
 READER = """

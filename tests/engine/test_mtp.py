@@ -12,13 +12,13 @@ from spectui.cli.click_options import HELP_NAMES, request_of
 from spectui.cli.cockpit import Cockpit
 from spectui.cli.cockpit import command as cockpit_command
 from spectui.cli.run_cockpit import make_launch
-from spectui.engine.commands import ComparePair, Generate, RecordChains
+from spectui.engine.commands import Generate, RecordChains
 from spectui.engine.driver import Engine
 from spectui.engine.events import Event, RoundFinished
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, UsageError
 from spectui.live.setup import Launch, Pair
-from spectui.llama.context import AbortFlag
+from spectui.llama.architectures import inspect_pair
 from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import TargetContext
@@ -73,10 +73,9 @@ class Opened:
 def echoing(folder: Path, request: pytest.FixtureRequest) -> Iterator[Opened]:
     """A target whose MTP layer says what the target said a token earlier."""
     options, context = ModelOptions(path=folder / f"{request.param}-echoes.gguf"), small_context()
-    abort = AbortFlag()
     with (
         Model(options, load_mtp=True) as model,
-        TargetContext(model, context, max_draft=MAX_DRAFT, abort=abort) as target,
+        TargetContext(model, context, max_draft=MAX_DRAFT) as target,
         MtpContext(target, context) as mtp,
     ):
         target.show_states_to(mtp)
@@ -118,7 +117,7 @@ def test_a_batch_and_one_token_after_the_other_say_the_same(folder: Path) -> Non
     model = Model(ModelOptions(path=folder / "qwen35.gguf"), load_mtp=True)
     with (
         model,
-        TargetContext(model, context, max_draft=MAX_DRAFT, abort=AbortFlag()) as target,
+        TargetContext(model, context, max_draft=MAX_DRAFT) as target,
         MtpContext(target, context) as mtp,
     ):
         target.show_states_to(mtp)
@@ -383,10 +382,10 @@ def test_they_are_told_before_anything_is_loaded(tiny: TinyPath, tmp_path: Path,
     target, draft = ModelOptions(path=tiny(TARGET)), ModelOptions(path=path)
     request = PlanRequest(target=target, draft=draft, context=small_context())
     with local_engine() as engine, Planner() as planner:
-        told = engine.compare(ComparePair(target=target.path, draft=path))
+        told = inspect_pair(target.path, path)
         wanted = as_draft if lacking else "cannot draft with MTP layers"
         assert re.search(wanted, str(told.reason))
-        told = engine.compare(ComparePair(target=path, draft=path))
+        told = inspect_pair(path, path)
         assert as_target in str(told.reason)
         with pytest.raises(BadInputError, match=as_target):
             engine.load_target(draft, small_context(), max_draft=4)

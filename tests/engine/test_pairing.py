@@ -132,7 +132,12 @@ def test_a_share_of_the_target_alone_changes_nothing_of_the_answer(
 @pytest.mark.parametrize("share", [0.25, 1.0])
 @pytest.mark.parametrize("baseline_first", [True, False])
 def test_every_round_begins_over_the_caches_of_speculation_by_itself(
-    engine: Engine, architecture: str, share: float, *, baseline_first: bool
+    engine: Engine,
+    architecture: str,
+    monkeypatch: pytest.MonkeyPatch,
+    share: float,
+    *,
+    baseline_first: bool,
 ) -> None:
     """Bit by bit, so that no near tie falls otherwise: a batch rounds otherwise than one token."""
     models = local_worker(engine).models
@@ -143,9 +148,10 @@ def test_every_round_begins_over_the_caches_of_speculation_by_itself(
         found.append(tuple(context.save() for context in models.contexts))
         return False
 
+    monkeypatch.setattr(models.abort, "is_set", look)
     for speculation in drafters(architecture):
         wanted = command(speculation)
-        Generation(models, wanted, ignored, look).run()
+        Generation(models, wanted, ignored).run()
         expected = set(found)
         found.clear()
         pair = GeneratePair(
@@ -154,7 +160,7 @@ def test_every_round_begins_over_the_caches_of_speculation_by_itself(
             segment_s=TINY_SEGMENTS,
             baseline_share=share,
         )
-        PairGeneration(models, pair, ignored, look).run()
+        PairGeneration(models, pair, ignored).run()
         assert len(expected) > 10
         assert expected <= set(found)
         found.clear()

@@ -1,6 +1,5 @@
 """The gate before measurements: scripted memory, and the files of a system."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,8 @@ import pytest
 from spectui.engine import pressure
 from spectui.engine.commands import Generate
 from spectui.engine.events import CommandRestarted, Event, LoadProgress, MemoryPaused
-from spectui.engine.pressure import MOST_S, MemoryReading, SystemMemory
+from spectui.engine.host_memory import HostMemory
+from spectui.engine.pressure import MOST_S
 from spectui.errors import CancelledError, MemoryShortError
 from spectui.options.setup import ModelOptions
 from spectui.speculative.decoder import Stop
@@ -30,22 +30,16 @@ def memory() -> Scripted:
 class Gated:
     """Measures, and takes down what it was told."""
 
-    def __init__(self, memory: Scripted, *, from_disk: bool = False) -> None:
+    def __init__(self, memory: Scripted) -> None:
         self.memory = memory
-        self.gate = memory.gate(from_disk=from_disk)
+        self.gate = memory.gate()
         self.told: list[str | None] = []
-        self.n_again = 0
         self.is_over = False
-        self.run: Callable[[], float] = lambda: memory.now_s
-
-    def _again(self) -> None:
-        self.n_again += 1
 
     def measure(self) -> float:
         self.memory.now_s += 1
-        return self.gate.measure(
-            self.run, tell=self.told.append, again=self._again, is_over=lambda: self.is_over
-        )
+        self.gate.wait(self.told.append, lambda: self.is_over)
+        return self.memory.now_s
 
 
 def test_nothing_is_measured_until_there_is_clearly_memory_again(memory: Scripted) -> None:
@@ -78,24 +72,6 @@ def test_memory_that_stays_short_ends_it_in_a_sentence(memory: Scripted) -> None
         gated.measure()
 
 
-@pytest.mark.parametrize("from_disk", [False, True])
-def test_what_was_measured_while_programs_waited_is_measured_again(
-    memory: Scripted, *, from_disk: bool
-) -> None:
-    gated, stalls = Gated(memory, from_disk=from_disk), [0.5, 0.0]
-
-    def run() -> float:
-        memory.now_s += 2
-        memory.stalled_s += stalls.pop(0)
-        return memory.now_s
-
-    gated.run = run
-    ended_s = gated.measure()
-    # Who wants to read from disk is not held back by that.
-    assert (ended_s == 3) == (gated.n_again == 0) == (gated.told == []) == from_disk
-    assert from_disk or "programs wait for memory 25 % of the time" in str(gated.told[0])
-
-
 def test_a_pair_that_leaves_little_may_have_that(memory: Scripted) -> None:
     gated = Gated(memory)
     memory.ram = 100 * MIB
@@ -106,41 +82,6 @@ def test_a_pair_that_leaves_little_may_have_that(memory: Scripted) -> None:
     memory.on_sleep = lambda _now_s: setattr(memory, "ram", 100 * MIB)
     gated.measure()
     assert len(gated.told) == 2
-    # A GPU counts where a load took of it.
-    memory.on_sleep = lambda _now_s: setattr(memory, "gpu", GIB)
-    for loaded, n_told in ((4 * GIB, 2), (0, 0)):
-        memory.gpu = 6 * GIB
-        gated = Gated(memory)
-        memory.gpu -= loaded
-        gated.gate.settle()
-        memory.gpu = 10 * MIB
-        gated.measure()
-        assert len(gated.told) == n_told
-
-
-def test_the_innermost_cgroup_tells_how_long_it_waited(tmp_path: Path) -> None:
-    def write(path: str, text: str) -> None:
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(f"{text}\n")
-
-    some = "some avg10=0.00 avg60=0.00 avg300=0.00 total={}\nfull avg10=0.00 total=1"
-    write("proc/pressure/memory", some.format(7_000_000))
-    assert SystemMemory(tmp_path).read().stalled_s == 7.0
-    write("proc/self/cgroup", "0::/app")
-    write("proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw")
-    for name, text in (
-        ("pressure", some.format(1_500_000)),
-        ("max", str(512 * MIB)),
-        ("current", str(500 * MIB)),
-    ):
-        write(f"sys/fs/cgroup/app/memory.{name}", text)
-    with SystemMemory(tmp_path) as found:
-        read = found.read()
-    assert (read.stalled_s, read.free_bytes["RAM"]) == (1.5, 12 * MIB)
-    assert str(read.limit).endswith("app/memory.max")
-    (tmp_path / "sys/fs/cgroup/app/memory.pressure").unlink()
-    (tmp_path / "proc/pressure/memory").unlink()
-    assert SystemMemory(tmp_path).read().stalled_s is None
 
 
 def test_an_engine_pauses_before_what_it_does_and_the_pause_is_no_time_of_its(
@@ -181,16 +122,14 @@ def test_a_command_says_that_it_pauses_while_memory_is_short(
     n_reads = 0
 
     class Falling(Scripted):
-        def read(self) -> MemoryReading:
+        def read(self) -> HostMemory:
             nonlocal n_reads
             n_reads += 1
             self.ram = 0 if 8 <= n_reads < 10 else 8 * GIB
             return super().read()
 
-    monkeypatch.setattr(pressure, "SystemMemory", Falling)
+    monkeypatch.setattr(pressure, "host_memory", Falling().read)
     monkeypatch.setattr(pressure, "_LOOK_S", 0)
-    # Memory is read before each measurement, however short they are.
-    monkeypatch.setattr(pressure, "_EVERY_S", 0)
     assert spectui("bench", *pair, "--prompts", prompts) == 0, spectui.err
     said = " ".join(spectui.err.split())
     assert "paused, because RAM has 0 B left below memory.max" in said

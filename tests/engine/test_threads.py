@@ -19,7 +19,6 @@ from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import take_over
 from spectui.engine.commands import LoadDraft, LoadTarget
 from spectui.engine.models import LoadedModels
-from spectui.llama.context import AbortFlag
 from spectui.llama.library import C
 from spectui.llama.model import Model
 from spectui.llama.pair import TargetContext
@@ -187,7 +186,7 @@ def test_batches_have_threads_of_their_own_with_tb_alone(tiny: TinyPath) -> None
         with Model(ModelOptions(path=tiny(TARGET))) as model:
             for n_threads_batch, expected in ((2, second), (3, second), (0, first)):
                 options = replace(context, threads_batch=n_threads_batch)
-                with TargetContext(model, options, max_draft=4, abort=AbortFlag()) as decoding:
+                with TargetContext(model, options, max_draft=4) as decoding:
                     for tokens in ((1, 2, 3), (4,), (5, 6)):
                         decoding.decode(tokens, Outputs.ALL)
                         wanted = expected if len(tokens) > 1 else first
@@ -246,7 +245,7 @@ def marks_of(task: Path) -> tuple[str, int, int]:
 
 
 def test_a_draft_may_have_other_threads(run: Run) -> None:
-    models = LoadedModels(AbortFlag())
+    models = LoadedModels()
     for words, wanted in (
         ("", ((2, 2), (2, 2))),
         ("-tb 3 -tbd 1", ((2, 3), (2, 1))),
@@ -255,8 +254,8 @@ def test_a_draft_may_have_other_threads(run: Run) -> None:
         setup = take_over(read_command(run.command(words))).to_setup()
         assert setup.draft is not None
         target = LoadTarget(options=setup.target, context=setup.context, max_draft=2)
-        models.load_target(target, lambda *_: None, lambda: False)
-        models.load_draft(LoadDraft(options=setup.draft), lambda *_: None, lambda: False)
+        models.load_target(target, lambda _: None)
+        models.load_draft(LoadDraft(options=setup.draft), lambda _: None)
         found = tuple(
             (C.llama_n_threads(one.c), C.llama_n_threads_batch(one.c)) for one in models.contexts
         )

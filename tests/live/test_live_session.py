@@ -219,7 +219,7 @@ def test_what_fits_is_what_a_plan_says_beside_the_memory_that_a_loaded_pair_give
     for n_bytes in (allocated - 1, allocated, allocated + mapped):
         # What is free beside the pair that would have to go.
         is_free(n_bytes - held)
-        engine._inspector.close()
+        engine._free = None
         watched.session.inspector.compare(setup)
         compared.append(watched.wait(ModelInspected))
     assert [one.reason is None for one in compared] == [False, True, True]
@@ -564,10 +564,9 @@ def test_a_process_that_dies_while_nobody_waits_is_told(watched: Watched, setup:
     os.kill(stop, signal.SIGSTOP)
     worker = watched.session._worker
     assert worker is not None
-    n_sent = worker._n_sent
     watched.session.measure_baseline()
     # One that dies before it is asked for anything is nobody's loss.
-    until(lambda: worker._n_sent > n_sent)
+    until(lambda: worker._running is not None)
     kill(watched)
     assert "was killed while" in str(watched.wait(ModelsLost).error)
     assert watched.session.is_lost

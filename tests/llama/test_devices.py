@@ -4,11 +4,11 @@ import psutil
 import pytest
 
 from spectui.llama.buffers import DeviceMemory
-from spectui.llama.devices import GPU, INTEGRATED, Device, credible, describe, devices, used
+from spectui.llama.devices import GPU, INTEGRATED, credible, describe, devices, used
 
 
-def device(name: str, *, kind: int = GPU, id: str | None = None) -> Device:  # noqa: A002 - ggml's name
-    memory = DeviceMemory(
+def device(name: str, *, kind: int = GPU, id: str | None = None) -> DeviceMemory:  # noqa: A002 - ggml's name
+    return DeviceMemory(
         name=name,
         description="Graphics",
         free_bytes=1,
@@ -17,8 +17,6 @@ def device(name: str, *, kind: int = GPU, id: str | None = None) -> Device:  # n
         maps_files=kind != INTEGRATED,
         id=id,
     )
-    backend = name.partition("[")[0].rstrip("0123456789")
-    return Device(type=kind, backend=backend, memory=memory)
 
 
 SLOT, OTHER = "0000:01:00.0", "0000:02:00.0"
@@ -46,7 +44,7 @@ REMOTE = [device("RPC0[a:1]"), device("RPC0[b:1]")]
         ([device("CUDA0"), *REMOTE], ["RPC0[a:1]", "RPC0[b:1]", "CUDA0"]),
     ],
 )
-def test_which_devices_are_used(found: list[Device], names: list[str]) -> None:
+def test_which_devices_are_used(found: list[DeviceMemory], names: list[str]) -> None:
     assert [memory.name for memory in used(found)] == names
 
 
@@ -60,10 +58,9 @@ def test_memory_that_cannot_be_is_not_believed() -> None:
 
 def test_ggml_describes_the_processor_as_psutil_does() -> None:
     found = [describe(pointer) for pointer in devices()]
-    (processor,) = [one for one in found if one.memory.name == "CPU"]
-    assert processor.type not in {GPU, INTEGRATED}
-    assert processor.memory.total_bytes == psutil.virtual_memory().total
-    assert 0 < (processor.memory.free_bytes or 0) <= psutil.virtual_memory().total
-    assert processor.memory.description
-    assert processor.memory.maps_files
-    assert not processor.memory.in_ram
+    (processor,) = [one for one in found if one.name == "CPU"]
+    assert processor.total_bytes == psutil.virtual_memory().total
+    assert 0 < (processor.free_bytes or 0) <= psutil.virtual_memory().total
+    assert processor.description
+    assert processor.maps_files
+    assert not processor.in_ram

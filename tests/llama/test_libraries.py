@@ -209,14 +209,13 @@ import sys
 from pathlib import Path
 from spectui.errors import UsageError
 from spectui.llama import pair
-from spectui.llama.context import AbortFlag
 from spectui.llama.model import Model
 from spectui.options.setup import ContextOptions, ModelOptions
 pair.has_gpu = lambda: sys.argv[2] == "gpu"
 context = ContextOptions(ctx_size=64, threads=1, moe_cache_mib=3)
 with Model(ModelOptions(path=Path(sys.argv[1]))) as model:
     try:
-        pair.TargetContext(model, context, max_draft=1, abort=AbortFlag())
+        pair.TargetContext(model, context, max_draft=1)
     except UsageError as error:
         print(error)
 """

@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
 from spectui.llama.architectures import check_generates
-from spectui.llama.context import CACHE_TYPES, AbortFlag, Context, Logits
+from spectui.llama.context import CACHE_TYPES, Context, Logits
 from spectui.llama.devices import buffer_types
 from spectui.llama.library import C
 from spectui.llama.log import NativeLog, native_log
-from spectui.llama.model import Model
+from spectui.llama.model import AbortFlag, Model
 from spectui.llama.pair import DraftContext, TargetContext
 from spectui.llama.sampling import SamplerChain, top_token
 from spectui.models.facts import facts_of
@@ -74,12 +74,11 @@ def new_context(
     batch_size: int = 64,
     max_outputs: int = 32,
     flash_attn: FlashAttention = FlashAttention.AUTO,
-    abort: AbortFlag | None = None,
 ) -> Context:
     options = ContextOptions(
         ctx_size=ctx_size, batch_size=batch_size, flash_attn=flash_attn, threads=1
     )
-    return Context(model, options, max_outputs=max_outputs, abort=abort or AbortFlag())
+    return Context(model, options, max_outputs=max_outputs)
 
 
 def last_logits(context: Context, tokens: tuple[int, ...]) -> Logits:
@@ -151,8 +150,15 @@ def test_loading_reports_progress_and_can_be_cancelled(
     path = tmp_path / "Modèle ü 日本.gguf"
     path.symlink_to(tiny(TARGET))
     options = ModelOptions(path=path, mmap=mmap)
+    abort = AbortFlag()
+
+    def stop(fraction: float) -> None:
+        seen.append(fraction)
+        if len(seen) == 2:
+            abort.set()
+
     with pytest.raises(CancelledError, match="was cancelled"):
-        Model(options, on_progress=seen.append, cancelled=lambda: len(seen) >= 2)
+        Model(options, on_progress=stop, abort=abort)
     assert len(seen) == 2
     seen.clear()
     with Model(options, on_progress=seen.append) as loaded:
@@ -238,7 +244,7 @@ def test_a_context_computes_with_as_many_threads_as_llama_server(
     monkeypatch.setattr("spectui.llama.context.default_threads", lambda: 3)
     for (threads, threads_batch), taken in (((0, 0), (3, 3)), ((2, 0), (2, 2)), ((0, 1), (3, 1))):
         options = ContextOptions(ctx_size=64, threads=threads, threads_batch=threads_batch)
-        with Context(model, options, max_outputs=1, abort=AbortFlag()) as made:
+        with Context(model, options, max_outputs=1) as made:
             assert (C.llama_n_threads(made.c), C.llama_n_threads_batch(made.c)) == taken
 
 
@@ -388,7 +394,7 @@ def test_contexts_too_small_for_the_tokens_are_refused(model: Model) -> None:
         (ContextOptions(ubatch_size=0), "-ub 0"),
     ):
         with pytest.raises(UsageError, match=f"{named}: must be at least 1"):
-            Context(model, options, max_outputs=1, abort=AbortFlag())
+            Context(model, options, max_outputs=1)
 
 
 @pytest.mark.parametrize("spare_bytes", [32 << 20, 256 << 20])
@@ -396,7 +402,7 @@ def test_contexts_that_memory_cannot_hold_are_refused(model: Model, spare_bytes:
     # 2^21 tokens: 512 MB of cache and some 80 MB of bookkeeping.
     options = ContextOptions(ctx_size=2**21, threads=1)
     with address_space(spare_bytes), pytest.raises(DoesNotFitError, match="choose a smaller -c"):
-        Context(model, options, max_outputs=1, abort=AbortFlag())
+        Context(model, options, max_outputs=1)
 
 
 @contextmanager
@@ -436,20 +442,19 @@ def test_every_cache_type_works_with_flash_attention_and_others_are_refused(
 
 
 def test_an_abort_between_the_pieces_of_a_prompt_forgets_all_of_it(model: Model) -> None:
-    abort = AbortFlag()
-
     class AbortedAfterOnePiece(Context):
         def _decode_piece(self, piece: Sequence[int], outputs: Outputs, start: int) -> None:
             super()._decode_piece(piece, outputs, start)
             if len(piece) == 8:
-                abort.set()
+                model.abort.set()
 
     options = ContextOptions(ctx_size=512, batch_size=8, threads=1)
-    with AbortedAfterOnePiece(model, options, max_outputs=8, abort=abort) as context:
+    with AbortedAfterOnePiece(model, options, max_outputs=8) as context:
         context.decode(TOKENS[:5], Outputs.LAST)
         before = context.save()
         with pytest.raises(CancelledError):
             context.decode(TOKENS[5:], Outputs.LAST)
+        model.abort.clear()
         assert context.n_past == 5
         assert context.save() == before
         with pytest.raises(IndexError):
@@ -458,7 +463,7 @@ def test_an_abort_between_the_pieces_of_a_prompt_forgets_all_of_it(model: Model)
 
 def test_target_samples_only_with_a_sampler(model: Model) -> None:
     options = ContextOptions(ctx_size=256, threads=1)
-    with TargetContext(model, options, max_draft=4, abort=AbortFlag()) as target:
+    with TargetContext(model, options, max_draft=4) as target:
         target.decode(TOKENS, Outputs.LAST)
         with pytest.raises(RuntimeError, match="no sampler"):
             target.sample(0)
@@ -474,7 +479,7 @@ def test_a_draft_proposes_what_the_target_knows_and_takes_all_of_its_tokens(
 ) -> None:
     def drafting(own: Model, target: Model) -> DraftContext:
         options, words = ContextOptions(ctx_size=256, threads=1), target.vocabulary
-        return DraftContext(own, options, target_vocabulary=words, abort=AbortFlag())
+        return DraftContext(own, options, target_vocabulary=words)
 
     with Model(ModelOptions(path=tiny(Tiny(n_extra=128)))) as larger:
         with drafting(larger, model) as draft:

@@ -250,27 +250,6 @@ def test_starts_and_requests_wait_for_memory(fleets: Fleets) -> None:
     assert fleets.started == [OFF_SETUP]
 
 
-def test_what_a_server_measured_while_programs_waited_for_memory_is_measured_again(
-    fleets: Fleets,
-) -> None:
-    memory = Scripted()
-    fleets.gate = memory.gate()
-    with fleets.open(keeps_off=True) as fleet:
-        servers = decoding(fleet)
-
-        def stall() -> list[float]:
-            memory.now_s += 10
-            memory.stalled_s += 5 * (not measured)
-            measured.append(memory.now_s)
-            return measured
-
-        measured: list[float] = []
-        assert servers.generate(Generate(prompt=(1, 2), n_predict=4)).n_decoded == 3
-        assert fleet.measure(stall) is measured
-    assert len(measured) == 2
-    assert "measured again, because programs waited for memory meanwhile" in fleets.told
-
-
 def test_a_fleet_has_its_cores_for_itself(fleets: Fleets) -> None:
     core = min(os.sched_getaffinity(0))
     program = [sys.executable, "-c", HOLD, str(core)]

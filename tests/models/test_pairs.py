@@ -1,17 +1,14 @@
 """Two models beside each other: what differs, and llama.cpp's verdict on it."""
 
 import tempfile
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spectui.engine.commands import ComparePair
-from spectui.engine.driver import Engine
+from spectui.llama.architectures import inspect_pair
 from spectui.llama.model import Model
 from spectui.llama.plan import outline as outline_of
 from spectui.models.pairs import (
@@ -25,7 +22,6 @@ from spectui.models.pairs import (
 )
 from spectui.models.ranking import ModelInspected
 from spectui.options.setup import ModelOptions
-from tests.support.engine import local_engine
 from tests.support.models import CHATML, Tiny, TinyPath, vocabulary, write_tokenizer
 
 pytest_plugins = ["tests.support.fixtures"]
@@ -34,22 +30,16 @@ N_TOKENS = len(vocabulary(Tiny()))
 N_SPECIAL = 5
 
 
-@pytest.fixture(scope="module")
-def engine() -> Iterator[Engine]:
-    with local_engine() as driver:
-        yield driver
-
-
-def compared(engine: Engine, target: Tiny, draft: Tiny) -> ModelInspected:
+def compared(target: Tiny, draft: Tiny) -> ModelInspected:
     with tempfile.TemporaryDirectory() as folder:
         paths = Path(folder) / "target.gguf", Path(folder) / "draft.gguf"
         for recipe, path in zip((target, draft), paths, strict=True):
             write_tokenizer(recipe, path)
-        return engine.compare(ComparePair(target=paths[0], draft=paths[1]))
+        return inspect_pair(*paths)
 
 
-def pair(engine: Engine, target: Tiny, draft: Tiny) -> PairReport:
-    """What is reported of two files' vocabularies; the engine has to come to the same verdict."""
+def pair(target: Tiny, draft: Tiny) -> PairReport:
+    """What llama.cpp reports of two files' vocabularies; headers have to tell the same verdict."""
     outlines = []
     with tempfile.TemporaryDirectory() as folder:
         for number, recipe in enumerate((target, draft)):
@@ -58,12 +48,12 @@ def pair(engine: Engine, target: Tiny, draft: Tiny) -> PairReport:
             with Model(ModelOptions(path=path), vocab_only=True) as model:
                 outlines.append(outline_of(model))
     found = report(*outlines)
-    assert found.reason == compared(engine, target, draft).reason
+    assert found.reason == compared(target, draft).reason
     return found
 
 
-def test_equal_tokenizers_agree_in_all(engine: Engine) -> None:
-    found = pair(engine, Tiny(), Tiny(seed=3))
+def test_equal_tokenizers_agree_in_all() -> None:
+    found = pair(Tiny(), Tiny(seed=3))
     assert found.fits
     assert found.target == found.draft
     assert found.overlap_percent == 100
@@ -79,56 +69,56 @@ def test_equal_tokenizers_agree_in_all(engine: Engine) -> None:
     )
 
 
-def test_a_changed_token_is_shown_with_both_texts(engine: Engine) -> None:
-    found = pair(engine, Tiny(), Tiny(renamed=(9, "other")))
+def test_a_changed_token_is_shown_with_both_texts() -> None:
+    found = pair(Tiny(), Tiny(renamed=(9, "other")))
     text = vocabulary(Tiny())[9]
     assert found.reason == f"token 9 differs: {text!r} (target), 'other' (draft)"
     assert found.n_equal == N_TOKENS - 1
     assert found.differences == (TokenDifference(id=9, target=text, draft="other"),)
     # Llama.cpp passes over those below 5.
-    found = pair(engine, Tiny(), Tiny(renamed=(4, "<|other|>")))
+    found = pair(Tiny(), Tiny(renamed=(4, "<|other|>")))
     assert found.fits
     assert [one.id for one in found.differences] == [4]
 
 
-def test_another_order_shares_the_texts_but_not_the_ids(engine: Engine) -> None:
-    found = pair(engine, Tiny(), Tiny(is_reversed=True))
+def test_another_order_shares_the_texts_but_not_the_ids() -> None:
+    found = pair(Tiny(), Tiny(is_reversed=True))
     assert found.reason is not None
     # Reversing leaves the middle one where it is, if there is one.
     assert found.n_equal == N_SPECIAL + (N_TOKENS - N_SPECIAL) % 2
     assert [one.id for one in found.differences] == [5, 6, 7, 8, 9]
 
 
-def test_another_type_and_another_pre_tokenizer_are_told(engine: Engine) -> None:
-    found = pair(engine, Tiny(), Tiny(tokenizer="llama"))
+def test_another_type_and_another_pre_tokenizer_are_told() -> None:
+    found = pair(Tiny(), Tiny(tokenizer="llama"))
     assert found.reason == "the tokenizers differ: BPE (target), SPM (draft)"
     assert found.draft.type_name == "SPM"
-    found = pair(engine, Tiny(), Tiny(pre="qwen2"))
+    found = pair(Tiny(), Tiny(pre="qwen2"))
     assert found.fits
     assert (found.target.pre, found.draft.pre) == ("smollm", "qwen2")
     # So are tokens that end the text of one only.
-    found = pair(engine, Tiny(), Tiny(renamed=(3, "<|eot_id|>")))
+    found = pair(Tiny(), Tiny(renamed=(3, "<|eot_id|>")))
     assert found.fits
     assert (found.target_ends, found.draft_ends) == ((), (Token(id=3, text="<|eot_id|>"),))
 
 
-def test_another_bos_is_told_even_where_it_does_not_count(engine: Engine) -> None:
-    found = pair(engine, Tiny(), Tiny(bos=3))
+def test_another_bos_is_told_even_where_it_does_not_count() -> None:
+    found = pair(Tiny(), Tiny(bos=3))
     assert found.fits
     assert found.draft.bos == SpecialToken(id=3, text="<|pad|>", added=False)
-    refused = pair(engine, Tiny(add_bos=True), Tiny(add_bos=True, bos=3))
+    refused = pair(Tiny(add_bos=True), Tiny(add_bos=True, bos=3))
     assert refused.reason == "the BOS tokens differ: 1 (target), 3 (draft)"
     for ours, who in ((True, "target"), (False, "draft")):
-        refused = pair(engine, Tiny(add_bos=ours), Tiny(add_bos=not ours))
+        refused = pair(Tiny(add_bos=ours), Tiny(add_bos=not ours))
         assert refused.reason == f"the BOS rules differ: added by the {who} only"
     for target, draft in ((0, 129), (129, 0)):
-        refused = pair(engine, Tiny(n_extra=target), Tiny(n_extra=draft))
+        refused = pair(Tiny(n_extra=target), Tiny(n_extra=draft))
         sizes = f"{273 + target} (target), {273 + draft} (draft)"
         told = f"the vocabularies differ in size: {sizes}, at most 128 apart is allowed"
         assert refused.reason == told
 
 
-def test_different_templates_are_told_and_do_not_matter(engine: Engine) -> None:
+def test_different_templates_are_told_and_do_not_matter() -> None:
     other = CHATML.replace("<|im_end|>", "<|eot_id|>")
     for target, draft, templates in (
         (CHATML, other, Templates.DIFFERENT),
@@ -136,23 +126,21 @@ def test_different_templates_are_told_and_do_not_matter(engine: Engine) -> None:
         (CHATML, None, Templates.MISSING_IN_DRAFT),
         (None, CHATML, Templates.MISSING_IN_TARGET),
     ):
-        found = pair(engine, Tiny(chat_template=target), Tiny(chat_template=draft))
+        found = pair(Tiny(chat_template=target), Tiny(chat_template=draft))
         assert (found.fits, found.templates) == (True, templates)
 
 
 def test_a_model_without_tokens_or_with_one_twice_is_refused_and_llama_cpp_lives_on(
-    engine: Engine, tiny: TinyPath
+    tiny: TinyPath,
 ) -> None:
-    told = compared(engine, Tiny(tokenizer="none"), Tiny(tokenizer="none"))
+    told = compared(Tiny(tokenizer="none"), Tiny(tokenizer="none"))
     assert "is a model without a tokenizer" in str(told.reason)
-    told = compared(engine, Tiny(), Tiny(renamed=(9, vocabulary(Tiny())[8])))
-    assert told.facts is None
+    told = compared(Tiny(), Tiny(renamed=(9, vocabulary(Tiny())[8])))
     assert str(told.reason).endswith(
         "is damaged: its tokens are no list of different texts; download it again"
     )
-    assert engine.compare(ComparePair(target=told.target, draft=told.path)).facts is None
     path = tiny(Tiny(n_experts=4))
-    told = engine.compare(ComparePair(target=path, draft=path))
+    told = inspect_pair(path, path)
     assert (told.reason, told.facts is None) == (None, False)
 
 
@@ -163,9 +151,9 @@ SLOW_DISK = settings(
 
 @SLOW_DISK
 @given(n_extra=st.integers(0, 128), is_target=st.booleans())
-def test_padding_alone_is_always_accepted(engine: Engine, n_extra: int, *, is_target: bool) -> None:
+def test_padding_alone_is_always_accepted(n_extra: int, *, is_target: bool) -> None:
     models = (Tiny(n_extra=n_extra), Tiny())
-    found = pair(engine, *(models if is_target else models[::-1]))
+    found = pair(*(models if is_target else models[::-1]))
     assert found.fits
     n_tokens = {found.target.n_tokens, found.draft.n_tokens}
     assert n_tokens == {N_TOKENS, N_TOKENS + n_extra}
@@ -176,11 +164,11 @@ def test_padding_alone_is_always_accepted(engine: Engine, n_extra: int, *, is_ta
 @SLOW_DISK
 @given(token=st.integers(N_SPECIAL, N_TOKENS - 1), n_extra=st.integers(0, 128), ours=st.booleans())
 def test_a_changed_token_is_always_refused_with_its_id(
-    engine: Engine, token: int, n_extra: int, *, ours: bool
+    token: int, n_extra: int, *, ours: bool
 ) -> None:
     changed = Tiny(renamed=(token, "an other"))
     models = (replace(changed, n_extra=n_extra), Tiny())
-    found = pair(engine, *(models if ours else models[::-1]))
+    found = pair(*(models if ours else models[::-1]))
     assert str(found.reason).startswith(f"token {token} differs: ")
     assert [one.id for one in found.differences] == [token]
 

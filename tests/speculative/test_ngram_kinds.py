@@ -15,9 +15,8 @@ from spectui.options.drafters import (
 )
 from spectui.speculative.counters import count
 from spectui.speculative.decoder import Decoder
-from spectui.speculative.drafters import Draft, Drafter, NoDrafter
-from spectui.speculative.ngram import NgramMemory, ngram_drafter
-from spectui.speculative.ngram_mod import NgramModDrafter, NgramModState
+from spectui.speculative.drafters import Drafter, NoDrafter
+from spectui.speculative.ngram import ngram_drafter
 from tests.support.replay import Scene, repetitive_scenes
 from tests.support.scripted import FakeClock, ScriptedTarget
 
@@ -57,10 +56,10 @@ def test_the_output_is_the_targets(
     scenes: list[Scene], kind: type[Ngram], size_n: int, draft_max: int, n_min: int
 ) -> None:
     drafting = short(kind, size_n, draft_max, n_min)
-    memory = NgramMemory()
+    drafter = ngram_drafter(drafting)
     for scene in scenes:
         plain, plain_decoder = loop(scene, NoDrafter())
-        output, decoder = loop(scene, ngram_drafter(drafting, memory))
+        output, decoder = loop(scene, drafter)
         assert output == plain
         assert decoder.stop is plain_decoder.stop
 
@@ -115,26 +114,13 @@ def test_what_is_remembered_of_the_last_turn_is_so_only_in_a_chat() -> None:
         (NgramMod, (0, 0, 1), (), (), (3, 4)),
         (NgramCache, (0, 0, 1), (), (), (3, 4)),
     ):
-        config, memory = short(kind, 2, 2), NgramMemory()
-        first = ngram_drafter(config, memory)
+        config = short(kind, 2, 2)
+        first = ngram_drafter(config)
         first.begin(TEXT)
         assert played(first, 2, 1)[:2] == (3, 4)
-        for known, drafted in ((None, alone), (memory, chatting)):
-            drafter = ngram_drafter(config, known)
+        for drafter, drafted in ((ngram_drafter(config), alone), (first, chatting)):
             drafter.begin(prompt)
             for token in said:
                 drafter.verified((token,))
                 drafter.accept(0)
             assert drafter.draft(2, 2).tokens == drafted
-
-
-def test_slots_share_a_table_and_not_their_bad_drafts() -> None:
-    one = NgramModState()
-    other = NgramModState(entries=one.entries, n_low=4)
-    drafter, neighbour = (NgramModDrafter(2, 4, n_min=0, state=state) for state in (one, other))
-    drafter.begin((1, 2, 3, 4, 5, 6, 1))
-    neighbour.begin((8, 8, 1))
-    assert played(neighbour, 2, 0) == (3, 4, 5, 6)
-    # That was the neighbour's fifth.
-    assert drafter.draft(2, 9) == Draft()
-    assert (one.n_low, other.n_low) == (0, 0)

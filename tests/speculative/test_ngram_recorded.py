@@ -2,39 +2,36 @@
 
 import gzip
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from spectui.speculative.drafters import Drafter
-from spectui.speculative.ngram_cache import NgramCacheDrafter, NgramCacheState
-from spectui.speculative.ngram_map import NgramMapDrafter, NgramMapState
-from spectui.speculative.ngram_mod import NgramModDrafter, NgramModState
+from spectui.speculative.ngram_cache import NgramCacheDrafter
+from spectui.speculative.ngram_map import NgramMapDrafter
+from spectui.speculative.ngram_mod import NgramModDrafter
 
 RECORDED: dict[str, Any] = json.loads(
     gzip.decompress((Path(__file__).parents[1] / "data" / "ngram-drafts.json.gz").read_bytes())
 )
 
 
-def drafters(kind: str, options: dict[str, Any]) -> Callable[[], Drafter]:
-    """Makes a drafter for each turn of a chat."""
+def drafter_of(kind: str, options: dict[str, Any]) -> Drafter:
     match kind:
         case "map":
-            n_slots = options.pop("n_slots")
             # By default, as in llama-server.
             if options["min_hits"] == 1:
                 del options["min_hits"]
-            maps = NgramMapState() if n_slots == 1 << 18 else NgramMapState(n_slots=n_slots)
-            return lambda: NgramMapDrafter(**options, state=maps)
+            if options["n_slots"] == 1 << 18:
+                del options["n_slots"]
+            return NgramMapDrafter(**options)
         case "mod":
-            n_entries = options.pop("n_entries")
-            table = NgramModState() if n_entries == 1 << 22 else NgramModState(n_entries=n_entries)
-            return lambda: NgramModDrafter(**options, state=table)
+            if options["n_entries"] == 1 << 22:
+                del options["n_entries"]
+            return NgramModDrafter(**options)
         case _:
-            cache = NgramCacheState()
-            return lambda: NgramCacheDrafter(cache)
+            return NgramCacheDrafter()
 
 
 @pytest.mark.parametrize("kind", ["map", "mod", "cache"])
@@ -42,11 +39,11 @@ def test_drafts_are_llama_cpps(kind: str) -> None:
     cases = [one for one in RECORDED["cases"] if one["kind"] == kind]
     assert sum(any(one["drafts"]) for one in cases) > 60
     for number, case in enumerate(cases):
-        next_drafter, expected = drafters(kind, dict(case["options"])), iter(case["drafts"])
+        drafter, expected = drafter_of(kind, dict(case["options"])), iter(case["drafts"])
         text, prompt = list[int](), list[int]()
         for again, eighths, added, rounds in case["turns"]:
             prompt = [*(prompt if again else text[: len(text) * eighths // 8]), *added]
-            text, drafter = list(prompt), next_drafter()
+            text = list(prompt)
             drafter.begin(prompt)
             for last, n_max, n_accepted in rounds:
                 drafted = drafter.draft(last, n_max).tokens if n_max else ()

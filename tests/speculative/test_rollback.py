@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from spectui.engine.commands import Generate
 from spectui.errors import BadInputError, CancelledError
 from spectui.llama.breakdown import memory_breakdown
-from spectui.llama.context import AbortFlag, Context
+from spectui.llama.context import Context
 from spectui.llama.model import Model
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions
@@ -53,7 +53,6 @@ class Opened:
 
     context: Context
     fresh: Context
-    abort: AbortFlag
     has_window: bool
 
     def expected(self, tokens: tuple[int, ...]) -> np.ndarray:
@@ -70,16 +69,15 @@ CASES += [("lfm2-window", 0), ("lfm2-window", N_SNAPSHOTS)]
 @pytest.fixture(scope="module", params=CASES, ids=lambda case: f"{case[0]}-{case[1]}")
 def opened(folder: Path, request: pytest.FixtureRequest) -> Iterator[Opened]:
     name, n_snapshots = request.param
-    abort = AbortFlag()
     with (
         Model(ModelOptions(path=folder / f"{name}.gguf")) as model,
-        Context(model, LONG, max_outputs=16, abort=abort, n_snapshots=n_snapshots) as context,
-        Context(model, replace(LONG, swa_full=True), max_outputs=16, abort=AbortFlag()) as fresh,
+        Context(model, LONG, max_outputs=16, n_snapshots=n_snapshots) as context,
+        Context(model, replace(LONG, swa_full=True), max_outputs=16) as fresh,
     ):
         assert context.rollback is kind(name, n_snapshots)
         assert context.n_past == 0
         has_window = name in ("cohere2", "lfm2-window")
-        yield Opened(context=context, fresh=fresh, abort=abort, has_window=has_window)
+        yield Opened(context=context, fresh=fresh, has_window=has_window)
 
 
 def kind(name: str, n_snapshots: int) -> Rollback:
@@ -128,10 +126,10 @@ def test_a_decode_that_ends_early_leaves_a_beginning_that_can_be_gone_on_from(
     context.decode(text[:n_before], Outputs.LAST)
     context.mark()
     if is_aborted:
-        opened.abort.set()
+        opened.context.model.abort.set()
         with pytest.raises(CancelledError):
             context.decode(text[n_before:], Outputs.LAST)
-        opened.abort.clear()
+        opened.context.model.abort.clear()
     else:
         # The last token is none: what came before it in other pieces has been decoded by then.
         with pytest.raises(BadInputError):
@@ -239,7 +237,7 @@ def test_a_window_takes_less_memory_and_all_of_it_as_much_as_asked_for(folder: P
         sizes = []
         for swa_full in (False, True):
             options = replace(LONG, swa_full=swa_full)
-            with Context(model, options, max_outputs=1, abort=AbortFlag()) as context:
+            with Context(model, options, max_outputs=1) as context:
                 sizes.append(
                     sum(share.cache_bytes for _device, share in memory_breakdown(context.c))
                 )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from spectui.llama.breakdown import memory_breakdown
 from spectui.llama.buffers import Buffer, BufferKind, parse_buffers
-from spectui.llama.context import AbortFlag, Context
+from spectui.llama.context import Context
 from spectui.llama.log import native_log
 from spectui.llama.model import Model
 from spectui.llama.mtp import mtp_context
@@ -53,7 +53,6 @@ class Allocated:
 
 def allocate(request: PlanRequest) -> tuple[Allocated, Allocated | None]:
     """Load a pair and make its contexts, as the engine does; free all of it."""
-    abort = AbortFlag()
     with ExitStack() as stack:
         target = stack.enter_context(Model(request.target, load_mtp=request.mtp))
         lines = native_log.tail()
@@ -62,7 +61,6 @@ def allocate(request: PlanRequest) -> tuple[Allocated, Allocated | None]:
                 target,
                 request.context,
                 max_draft=request.max_draft,
-                abort=abort,
                 n_snapshots=request.max_draft if request.mtp else 0,
             )
         )
@@ -78,7 +76,7 @@ def allocate(request: PlanRequest) -> tuple[Allocated, Allocated | None]:
             layers = mtp_context(target_context, request.context, draft)
             return ours, _allocated(stack.enter_context(layers), lines)
         context: Context = stack.enter_context(
-            DraftContext(draft, request.context, target_vocabulary=target.vocabulary, abort=abort)
+            DraftContext(draft, request.context, target_vocabulary=target.vocabulary)
         )
         return ours, _allocated(context, lines)
 

@@ -14,7 +14,6 @@ from spectui.engine.driver import Engine
 from spectui.engine.events import PromptEvaluated
 from spectui.engine.prompt_store import PromptStore
 from spectui.errors import UsageError
-from spectui.llama.context import AbortFlag
 from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
 from spectui.llama.pair import TargetContext
@@ -173,11 +172,11 @@ def test_another_draft_does_not_cost_what_is_kept_of_prompts(folder: Path, tiny:
 
 
 def test_of_a_prompt_both_caches_are_kept_or_neither(folder: Path) -> None:
-    context, abort = small_context(), AbortFlag()
+    context = small_context()
     prompts = (PROMPTS[1], PROMPTS[1][::-1])
     with (
         Model(ModelOptions(path=folder / "glm4moe.gguf"), load_mtp=True) as model,
-        TargetContext(model, context, max_draft=MAX_DRAFT, abort=abort) as target,
+        TargetContext(model, context, max_draft=MAX_DRAFT) as target,
         MtpContext(target, context) as mtp,
     ):
         target.show_states_to(mtp)

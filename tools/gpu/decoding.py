@@ -10,7 +10,7 @@ from benchmarks.device_counts import Setting, compare
 from benchmarks.engine_vs_server import RATIOS, measure, summary, ways
 from spectui.commands.arguments import server_arguments
 from spectui.engine.driver import Engine
-from spectui.llama.context import AbortFlag, Context
+from spectui.llama.context import Context
 from spectui.llama.model import Model
 from spectui.measure.workload import WorkItem
 from spectui.monitor.sampler import LiveSource
@@ -115,7 +115,7 @@ def prices(target: ModelOptions, lengths: Sequence[int], card: Card) -> dict[str
     with (
         closing(LiveSource()) as source,
         Model(target) as model,
-        Context(model, CONTEXT, max_outputs=max(lengths), abort=AbortFlag()) as context,
+        Context(model, CONTEXT, max_outputs=max(lengths)) as context,
     ):
         random = [(7919 * at) % model.vocabulary.n_tokens for at in range(64 + max(lengths))]
         context.decode(random[:64], Outputs.LAST)

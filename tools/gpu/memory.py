@@ -9,7 +9,7 @@ from benchmarks.device_plan import Placement, compared
 from spectui.engine.guard import Guard
 from spectui.engine.planning import Planner
 from spectui.errors import DoesNotFitError
-from spectui.llama.context import AbortFlag, Context
+from spectui.llama.context import Context
 from spectui.llama.model import Model
 from spectui.llama.planned import PlanRequest
 from spectui.options.setup import ContextOptions, Fit, ModelOptions
@@ -104,7 +104,7 @@ def edge(card: Card) -> dict[str, Any]:
     context = replace(CONTEXT, ctx_size=n_ctx)
     with (
         Model(card.experts) as model,
-        Context(model, context, max_outputs=1, abort=AbortFlag()) as loaded,
+        Context(model, context, max_outputs=1) as loaded,
     ):
         loaded.decode([1], Outputs.LAST)
     return {"loaded_n_ctx": n_ctx, "refused_n_ctx": reason and refused, "refusal": reason}

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from spectui.engine.planning import Planner
-from spectui.llama.context import AbortFlag, Context
+from spectui.llama.context import Context
 from spectui.llama.devices import buffer_types, use_rpc
 from spectui.llama.library import native
 from spectui.llama.model import Model
@@ -51,7 +51,7 @@ def memory(card: Card, source: LiveSource) -> dict[str, Any]:
         buffers = planner.plan(PlanRequest(target=card.dense, context=CONTEXT)).buffers
     with (
         Model(card.dense) as model,
-        Context(model, CONTEXT, max_outputs=1, abort=AbortFlag()) as context,
+        Context(model, CONTEXT, max_outputs=1) as context,
     ):
         context.decode([1], Outputs.LAST)
         time.sleep(1.5)
