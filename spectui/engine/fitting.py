@@ -165,7 +165,7 @@ def _last_that_fits(left_bytes: Callable[[int], int], last: int) -> int:
             return left_bytes(number) < 0
         return True
 
-    return bisect_left(range(1, last + 1), x=True, key=lacks)
+    return bisect_left(range(1, last), x=True, key=lacks) if lacks(last) else last
 
 
 def alone(request: PlanRequest) -> PlanRequest:

@@ -96,8 +96,7 @@ def inspect_header(path: Path) -> ModelInspected:
         gguf = read_gguf(path)
         facts = facts_of(path, gguf)
         check_is_target(path, gguf)
-        name = str(gguf.metadata.get("general.architecture", ""))
-        if architecture(name).is_known is False:
+        if (name := _unknown(gguf)) is not None:
             raise BadInputError(  # noqa: TRY301 - as the checks below
                 f"{path} cannot be loaded (this llama.cpp runs no architecture {name!r}); check "
                 "that the download is complete, or give another model"
@@ -121,13 +120,27 @@ def inspect_pair(target: Path, draft: Path) -> ModelInspected:
         # MTP layers: their cache forgets, whatever other layers their architecture has.
         return told
     alone = _whole(inspect_header(draft))
-    reason = alone.reason or told.reason or unserved(_rollback(own.facts), _rollback(told.facts))
+    if alone.reason is not None:
+        return replace(alone, target=target, facts=None)
+    reason = told.reason or unserved(_rollback(own.facts), _rollback(told.facts))
     return replace(told, reason=reason)
 
 
+def _unknown(gguf: GgufFile) -> str | None:
+    """The architecture that this llama.cpp does not know; None for one that it knows."""
+    name = str(gguf.metadata.get("general.architecture", ""))
+    return name if architecture(name).is_known is False else None
+
+
 def _whole(told: ModelInspected) -> ModelInspected:
-    """The same, refused where the file is cut short, or its vocabulary is damaged."""
+    """The same as for a load: whether the file is cut short, or its vocabulary damaged."""
     path = told.path
+    if told.facts is not None and (name := _unknown(read_gguf(path))) is not None:
+        reason = (
+            f"{path} cannot be loaded (error loading model: unknown model architecture: {name!r}); "
+            "check that the download is complete and that this llama.cpp knows the architecture"
+        )
+        return replace(told, reason=reason)
     if told.reason is None and is_cut(path):
         reason = f"{path} cannot be loaded (it ends before its tensors do); download it again"
         return replace(told, reason=reason)
