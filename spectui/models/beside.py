@@ -100,9 +100,10 @@ def inspected(
             check_mtp_file(path, draft.gguf, target.gguf)
         elif here or facts.draft_kind is None:
             check_is_model(path, draft.gguf)
-            reason = incompatibility(_vocabulary(target, draft), _vocabulary(draft, target))
         else:
             check_hidden_states(path, draft.gguf, target.gguf)
+            return ModelInspected(target=target.facts.path, path=path, facts=facts, reason=None)
+        reason = incompatibility(_vocabulary(target, draft), _vocabulary(draft, target))
     except (BadInputError, HubError) as error:
         reason = str(error)
     return ModelInspected(target=target.facts.path, path=path, facts=facts, reason=reason)

@@ -132,7 +132,7 @@ def test_an_odd_file_does_not_cost_the_others(
             raise OverflowError("too large")
         return inspect_pair(target, draft)
 
-    monkeypatch.setattr("spectui.cli.drafts.inspect_pair", inspect)
+    monkeypatch.setattr("spectui.doctor.drafts.inspect_pair", inspect)
     found = reasons(looked(folder))
     assert found["close"] is None
     assert str(found["rough"]).startswith("cannot be examined (OverflowError: too large)")
