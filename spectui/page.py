@@ -25,7 +25,8 @@ class Paragraph:
     style: str = ""
     """Such as ``bold``; empty for none."""
     breaks_words: bool = False
-    """Whether long words, such as paths, are broken, so that nothing is wider than the page."""
+    """Whether long words, such as paths, are broken, so that nothing is wider than the page; then
+    all lines have the indent of the first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,8 +104,9 @@ def _text(part: Part) -> str:
     match part:
         case Line(text=text, indent=indent):
             return sentence(_shown(text), indent=indent)
-        case Paragraph(text=text, first=first, breaks_words=True):
-            return drawn(Padding(Text(text), (0, 0, 0, len(first))))
+        case Paragraph(text=text, first=first, style=style, breaks_words=True):
+            folded = Text(filled(_shown(text), page_width() - len(first)), style)
+            return drawn(Padding(folded, (0, 0, 0, len(first))))
         case Paragraph(text=text, indent=indent, first=first, style=style):
             lines = filled(_shown(text), page_width(), indent=indent, first=first)
             return drawn(Text(lines, style)) if style else lines

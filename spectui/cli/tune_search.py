@@ -52,6 +52,7 @@ from spectui.options.setup import ModelOptions, Setup
 from spectui.prompts import Prompt
 from spectui.prompts.chats import Chats
 from spectui.server.binary import ServerBinary
+from spectui.server.client import LlamaClient
 from spectui.tune.backends import OwnEngine, Served
 from spectui.tune.candidates import Candidate
 from spectui.tune.document import Tuned
@@ -228,18 +229,8 @@ class Search:
             n_ctx = off.context.ctx_size
             self._check_lengths(n_ctx, "raise -c")
             backend = ServerBackend(fleet, off, placed, redoes_rounds=target.redoes_rounds)
-            setup = self._setup(
-                off,
-                candidates,
-                _beginning_with(present, space),
-                served_workload(
-                    fleet.of(off),
-                    (*self.prompts, *self.all_prompts[len(self.prompts) :][:MOST_ANSWERS]),
-                    shared,
-                    n_ctx=n_ctx,
-                    sampling=shared.sampling_for(off.target.path),
-                ),
-            )
+            workload = self._workload(fleet.of(off), off)
+            setup = self._setup(off, candidates, _beginning_with(present, space), workload)
             served = Served(backend, binary, target, drafts, forecasts=forecasts)
             tuning = Tuning(setup, served)
             result = self._run(tuning, why_not)
@@ -305,6 +296,17 @@ class Search:
             readers=tuple((name, one.reader) for name, one in drafts.items() if one.reader),
         )
         return tuple(candidates), space
+
+    def _workload(self, server: LlamaClient, off: Setup) -> Workload:
+        """The prompts as tokens of a server, each text once."""
+        answers = self.all_prompts[len(self.prompts) :][:MOST_ANSWERS]
+        return served_workload(
+            server,
+            (*self.prompts, *answers),
+            self.shared,
+            n_ctx=off.context.ctx_size,
+            sampling=self.shared.sampling_for(off.target.path),
+        )
 
     def _setup(
         self,

@@ -59,14 +59,19 @@ def diagnosis(
         return page
     page += _by_headers(looked_at) if isinstance(looked_at, HeaderLook) else _examined(looked_at)
     page.append(Paragraph("Findings", style="bold"))
-    page += [
-        Paragraph(f"{one.severity}: {one.what}", style=_STYLES[one.severity]) for one in found
-    ] or ["nothing speaks against it"]
+    if not found:
+        return [*page, "nothing speaks against it"]
+    page += [_broken(f"{one.severity}: {one.what}", _STYLES[one.severity]) for one in found]
     return page
 
 
+def _broken(text: str, style: str = "") -> Paragraph:
+    """A text with paths in it."""
+    return Paragraph(text, style=style, breaks_words=True)
+
+
 def _section(title: str, lines: Iterable[str]) -> list[Part]:
-    return section(title, [*map(Paragraph, lines)])
+    return section(title, [*map(_broken, lines)])
 
 
 def _by_headers(look: HeaderLook) -> list[Part]:
@@ -105,7 +110,7 @@ def _examined(examination: Examination) -> list[Part]:
     heading = "Memory, without a draft" if examination.drafts else "Memory"
     if examination.chosen is not None:
         heading = f"Memory, with {examination.chosen.name}"
-    fitting = map(Paragraph, _what_fits(examination))
+    fitting = map(_broken, _what_fits(examination))
     return page + section(heading, [_memory_table(examination), *fitting])
 
 
@@ -114,7 +119,7 @@ def _machine(around: Surroundings) -> Iterator[Part]:
     speed = around.bandwidth.ram_bytes_per_s
     read = "too full to measure its speed" if speed is None else f"read at {_speed_text(speed)}"
     memory = _free(machine.memory_bytes, around.free.by_memory.get(HOST))
-    yield Paragraph(f"{machine.cpu}, {machine.n_cores} cores; RAM {memory}, {read}")
+    yield _broken(f"{machine.cpu}, {machine.n_cores} cores; RAM {memory}, {read}")
     for gpu in backend.gpus:
         link = around.links.get(gpu.description)
         # Of an RPC server its address, of a GPU its product name.
@@ -122,13 +127,13 @@ def _machine(around: Surroundings) -> Iterator[Part]:
         part = ", a part of the RAM" if gpu.in_ram else ""
         far = "" if link is None else _link_text(link)
         free = _free(gpu.total_bytes, gpu.free_bytes)
-        yield Paragraph(f"{name}: {gpu.description}, {free}{part}{far}")
+        yield _broken(f"{name}: {gpu.description}, {free}{part}{far}")
     if not backend.gpus and backend.llama_cpp.value is not None:
         seen = f"; the driver knows {', '.join(machine.gpus)}" if machine.gpus else ""
-        yield Paragraph(f"no GPU that this llama.cpp can use{seen}")
+        yield _broken(f"no GPU that this llama.cpp can use{seen}")
     if machine.gpus and not backend.gpus and backend.backends:
         yield from _unused_gpus(backend)
-    yield from map(Paragraph, _library_lines(backend))
+    yield from map(_broken, _library_lines(backend))
 
 
 def _library_lines(backend: Backend) -> Iterator[str]:
@@ -166,13 +171,13 @@ def _link_text(link: Link) -> str:
 
 def _unused_gpus(backend: Backend) -> Iterator[Part]:
     if "cuda" in backend.backends:
-        yield Paragraph(
+        yield _broken(
             "This llama.cpp was built with CUDA and finds no GPU: see whether CUDA_VISIBLE_DEVICES "
             "hides it, whether the driver is as new as the CUDA it was built with, and whether "
             "this user or container may open /dev/nvidia*"
         )
     else:
-        yield Paragraph("This llama.cpp was built without CUDA; build it anew:")
+        yield _broken("This llama.cpp was built without CUDA; build it anew:")
         yield install_command("-DGGML_CUDA=on")
 
 

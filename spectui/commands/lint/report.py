@@ -108,22 +108,22 @@ def lint_page(reports: Sequence[Checked], *, with_fixed: bool = True) -> Page:
 
 def _parts(report: Checked, *, with_fixed: bool) -> Iterator[Part]:
     if report.name is not None:
-        yield Paragraph(f"{report.name}:", style="bold")
+        yield _broken(f"{report.name}:", "bold")
     for finding in report.findings:
         yield from _finding(finding, report.command)
-    yield Paragraph(_summary(report))
+    yield _broken(_summary(report))
     if report.unseen is not None and report.asked:
-        yield Paragraph(f"The models were not looked at: {report.unseen}")
+        yield _broken(f"The models were not looked at: {report.unseen}")
     if report.command.inside is not None:
-        yield Paragraph(_CONTAINED)
+        yield _broken(_CONTAINED)
     before, after = report.command, report.fixed
     refused = dict.fromkeys(one.what for one in report.left if one.severity is Severity.ERROR)
     if refused and not with_fixed:
-        yield Paragraph(f"{_UNCORRECTED}: {'; '.join(refused)}.")
+        yield _broken(f"{_UNCORRECTED}: {'; '.join(refused)}.")
     if with_fixed and (after.text, after.remarks) != (before.text, before.remarks):
         yield ""
-        yield Paragraph(_heading(refused), style="bold")
-        unshown = Paragraph("it has characters that cannot be shown; --fix prints it as it is")
+        yield _broken(_heading(refused), "bold")
+        unshown = _broken("it has characters that cannot be shown; --fix prints it as it is")
         yield after.text if printable(after.text) == after.text else unshown
     if report.name is not None:
         yield ""
@@ -137,25 +137,26 @@ def _heading(refused: Iterable[str]) -> str:
 
 def _finding(finding: Finding, command: ServerCommand) -> Iterator[Part]:
     style = _STYLES[finding.severity]
-    yield Paragraph(f"{finding.severity}: {finding.what}", style=style)
+    yield _broken(f"{finding.severity}: {finding.what}", style)
     if finding.at >= 0:
         yield _place(finding.at, command, style)
-    yield _indented(finding.why)
+    yield _broken(finding.why, indent=_INDENT)
     if finding.replacement:
-        yield _indented(f"write: {finding.replacement}")
+        yield _broken(f"write: {finding.replacement}", indent=_INDENT)
     elif finding.replacement is not None:
-        yield _indented(f"leave out {finding.flag}")
+        yield _broken(f"leave out {finding.flag}", indent=_INDENT)
 
 
-def _indented(text: str) -> Paragraph:
-    return Paragraph(text, indent=_INDENT, first=_INDENT)
+def _broken(text: str, style: str = "", indent: str = "") -> Paragraph:
+    """A text with words of the command in it, which may be long."""
+    return Paragraph(text, first=indent, style=style, breaks_words=True)
 
 
 def _place(at: int, command: ServerCommand, style: str) -> Part:
     """The part of the command that a finding is about."""
     if command.is_section:
         # A file has a line for each.
-        return Paragraph(_as_key(command.items[at]), _INDENT, _INDENT, style)
+        return _broken(_as_key(command.items[at]), style, _INDENT)
     texts = [_spelled(command, one) for one in range(len(command.items))]
     before, after = " ".join(texts[:at]), " ".join(texts[at + 1 :])
     return Excerpt(before=before, text=texts[at], after=after, indent=_INDENT, style=style)
