@@ -27,6 +27,7 @@ from spectui.tune.document import Tuned
 from spectui.tune.served import Served as Finalists
 from spectui.tune.served import failure_of, search_budget_s, serve, with_server_ranking, with_time
 from spectui.tune.setup import Limits
+from spectui.tune.studies.storage import check_writable as check_storage
 from spectui.tune.trials import n_measured
 from spectui.verify.verification import Serving
 
@@ -50,6 +51,7 @@ def tune(request: Tune) -> None:
     unmeasured = warn_of_unmeasured(given, through_server=options.is_server)
     takes_mtp(shared, options)
     check_writable(shared.json_path, shared.input_files())
+    check_storage(options.storage)
     read, chats = read_prompts(shared), read_chats(shared)
     with shared.shown() as shown:
         search = Search(
