@@ -29,6 +29,7 @@ from spectui.tune.document import Tuned
 from spectui.tune.page import commands_page, findings_page, machines_page
 from spectui.tune.served import Served, failure_of, search_budget_s, serve
 from spectui.tune.setup import Limits
+from spectui.tune.studies.storage import check_writable as check_storage
 from spectui.tune.trials import n_measured
 
 _PLACES_SHARE = 0.3
@@ -51,6 +52,7 @@ def tune(request: Tune) -> None:
     unmeasured = warn_of_unmeasured(given, through_server=options.is_server)
     takes_mtp(shared, options)
     check_writable(shared.json_path, shared.input_files())
+    check_storage(options.storage)
     read, chats = read_prompts(shared), read_chats(shared)
     with shared.shown() as shown:
         search = Search(

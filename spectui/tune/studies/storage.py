@@ -38,6 +38,7 @@ _OPEN_S = 30.0
 """Time after which another process that opens the same file counts as hung."""
 _PROBED_S = 0.5
 """Time for which a lock may be held by others who only look whether it is."""
+_OPENINGS = 3
 _CONNECT_S = 10
 _WAITS_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, *(15.0,) * 7)
 """Pauses between attempts to connect to a database that is away."""
@@ -68,6 +69,26 @@ def file_of(storage: str | None) -> Path | None:
     path = address.database or ":memory:"
     is_kept = address.get_backend_name() == "sqlite" and path != ":memory:" and not address.query
     return Path(path) if is_kept else None
+
+
+def check_writable(storage: str | None) -> None:
+    """Refuse a storage whose file or folder takes nothing, before models are loaded.
+
+    Raises:
+        BadInputError: says what to do.
+    """
+    file = file_of(storage)
+    if file is None:
+        return
+    if file == own_storage_file():
+        ensure_dir(data_dir())
+    # SQLite needs a journal beside it.
+    for one in (file, file.parent):
+        if one.exists() and not os.access(one, os.W_OK):
+            raise BadInputError(
+                f"{one} cannot be written, and trials are kept there; make it writable, or give "
+                "another --storage"
+            )
 
 
 def open_storage(url: str, say: Callable[[str], None] = lambda _text: None) -> RDBStorage:
@@ -123,23 +144,23 @@ class _Database(RDBStorage):
             super().record_heartbeat(trial_id)
 
 
-def _open_database(address: URL, say: Callable[[str], None]) -> RDBStorage:
+def _open_database(
+    address: URL, say: Callable[[str], None], attempts: int = _OPENINGS
+) -> RDBStorage:
     limits = {"connect_timeout": _CONNECT_S} if address.drivername == _PSYCOPG else {}
-
-    def opened() -> _Database:
-        return _Database(
+    try:
+        database = _Database(
             # Text of the URL with its password: it stays in this process.
             address.render_as_string(hide_password=False),
             {"pool_pre_ping": True, "connect_args": limits},
             heartbeat_interval=_HEARTBEAT_S,
             grace_period=_STALE_S,
         )
-
-    try:
-        database = opened()
     except (SQLAlchemyError, StorageInternalError):
-        # Another one may have made the tables meanwhile.
-        database = opened()
+        # Another one may be making the tables, which takes a few transactions.
+        if attempts == 1:
+            raise
+        return _open_database(address, say, attempts - 1)
     # Only now: an address that is wrong is an error at once.
     _wait_for(database.engine, say)
     return database
