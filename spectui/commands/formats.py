@@ -57,6 +57,11 @@ def file_name(name: str, format_: Format) -> str:
     return f"{slug(name)}.{_WRITERS[format_][1]}"
 
 
+def _unfit(why: str, or_else: str = "") -> BadInputError:
+    """The error of a format that cannot hold a launch."""
+    return BadInputError(f"{why}; choose another format{or_else}")
+
+
 def _command(launch: Launch) -> str:
     """The command on one line for a POSIX shell, below the comments."""
     return f"{commented(launch.comments)}{launch.text}\n"
@@ -70,10 +75,7 @@ def _args(launch: Launch) -> str:
     """
     for argument in launch.arguments:
         if "\n" in argument or "\r" in argument:
-            raise BadInputError(
-                f"{argument!r} holds a line end, and a file of arguments has one per line; choose "
-                "another format"
-            )
+            raise _unfit(f"{argument!r} holds a line end, and a file of arguments has one per line")
     return "".join(f"{argument}\n" for argument in launch.arguments)
 
 
@@ -103,9 +105,7 @@ def _variables(launch: Launch) -> str:
     """
     reader = launch.reader
     if reader.dialect is Dialect.IK:
-        raise BadInputError(
-            f"{reader.dialect} reads no environment variables about drafting; choose another format"
-        )
+        raise _unfit(f"{reader.dialect} reads no environment variables about drafting")
     _check_placing(launch, "variables", is_in_order=True)
     assigned = {name: shell_word(value) for name, value in launch.start.environment}
     missing: list[str] = []
@@ -114,9 +114,8 @@ def _variables(launch: Launch) -> str:
         if name is None or len(item.values) > 1:
             missing.append(item.flag)
         elif name in assigned:
-            raise BadInputError(
-                f"{name} would be given twice, but the environment holds each variable once; "
-                "choose another format"
+            raise _unfit(
+                f"{name} would be given twice, but the environment holds each variable once"
             )
         else:
             quote = shell_word if item.is_path else shlex.quote
@@ -124,10 +123,8 @@ def _variables(launch: Launch) -> str:
     if missing:
         flags = dict.fromkeys(missing)
         program = reader.dialect if reader.accepted is None else reader.accepted.program
-        raise BadInputError(
-            f"{printable(', '.join(flags))} {'has' if len(flags) == 1 else 'have'} no environment "
-            f"variable in {program}; choose another format"
-        )
+        have = f"{printable(', '.join(flags))} {'has' if len(flags) == 1 else 'have'}"
+        raise _unfit(f"{have} no environment variable in {program}")
     start = f"set -a; . ./FILE; set +a; {' '.join(map(shell_word, launch.start.program))}"
     lines = (f"{name}={value}\n" for name, value in assigned.items())
     return commented((*launch.comments, start)) + "".join(lines)
@@ -161,10 +158,8 @@ def _check_placing(launch: Launch, where: str, *, is_in_order: bool) -> None:
     moved = (item.value for item, name in placing if name == PLACING[0])
     if len(set(names)) > 1 and not is_kept and any(map(puts_elsewhere, moved)):
         flags = " and ".join(dict.fromkeys(item.flag for item, _name in placing))
-        raise BadInputError(
-            f"the first of {flags} that matches a tensor counts, and {where} would not keep their "
-            "order; choose another format"
-        )
+        first = f"the first of {flags} that matches a tensor counts"
+        raise _unfit(f"{first}, and {where} would not keep their order")
 
 
 def _preset(launch: Launch) -> str:
@@ -175,13 +170,9 @@ def _preset(launch: Launch) -> str:
     """
     dialect, accepted = launch.reader.dialect, launch.reader.accepted
     if dialect is Dialect.IK:
-        raise BadInputError(
-            f"{dialect} reads no models preset file; choose another format, such as llama-swap"
-        )
+        raise _unfit(f"{dialect} reads no models preset file", ", such as llama-swap")
     if accepted is not None and _READS_IT not in accepted.flags:
-        raise BadInputError(
-            f"{accepted.program} reads no models preset file; choose another format"
-        )
+        raise _unfit(f"{accepted.program} reads no models preset file")
     own = launch.elsewhere("the router that reads the file")
     _check_placing(own, "a models preset file", is_in_order=False)
     entry = launch.command.entry(INI)
@@ -212,10 +203,8 @@ def _entries(launch: Launch) -> dict[str, str]:
     for item in launch.command.items:
         key, name = _key(item, launch.reader), item.name
         if name in names:
-            raise BadInputError(
-                f"{item.flag} is given twice, but a models preset file holds each option once; "
-                f"choose another format"
-            )
+            what = f"{item.flag} is given twice"
+            raise _unfit(f"{what}, but a models preset file holds each option once")
         names.add(name)
         entries[key] = _value(item)
     return entries
@@ -230,24 +219,18 @@ def _key(item: Item, reader: Reader) -> str:
     # A file's keys take no "_" for "-".
     key = canonical(flag).lstrip("-")
     if not flag.startswith("-") or not _KEY.fullmatch(key):
-        raise BadInputError(
-            f"{item.flag!r} is no option that a models preset file can hold; choose another format"
-        )
+        raise _unfit(f"{item.flag!r} is no option that a models preset file can hold")
     return key
 
 
 def _value(item: Item) -> str:
     if len(item.values) > 1:
-        raise BadInputError(
-            f"{item.flag} has {len(item.values)} values, but a models preset file holds one per "
-            f"option; choose another format"
-        )
+        what = f"{item.flag} has {len(item.values)} values"
+        raise _unfit(f"{what}, but a models preset file holds one per option")
     value = item.values[0] if item.values else "true"
     if _CUTS.search(value):
-        raise BadInputError(
-            f"{item.flag} {value!r}: a models preset file cannot hold ';', '#', line ends, or "
-            f"blanks at either end; choose another format, or rename the file"
-        )
+        what = "a models preset file cannot hold ';', '#', line ends, or blanks at either end"
+        raise _unfit(f"{item.flag} {value!r}: {what}", ", or rename the file")
     return value
 
 

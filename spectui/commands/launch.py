@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -168,21 +168,33 @@ class ExportSetup(Setup):
         Raises:
             BadInputError: the dialect or the program has no words for it.
         """
-        command, dropped = self._written(dialect)
-        left_out = printable(" ".join(item.flag for item in dropped))
-        missing = (f"left out, since {dialect} has no such option: {left_out}",)
+        extra = tuple(divide(self.extra))
+        comments: list[str] = []
+        if self.speculation is None:
+            drafting = " ".join(one.flag for one in extra if one.is_speculative)
+            comments.append(OFF)
+            comments += [f"left out of your own arguments: {drafting}"] if drafting else []
+            extra = tuple(one for one in extra if not one.is_speculative)
+        own, lacking = self._own(extra, dialect)
+        if dialect is not Dialect.LLAMA_CPP:
+            # What is left to the server is its default there, and has no word.
+            extra = tuple(one for one in extra if one.name not in LAYERS or one.value != "auto")
+        report = check(ServerCommand(items=extra), Reader(dialect=dialect))
+        lacking += [extra[one.at] for one in report.findings if one.edits.get(one.at) == ()]
+        if lacking:
+            flags = " ".join(item.flag for item in lacking)
+            comments.append(f"left out, since {dialect} has no such option: {flags}")
+        items = (*own, *report.corrected.items)
+        if self.accepted is not None:
+            items = spelled(items, self.accepted)
         reader = Reader(dialect=dialect, accepted=self.accepted)
         return Launch(
             name=self.name,
-            command=command,
+            command=ServerCommand(items=items),
             start=self.start.running(self.program),
             reader=reader,
             has_gpu=self.has_gpu,
-            comments=(
-                *self.comments(),
-                *(missing if dropped else ()),
-                *passed_on(command.items, reader),
-            ),
+            comments=(*map(printable, comments), *passed_on(items, reader)),
             document=self._document(),
         )
 
@@ -192,46 +204,23 @@ class ExportSetup(Setup):
         Raises:
             BadInputError: the dialect or the program has no words for it.
         """
-        return list(self._written(dialect)[0].arguments)
-
-    def comments(self) -> tuple[str, ...]:
-        """Remarks for readers of the export, one printable line each."""
-        if self.speculation is not None:
-            return ()
-        left_out = " ".join(item.flag for item in divide(self.extra) if item.is_speculative)
-        lines = [OFF, f"left out of your own arguments: {left_out}"] if left_out else [OFF]
-        return tuple(map(printable, lines))
+        return list(self.launch(dialect).arguments)
 
     @property
     def files(self) -> tuple[Path, ...]:
         """Files of its models."""
         return tuple(options.path for options in self.models)
 
-    def _written(self, dialect: Dialect) -> tuple[ServerCommand, tuple[Item, ...]]:
-        """The command in the reader's words, and the user's own options that it does not have."""
-        extra = self._extra()
-        # A value that is no number, such as auto, remains there.
-        said = {item.name for item in extra} & _ONCE
+    def _own(self, extra: Sequence[Item], dialect: Dialect) -> tuple[list[Item], list[Item]]:
+        """The setup's options that are wanted beside the user's own, and those a dialect lacks."""
         setup = (self.target, self.draft, self.context, self.speculation)
         words = server_arguments(*setup, dialect=dialect)
+        # A value that is no number, such as auto, remains there.
+        said = {item.name for item in extra} & _ONCE
         wanted = [one for one in divide(words) if one.name not in said and self._is_wanted(one)]
-        reader = Reader(dialect=dialect)
-        unknown = [one for one in wanted if one.option in MACHINE and not reader.takes(one.flag)]
-        own = [one for one in wanted if one not in unknown]
-        if dialect is not Dialect.LLAMA_CPP:
-            # What is left to the server is its default there, and has no word.
-            extra = tuple(one for one in extra if one.name not in LAYERS or one.value != "auto")
-        report = check(ServerCommand(items=extra), reader)
-        dropped = [extra[one.at] for one in report.findings if one.edits.get(one.at) == ()]
-        command = ServerCommand(items=(*own, *report.corrected.items))
-        if self.accepted is not None:
-            command = replace(command, items=spelled(command.items, self.accepted))
-        return command, (*unknown, *dropped)
-
-    def _extra(self) -> tuple[Item, ...]:
-        """The user's own options; when speculation is off, without those about drafting."""
-        is_off = self.speculation is None
-        return tuple(one for one in divide(self.extra) if not (is_off and one.is_speculative))
+        takes = Reader(dialect=dialect).takes
+        lacking = [one for one in wanted if one.option in MACHINE and not takes(one.flag)]
+        return [one for one in wanted if one not in lacking], lacking
 
     def _is_wanted(self, written: Item) -> bool:
         name = written.name

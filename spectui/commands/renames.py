@@ -59,32 +59,23 @@ SERVED = ("model", "hf-repo", "model-url", "docker-repo", "models-preset", "mode
 DRAFTS = ("model-draft", "spec-draft-hf")
 """Options that name the draft."""
 
-VALUE = "VALUE"
-
-
-class Rename(msgspec.Struct, frozen=True, kw_only=True):
-    """A former option of llama-server."""
-
-    words: tuple[str, ...] = ()
-    """Today's words, with ``VALUE`` for its value; none where it has no effect any more."""
-    now: str | None = None
-    """Rule that holds in its place."""
-
-
 LOADING = ("no-mmap", "mmap", "mlock", "direct-io", "no-direct-io")
 """Switches that ``--load-mode`` replaced."""
-RENAMES: Mapping[str, Rename] = {
-    "draft-max": Rename(words=("--spec-draft-n-max", VALUE)),
-    "draft-min": Rename(words=("--spec-draft-n-min", VALUE)),
-    "no-flash-attn": Rename(words=("-fa", "off")),
-    BY_SWITCH: Rename(words=("--spec-type", MTP_KIND)),
-    **dict.fromkeys(LOADING, Rename(now="builds before b10114 of 2026-07-24 have no --load-mode")),
-    "ctx-size-draft": Rename(now="the draft has the context of -c"),
-    "fused-moe": Rename(now="experts are fused unless -no-fmoe is given"),
-    "offload-only-active-experts": Rename(now="it is on unless -no-ooae is given"),
+TODAY: Mapping[str, tuple[str, ...]] = {
+    "draft-max": ("--spec-draft-n-max",),
+    "draft-min": ("--spec-draft-n-min",),
+    "no-flash-attn": ("-fa", "off"),
+    BY_SWITCH: ("--spec-type", MTP_KIND),
 }
-"""Former options by their names. Of drafts' lengths these are a model's: n-gram drafters have their
-own (``Number.shared``)."""
+"""Words that stand today for former options, ahead of the option's value. Of drafts' lengths these
+are a model's: n-gram drafters have their own (``Number.shared``)."""
+RULES_TODAY: Mapping[str, str] = {
+    **dict.fromkeys(LOADING, "builds before b10114 of 2026-07-24 have no --load-mode"),
+    "ctx-size-draft": "the draft has the context of -c",
+    "fused-moe": "experts are fused unless -no-fmoe is given",
+    "offload-only-active-experts": "it is on unless -no-ooae is given",
+}
+"""What holds today in place of former options."""
 LENGTHS = ("draft-max", "draft-min")
 """Options that once served all drafters."""
 MODEL_FLAGS = {one.option: one.flags[-1] for one in numbers_of(DraftSimple)}

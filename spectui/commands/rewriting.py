@@ -11,7 +11,7 @@ from spectui.commands.drafting import drafting, is_of_stage, own_words, to_ik_st
 from spectui.commands.finding import Edits
 from spectui.commands.items import DASHES, FLASH_ATTENTION, Item, divide, words_of
 from spectui.commands.reader import Accepted, Reader
-from spectui.commands.renames import IK_KINDS, LENGTHS, LOADING, RENAMES, VALUE
+from spectui.commands.renames import IK_KINDS, LENGTHS, LOADING, TODAY
 from spectui.commands.server_options import (
     PREFIX,
     Arity,
@@ -142,10 +142,8 @@ def _current(item: Item, command: ServerCommand) -> tuple[str, ...]:
     if item.name in _OF_LOADING:
         given = [one for _at, one in command.all(*_OF_LOADING)] or [item]
         return _load_mode(given) if item.name == given[0].name else ()
-    renamed = RENAMES.get(item.name)
-    if renamed is None or (item.is_negation and item.name != "no-flash-attn"):
-        return ()
-    return tuple(v for word in renamed.words for v in (item.values if word == VALUE else (word,)))
+    is_off = item.is_negation and item.name != "no-flash-attn"
+    return (*TODAY[item.name], *item.values) if item.name in TODAY and not is_off else ()
 
 
 def is_of_ngrams(item: Item, command: ServerCommand) -> bool:

@@ -166,7 +166,11 @@ def _of_draft(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     found, kinds = command.last(*renames.DRAFTS), command.kinds
     at, shown = (-1, "the draft") if found is None else (found[0], found[1].shown)
     if not command.has("spec-type", "spec-default"):
-        yield from _no_kind(at, shown, command, reader)
+        is_told = command.value("spec-draft-hf") and kind_by_name(command) not in {None, MTP_KIND}
+        if reader.is_current and is_told:
+            yield _in_repository(at, shown, command)
+        else:
+            yield from _no_kind(at, shown, command, reader)
     elif not kinds:
         [*_, (place, none)] = command.all("spec-type")
         yield warning(
@@ -186,42 +190,32 @@ def _of_draft(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         yield from _other_kind(command)
 
 
+def _in_repository(at: int, shown: str, command: ServerCommand) -> Finding:
+    """A finding on a draft of the hub whose name tells its kind."""
+    kind = kind_of_draft(command)
+    return note(
+        (at, command.items[at]),
+        f"whether {shown} drafts depends on the files of its repository",
+        f"llama-server drafts if it finds a file there whose name or header tells the kind; "
+        f"with --spec-type {kind} it always does",
+        write=("--spec-type", kind),
+    )
+
+
 def _no_kind(at: int, shown: str, command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Find a draft of which no option says as what it drafts."""
-    kind, by_name, tensors = kind_of_draft(command), kind_by_name(command), command.draft_tensors
-    # llama-server takes such a file for MTP layers.
-    has_sign = tensors is not None and any(name.endswith(_SIGN_OF_MTP) for name in tensors)
-    what = "there is a draft, but no --spec-type"
-    why = "since spring 2026 llama-server loads the draft and then drafts nothing with it"
-    if reader.dialect is Dialect.IK:
-        # Where something is of a stage, that is told of it.
-        if any(map(is_of_stage, command.items)):
+    kind, is_ik = kind_of_draft(command), reader.dialect is Dialect.IK
+    does = "ik_llama.cpp neither loads the draft nor drafts with it"
+    what, why = "there is a draft, but no --spec-type", f"since spring 2026 {does}"
+    if not is_ik:
+        found = _unsaid(kind, shown, command) if reader.is_current else None
+        if found is None:
             return
-        why = "since spring 2026 ik_llama.cpp neither loads the draft nor drafts with it"
-    elif not reader.is_current:
+        what, why = found
+    elif any(map(is_of_stage, command.items)):
+        # That is told of what is of a stage.
         return
-    elif has_sign and kind == MODEL_KIND:
-        what = f"{shown} is a whole model whose last layer predicts tokens, without --spec-type"
-        why = "llama-server takes such a file for MTP layers of the target"
-    elif by_name == MTP_KIND and tensors is None:
-        what = f"whether {shown} drafts depends on its file"
-        why = (
-            "llama-server knows MTP layers by a tensor that some files lack, such as Gemma's, and "
-            "then drafts nothing; with --spec-type it drafts with either"
-        )
-    elif by_name and command.value("spec-draft-hf"):
-        yield note(
-            (at, command.items[at]),
-            f"whether {shown} drafts depends on the files of its repository",
-            f"llama-server drafts if it finds a file there whose name or header tells the kind; "
-            f"with --spec-type {kind} it always does",
-            write=("--spec-type", kind),
-        )
-        return
-    elif kind in {"draft-dflash", "draft-dspark"} or (kind == MTP_KIND and has_sign):
-        # It recognises them by their files.
-        return
-    named = renames.IK_KINDS.get(kind) if reader.dialect is Dialect.IK else kind
+    named = renames.IK_KINDS.get(kind) if is_ik else kind
     yield Finding(
         flag="--spec-type",
         severity=Severity.WARNING,
@@ -231,6 +225,26 @@ def _no_kind(at: int, shown: str, command: ServerCommand, reader: Reader) -> Ite
         edits={} if named is None else {None: ("--spec-type", named)},
         at=at,
     )
+
+
+def _unsaid(kind: str, shown: str, command: ServerCommand) -> tuple[str, str] | None:
+    """What llama-server makes of such a draft, and why; None where it drafts with it."""
+    by_name, tensors = kind_by_name(command), command.draft_tensors
+    # llama-server takes such a file for MTP layers.
+    has_sign = tensors is not None and any(name.endswith(_SIGN_OF_MTP) for name in tensors)
+    if has_sign and kind == MODEL_KIND:
+        what = f"{shown} is a whole model whose last layer predicts tokens, without --spec-type"
+        return what, "llama-server takes such a file for MTP layers of the target"
+    if by_name == MTP_KIND and tensors is None:
+        return f"whether {shown} drafts depends on its file", (
+            "llama-server knows MTP layers by a tensor that some files lack, such as Gemma's, and "
+            "then drafts nothing; with --spec-type it drafts with either"
+        )
+    if kind in {"draft-dflash", "draft-dspark"} or (kind == MTP_KIND and has_sign):
+        # It recognises them by their files.
+        return None
+    does = "llama-server loads the draft and then drafts nothing with it"
+    return "there is a draft, but no --spec-type", f"since spring 2026 {does}"
 
 
 def _other_kind(command: ServerCommand) -> Iterator[Finding]:

@@ -14,7 +14,7 @@ from spectui.commands.items import DASHES, FLASH_ATTENTION, Item
 from spectui.commands.measured import is_adding
 from spectui.commands.programs import SERVER, as_server, program_of, started_by
 from spectui.commands.reader import Reader
-from spectui.commands.renames import RENAMES
+from spectui.commands.renames import RULES_TODAY
 from spectui.commands.server_options import PREFIX, Arity, drawn_from
 from spectui.commands.takeover import names_model, prints_and_ends
 from spectui.format import named
@@ -199,8 +199,7 @@ def _why(item: Item, reader: Reader) -> str:
         is_removed = accepted is not None and item.spelling in accepted.removed
         which = "was removed" if is_removed else "it does not know"
         return f"it stops at an option that {which}{taken}"
-    renamed = RENAMES.get(item.name)
-    today = "" if renamed is None or renamed.now is None else f"; {renamed.now}"
+    today = f"; {RULES_TODAY[item.name]}" if item.name in RULES_TODAY else ""
     until = server.until.get((reader.dialect, item.spelling))
     if reader.dialect is Dialect.IK and is_of_stage(item):
         since = "" if until is None else f" since {_day(until)}"

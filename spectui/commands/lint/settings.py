@@ -113,33 +113,25 @@ def caches_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     # The target's MTP layers hardly guess worse.
     is_mtp = command.draft_kind == MTP_KIND or not BY_LAYERS.isdisjoint(command.kinds)
     if command.has_draft and not is_mtp:
-        yield from _draft_caches(command)
-        if reader.dialect is not Dialect.LLAMA_CPP:
-            yield from _inherited(command, reader)
+        yield from _draft_caches(command, reader)
     if command.has_draft:
         yield from _draft_context(command, reader)
     yield from _quantised_values(command)
 
 
-def _draft_caches(command: ServerCommand) -> Iterator[Finding]:
-    for at, item in command.all("cache-type-k-draft", "cache-type-v-draft"):
-        if item.value not in FULL_PRECISION:
-            what, words = f"the draft's cache is {item.value}", (item.flag, "f16")
-            yield warning((at, item), what, _HURTS, write=words, topic=Topic.DRAFT_CACHE)
-
-
-def _inherited(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+def _draft_caches(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    """Find quantised caches of a draft, its own and those that it inherits."""
     for name, flag in (("cache-type-k", "-ctkd"), ("cache-type-v", "-ctvd")):
-        found = command.last(name)
-        if found is None or command.has(f"{name}-draft") or found[1].value in FULL_PRECISION:
-            continue
-        yield warning(
-            found,
-            f"the draft's cache is {found[1].value} as well",
-            f"{reader.name} gives the draft the target's types unless told; {_HURTS}",
-            write=(flag, "f16"),
-            topic=Topic.DRAFT_CACHE,
-        )
+        own = list(command.all(f"{name}-draft"))
+        inherited = [] if own or reader.is_current else [*command.all(name)][-1:]
+        for at, item in (*own, *inherited):
+            what, why = f"the draft's cache is {item.value}", _HURTS
+            if inherited:
+                what = f"{what} as well"
+                why = f"{reader.name} gives the draft the target's types unless told; {why}"
+            if item.value not in FULL_PRECISION:
+                words = (flag if inherited else item.flag, "f16")
+                yield warning((at, item), what, why, write=words, topic=Topic.DRAFT_CACHE)
 
 
 def _draft_context(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
