@@ -25,15 +25,18 @@ FOLDER = "PWD"
 """Name of the present folder, once it was changed: as it was given, below the first one."""
 _BREAK, _KEEP = "\0 ", "\0-"
 """The end of a word, and a word that is one even if it is empty; no text has a NUL but ``HOME``."""
+_LONGEST_PATTERN = 256
 _LONGEST_S, _CHUNK = 3, 1 << 16
 """Seconds of the processor after which a text is given up, which is no command of anybody."""
 _PLAIN = re.compile(
     r"(?:[^ \t\r\n\\'\"$`~*?\[{<>()|&;^%:\x01-\x08\x0b\x0c\x0e-\x1f\x7f]++"
     r"|(?<=[^ \t\n=;&|<>(])~|\{\}|:(?!~)|%(?!\w+%)|\^(?![ \t]*(?:\n|\Z))"
-    r"|\\(?:\n|[^A-Za-z0-9\n])|\$(?![A-Za-z_0-9{(\[@*#?$!'\"-]))++",
+    r"|\\(?:\n|[^A-Za-z0-9\n])|\$(?![A-Za-z_0-9{(\[@*#?$!'\"-])"
+    r"|[*?\[](?=[^ \t\n'\"$`;&|<>()]*=))++",
     re.DOTALL,
 )
-"""Text without quotes that stands for itself."""
+"""Text without quotes that stands for itself, as patterns do that match no file: names with ``=``
+are none of files."""
 _SPACED = re.compile(
     r"\\([ \t])|\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"|(?<![^\s;&|()])#[^\n]*", re.DOTALL
 )
@@ -233,9 +236,9 @@ class Expander:
         text, home, at = self.script.text, "", start
         if _HOME.match(text, start):
             home, at = str(self._known("HOME", node) or HOME), start + 1
-        plain = _PLAIN.match(text, at, end)
+        plain = _PLAIN.match(text, at, end + _LONGEST_PATTERN)
         stop = at if plain is None else plain.end()
-        if stop != end:
+        if stop < end:
             raise self.script.foreign(stop)
         return home + _ESCAPED.sub(lambda m: m[1] or "", text[at:end])
 
