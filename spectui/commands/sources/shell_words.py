@@ -201,9 +201,9 @@ class Expander:
             case "string":
                 return self._quoted(node, splits=splits)
             case kind if kind in _EXPANDED:
-                value = self._expanded(node)
                 if not splits:
-                    return self._single(value, node)
+                    return self._single(node)
+                value = self._expanded(node)
                 words = value if isinstance(value, list) else [value]
                 return _BREAK.join(self._split(word, node) for word in words)
             case "concatenation":
@@ -254,7 +254,7 @@ class Expander:
         def literal(start: int, end: int) -> str:
             return _ESCAPED_IN_QUOTES.sub(lambda m: m[1] or "", self.script.text[start:end])
 
-        return _KEEP + self._spliced((start, end), parts, literal, self._of_one)
+        return _KEEP + self._spliced((start, end), parts, literal, self._single)
 
     def _split(self, value: str, node: "Node") -> str:
         """The value of a variable without quotes."""
@@ -266,11 +266,9 @@ class Expander:
             )
         return _BLANKS.sub(_BREAK, value)
 
-    def _of_one(self, node: "Node") -> str:
-        return self._single(self._expanded(node), node)
-
-    def _single(self, value: str | list[str], node: "Node") -> str:
-        """A value in a place for a text."""
+    def _single(self, node: "Node") -> str:
+        """The value of an expansion in a place for a text."""
+        value = self._expanded(node)
         if isinstance(value, list):
             raise self.script.refusal(node, f"{self.script.source(node)} is a list of words")
         return value
@@ -331,7 +329,7 @@ class Expander:
 
         parts = [part for child in node.children for part in _expansions(child)]
         span = (node.start_byte + found.end("sign"), node.end_byte - 1)
-        return self._spliced(span, parts, literal, self._of_one)
+        return self._spliced(span, parts, literal, self._single)
 
     def _output(self, node: "Node") -> str:
         """Output of a command within a command: a folder, or a program's path.
