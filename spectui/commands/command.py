@@ -146,7 +146,7 @@ class ServerCommand:
     @property
     def text(self) -> str:
         """The command as one line that a POSIX shell splits back into these words."""
-        return " ".join([*map(_quoted, self.ahead), *shell_words(self.items)])
+        return " ".join((self.start.text, *shell_words(self.items)))
 
     @property
     def is_section(self) -> bool:
@@ -301,9 +301,3 @@ def _is_of_ik(item: Item) -> bool:
         # ik_llama.cpp's server takes what llama.cpp's other programs do.
         return False
     return server.known_to(item.spelling) == {Dialect.IK} and not item.is_negation
-
-
-def _quoted(word: str) -> str:
-    """Quote a word before the arguments; of an assignment, only the value may be quoted."""
-    match = ASSIGNMENT.fullmatch(word)
-    return shell_word(word) if match is None else f"{match[1]}={shell_word(match[2])}"

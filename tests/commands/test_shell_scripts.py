@@ -216,6 +216,7 @@ A=1 B=2\nEA=$A llama-server --alias $B
 cd -- "$( cd -- "$( dirname -- "$0" )" >/dev/null 2>&1 && pwd )"\nllama-server --alias "$PWD"
 say() { echo "$1: llama-server"; A=$1; }\nsay x >/dev/null\nllama-server --alias a
 bash -c 'exec llama-server --alias "a b" -t 5'
+llama-server -ot blk\\.[0-9]\\.ffn_.*_exps=CPU -ot exps?=CPU
 EA=$PWD timeout 9 llama-server --alias a
 """
 

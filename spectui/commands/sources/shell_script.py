@@ -28,7 +28,8 @@ _HARMLESS = re.compile(r"[-+][euvxEm]*o?|errexit|nounset|pipefail|verbose|xtrace
 """Options of ``set`` that only print, or end a script."""
 _DECLARED = re.compile(r"-[argx]+")
 """Options of ``declare`` that change no value."""
-_SETTING = re.compile(r"\$\{(\w+):?=")
+_SETTING = re.compile(r"\$\{\w+:?=")
+_ARITHMETIC = ("((", "$((", "for ((")
 _COUNTING = re.compile(r"[^=!<>]=[^=]|\+\+|--")
 """Arithmetic that sets a variable."""
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -63,14 +64,14 @@ class Flow:
             self._collect(node)
 
     def _collect(self, node: "Node") -> None:
-        source = self.script.source(node)
+        text, at = self.script.text, node.start_byte
         match node.type:
             case "variable_assignment" if not self.is_ahead(node):
-                self._change(source, node)
+                self._change(node, at)
             case "for_statement":
-                self._change(self.script.source(node.children[1]), node.children[1])
-            case "expansion" if found := _SETTING.match(source):
-                self._change(found[1], node)
+                self._change(node.children[1], node.children[1].start_byte)
+            case "expansion" if _SETTING.match(text, at):
+                self._change(node, at + 2)
             case "declaration_command":
                 self._declaration(node)
             case "command" if words := [*map(self.script.source, words_of(node.children))]:
@@ -79,7 +80,9 @@ class Flow:
                 self.functions.add(self.script.source(node.children[0]))
             case "unset_command":
                 self._refused.append((node, "unset"))
-            case _ if source.startswith(("((", "$((", "for ((")) and _COUNTING.search(source):
+            case _ if text.startswith(_ARITHMETIC, at) and _COUNTING.search(
+                text, at, node.end_byte
+            ):
                 self._refused.append((node, "(("))
 
     def is_ahead(self, node: "Node") -> bool:
@@ -92,10 +95,11 @@ class Flow:
         between = self.script.text[node.end_byte : name.start_byte].replace("\\\n", "")
         return "\n" not in between
 
-    def _change(self, source: str, node: "Node") -> None:
-        name = _NAME.match(source)
+    def _change(self, node: "Node", at: int) -> None:
+        """Keep a statement that sets the variable whose name begins at an index."""
+        name = _NAME.match(self.script.text, at)
         if name is None or name[0] == FOLDER:
-            self._refused.append((node, source))
+            self._refused.append((node, self.script.source(node)))
         else:
             insort(self._changes.setdefault(name[0], []), node, key=_end)
 

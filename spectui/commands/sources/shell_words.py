@@ -25,15 +25,18 @@ FOLDER = "PWD"
 """Name of the present folder, once it was changed: as it was given, below the first one."""
 _BREAK, _KEEP = "\0 ", "\0-"
 """The end of a word, and a word that is one even if it is empty; no text has a NUL but ``HOME``."""
+_LONGEST_PATTERN = 256
 _LONGEST_S, _CHUNK = 3, 1 << 16
 """Seconds of the processor after which a text is given up, which is no command of anybody."""
 _PLAIN = re.compile(
     r"(?:[^ \t\r\n\\'\"$`~*?\[{<>()|&;^%:\x01-\x08\x0b\x0c\x0e-\x1f\x7f]++"
     r"|(?<=[^ \t\n=;&|<>(])~|\{\}|:(?!~)|%(?!\w+%)|\^(?![ \t]*(?:\n|\Z))"
-    r"|\\(?:\n|[^A-Za-z0-9\n])|\$(?![A-Za-z_0-9{(\[@*#?$!'\"-]))++",
+    r"|\\(?:\n|[^A-Za-z0-9\n])|\$(?![A-Za-z_0-9{(\[@*#?$!'\"-])"
+    r"|[*?\[](?=[^ \t\n'\"$`;&|<>()]*=))++",
     re.DOTALL,
 )
-"""Text without quotes that stands for itself."""
+"""Text without quotes that stands for itself, as patterns do that match no file: names with ``=``
+are none of files."""
 _SPACED = re.compile(
     r"\\([ \t])|\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"|(?<![^\s;&|()])#[^\n]*", re.DOTALL
 )
@@ -198,9 +201,9 @@ class Expander:
             case "string":
                 return self._quoted(node, splits=splits)
             case kind if kind in _EXPANDED:
-                value = self._expanded(node)
                 if not splits:
-                    return self._single(value, node)
+                    return self._single(node)
+                value = self._expanded(node)
                 words = value if isinstance(value, list) else [value]
                 return _BREAK.join(self._split(word, node) for word in words)
             case "concatenation":
@@ -233,9 +236,9 @@ class Expander:
         text, home, at = self.script.text, "", start
         if _HOME.match(text, start):
             home, at = str(self._known("HOME", node) or HOME), start + 1
-        plain = _PLAIN.match(text, at, end)
+        plain = _PLAIN.match(text, at, end + _LONGEST_PATTERN)
         stop = at if plain is None else plain.end()
-        if stop != end:
+        if stop < end:
             raise self.script.foreign(stop)
         return home + _ESCAPED.sub(lambda m: m[1] or "", text[at:end])
 
@@ -251,7 +254,7 @@ class Expander:
         def literal(start: int, end: int) -> str:
             return _ESCAPED_IN_QUOTES.sub(lambda m: m[1] or "", self.script.text[start:end])
 
-        return _KEEP + self._spliced((start, end), parts, literal, self._of_one)
+        return _KEEP + self._spliced((start, end), parts, literal, self._single)
 
     def _split(self, value: str, node: "Node") -> str:
         """The value of a variable without quotes."""
@@ -263,11 +266,9 @@ class Expander:
             )
         return _BLANKS.sub(_BREAK, value)
 
-    def _of_one(self, node: "Node") -> str:
-        return self._single(self._expanded(node), node)
-
-    def _single(self, value: str | list[str], node: "Node") -> str:
-        """A value in a place for a text."""
+    def _single(self, node: "Node") -> str:
+        """The value of an expansion in a place for a text."""
+        value = self._expanded(node)
         if isinstance(value, list):
             raise self.script.refusal(node, f"{self.script.source(node)} is a list of words")
         return value
@@ -328,7 +329,7 @@ class Expander:
 
         parts = [part for child in node.children for part in _expansions(child)]
         span = (node.start_byte + found.end("sign"), node.end_byte - 1)
-        return self._spliced(span, parts, literal, self._of_one)
+        return self._spliced(span, parts, literal, self._single)
 
     def _output(self, node: "Node") -> str:
         """Output of a command within a command: a folder, or a program's path.

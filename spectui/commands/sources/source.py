@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import takewhile
 
 from spectui.commands.command import ASSIGNMENT, ServerCommand
-from spectui.commands.home import is_at_home, path_of, with_paths_read
+from spectui.commands.home import is_at_home, path_of, text_of, with_paths_read
 from spectui.commands.items import (
     FILE_LISTS,
     PLACING,
@@ -127,8 +127,8 @@ def check_program(words: Sequence[str]) -> int:
         return 1
     named = (word for word in words if re.fullmatch(r"llama-[\w-]+", file_name(word)))
     raise BadInputError(
-        f"the command starts {next(named, words[0])}, which is no llama-server; give a command "
-        "such as llama-server -m FILE, a file that holds one, or pid:NUMBER"
+        f"the command starts {text_of(next(named, words[0]))}, which is no llama-server; give a "
+        "command such as llama-server -m FILE, a file that holds one, or pid:NUMBER"
     )
 
 
