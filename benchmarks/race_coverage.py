@@ -231,19 +231,14 @@ class Simulated(Measurer):
     def warm_up(self, speculation: Speculation | None) -> None:
         """Costs nothing."""
 
-    def block(
-        self, item: WorkItem, settings: Sequence[Speculation | None], turn: int
-    ) -> list[Pair]:
-        """Decode with each setting, and without before or after it, in turn."""
-        found = []
-        for speculation in settings:
-            order = (None, speculation)[:: -1 if turn % 2 else 1]
-            results = {one: self.decode(item, one) for one in order}
-            found.append(Pair(item=item, baseline=results[None], speculative=results[speculation]))
-        return found
+    def pair(self, item: WorkItem, speculation: Speculation | None, turn: int) -> Pair:
+        """Decode with a setting, and without before or after it, in turn."""
+        order = (None, speculation)[:: -1 if turn % 2 else 1]
+        results = {one: self.decode(item, one) for one in order}
+        return Pair(item=item, baseline=results[None], speculative=results[speculation])
 
     n_streams = 1
-    blocks = Measurer.blocks
+    block = Measurer.block
 
     def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
         """Decode one prompt or what follows its answer."""

@@ -97,8 +97,8 @@ def measure_together(
         measurer = Measurer(engine, workload)
         measurer.warm_up(None)
         for turn, item in enumerate(workload.items):
-            for setting, pair in zip(distinct, measurer.block(item, distinct, turn), strict=True):
-                pairs[setting].append(pair)
+            for setting in distinct[:: -1 if turn % 2 else 1]:
+                pairs[setting].append(measurer.pair(item, setting, turn))
     return {
         setting: paired_speedup(measurements(steady(found))).estimate
         for setting, found in pairs.items()

@@ -216,7 +216,7 @@ class Measurer:
                 if is_apart:
                     yield from self._in_turn(block, speculation, baseline_first=number % 2 == 0)
                 else:
-                    yield from self.blocks(block, (speculation,), number)[0]
+                    yield from self.block(block, speculation, number)
                 number += 1
 
     def _in_turn(
@@ -238,47 +238,34 @@ class Measurer:
         n_predict = self.workload.n_predict
         return self.together([self._command(item, speculation, n_predict) for item in items])
 
-    def blocks(
-        self, items: Sequence[WorkItem], settings: Sequence[Speculation | None], turn: int
-    ) -> list[Sequence[Pair]]:
-        """Decode as many prompts as there are streams without and with each of ``settings``.
+    def block(
+        self, items: Sequence[WorkItem], speculation: Speculation | None, turn: int
+    ) -> tuple[Pair, ...]:
+        """Decode as many prompts as there are streams without and with speculation.
 
-        Arguments as ``block``; pairs for each of ``settings``.
+        Args:
+            items: the prompts.
+            speculation: what drafts.
+            turn: number of the block. Of two in a row, chance says whether the target alone begins
+                the first one, and the second has the opposite order.
         """
         if self.n_streams == 1:
-            return [(pair,) for item in items for pair in self.block(item, settings, turn)]
+            return tuple(self.pair(item, speculation, turn) for item in items)
         first = self._begins_with_off(turn)
-        return [tuple(self._in_turn(items, one, baseline_first=first)) for one in settings]
+        return tuple(self._in_turn(items, speculation, baseline_first=first))
 
     def alone(self, items: Sequence[WorkItem], repeats: int) -> Iterator[Run]:
         """Decode every prompt ``repeats`` times, with nothing to compare it with."""
         for item in self.workload.passes(items, range(repeats)):
             yield Run(item=item, speculative=self.decode(item, None))
 
-    def block(
-        self, item: WorkItem, settings: Sequence[Speculation | None], turn: int
-    ) -> list[Pair]:
-        """Decode one prompt without speculation and with each of ``settings``.
-
-        Args:
-            item: the prompt.
-            settings: what drafts; the order turns round with ``turn``.
-            turn: number of the block. Of two in a row, chance says whether the target alone begins
-                the first one, and the second has the opposite order.
-
-        Returns:
-            A pair for each of ``settings``.
-        """
-        step = -1 if turn % 2 else 1
-        found = [self._pair(item, one, turn) for one in settings[::step]]
-        return found[::step]
-
     def _begins_with_off(self, turn: int) -> bool:
         """Whether a block begins without speculation: of two in a row, by chance one does."""
         chance = Random(f"{self._seed} {turn // 2}")  # noqa: S311 - an order, not a secret
         return chance.randrange(2) == turn % 2
 
-    def _pair(self, item: WorkItem, speculation: Speculation | None, turn: int) -> Pair:
+    def pair(self, item: WorkItem, speculation: Speculation | None, turn: int) -> Pair:
+        """Decode one prompt without and with speculation; arguments as ``block``."""
         command = GeneratePair(
             speculative=self._command(item, speculation, self.workload.n_predict),
             baseline_first=self._begins_with_off(turn),

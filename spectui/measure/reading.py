@@ -134,7 +134,6 @@ NOT_TOLD = "the server does not tell how long a prompt is read with a draft"
 def prompt_times(
     pairs: Sequence[Pair],
     *,
-    beside: Sequence[Pair] = (),
     alike: Sequence[Pair] = (),
     apart: Readings = Readings(),
     reads: bool = True,
@@ -143,14 +142,13 @@ def prompt_times(
 
     Args:
         pairs: prompts that were continued without and with the setting.
-        beside: more prompts, with the target in the same place, whoever drafted.
         alike: more prompts with the same draft.
         apart: more prompts, with the target in the same place and the same draft.
         reads: whether a model drafts, which reads the prompt as well.
     """
-    every = [*pairs, *beside, *alike]
+    every = [*pairs, *alike]
     off = _target(pair.baseline for pair in every)
-    on = [pair.speculative for pair in (*pairs, *alike)]
+    on = [pair.speculative for pair in every]
     if not reads:
         off = [*off, *_target(on)]
     alone = fit_readings([*off, *apart.target])
@@ -159,8 +157,10 @@ def prompt_times(
     if reads and whole:
         parts = [fit_readings(whole)]
     elif reads:
-        target = _target(pair.speculative for pair in every)
-        parts = [fit_readings([*target, *apart.target]), fit_readings([*_draft(on), *apart.draft])]
+        parts = [
+            fit_readings([*_target(on), *apart.target]),
+            fit_readings([*_draft(on), *apart.draft]),
+        ]
     known = tuple(one for one in parts if one is not None)
     if alone is None or len(known) < len(parts):
         is_told = any(one.n_evaluated is not None for one in on)

@@ -106,8 +106,7 @@ class RaceRuns:
                 self.on_pair(pair)
 
     def _decode_beside(self, block: Sequence[WorkItem], turn: int) -> None:
-        settings = (self.arm.speculation,)
-        (pairs,) = again_after_a_death(partial(self.measurer.blocks, block, settings, turn))
-        for pair in pairs:
+        decode = partial(self.measurer.block, block, self.arm.speculation, turn)
+        for pair in again_after_a_death(decode):
             self._beside.append(pair)
             self.on_pair(pair)

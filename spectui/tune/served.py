@@ -191,14 +191,7 @@ def serve(
     if left_s is not None:
         ends_s = began_s + left_s
         serving = replace(serving, has_time=lambda: time.monotonic() < ends_s)
-    found: Verified | None = None
-    ended: BaseException | None = None
-    if n_prompts:
-        try:
-            found = verify(replace(claim, prompts=spread(claim.prompts, n_prompts)), serving)
-            ended = found.ended
-        except (KeyboardInterrupt, SpectuiError) as error:
-            ended = error
+    found, ended = _measured(serving, claim, n_prompts)
     verdict = result.verdict
     if found is not None and found.speedup is not None and ended is None:
         n_pairs = len(found.pairs)
@@ -208,7 +201,7 @@ def serve(
         # What ended before the fewest prompts decides nothing.
         if n_pairs >= min(MIN_PROMPTS, n_prompts):
             verdict = verdict_by_server(
-                result.verdict,
+                verdict,
                 result.best,
                 found.speedup,
                 min_gain=tuning.setup.min_gain,
@@ -222,6 +215,19 @@ def serve(
         limited=limited,
         took_s=time.monotonic() - began_s,
     )
+
+
+def _measured(
+    serving: Serving, claim: Claim, n_prompts: int
+) -> tuple[Verified | None, BaseException | None]:
+    """Measure some of the prompts; return what ended that early as well."""
+    if not n_prompts:
+        return None, None
+    try:
+        found = verify(replace(claim, prompts=spread(claim.prompts, n_prompts)), serving)
+    except (KeyboardInterrupt, SpectuiError) as error:
+        return None, error
+    return found, found.ended
 
 
 def _claim(tuning: Tuning, result: TuneResult, prompts: Sequence[Prompt]) -> Claim | None:

@@ -139,13 +139,12 @@ def test_a_fresh_evaluation_tells_what_both_ways_take(one: Callable[[int], Pair]
 def test_prompts_that_were_taken_up_again_tell_nothing() -> None:
     recalled = pair(100, read(100, 0.001, 0.0, kept=100), read(100, 0.001, 0.0, kept=100, n_read=0))
     partly = pair(100, read(100, 0.1, 0.0, kept=30), read(100, 0.5, 0.4, kept=30))
-    # The first finalist's run evaluates the prompt; a later one's draft reads it alone.
+    # The target has read it before; the draft reads it alone.
     own = pair(200, read(200, 0.001, 0.0, kept=200), read(200, 1.0, 1.0, kept=200))
     for one in (recalled, partly, own):
         assert prompt_times([one]).reason == NOT_READ
     for found, on_s in (
         (prompt_times([recalled, here(200)]), 2.8),
-        (prompt_times([own], beside=[here(200)]), 3.0),
         # N-gram drafters read no prompt.
         (prompt_times([served(100), served(200)], reads=False), 2.0),
     ):

@@ -1,6 +1,6 @@
 """A measurer whose speeds follow a formula, so that what a search must find is known."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -105,17 +105,12 @@ class ScriptedMeasurer:
             return result(speed)
         return result(speed * self.speedup(speculation) * spread(item), drafted=48)
 
-    def block(
-        self, item: WorkItem, settings: Sequence[Speculation | None], _turn: int
-    ) -> list[Pair]:
+    def pair(self, item: WorkItem, speculation: Speculation | None, _turn: int) -> Pair:
         baseline = self.decode(item, None)
-        return [
-            Pair(item=item, baseline=baseline, speculative=self.decode(item, speculation))
-            for speculation in settings
-        ]
+        return Pair(item=item, baseline=baseline, speculative=self.decode(item, speculation))
 
     n_streams, together = 1, None
-    blocks = Measurer.blocks
+    block = Measurer.block
     decode_together = Measurer.decode_together
 
     def speedup(self, speculation: Speculation) -> float:

@@ -574,12 +574,10 @@ def test_a_confirmation_that_ends_is_reported_with_what_was_measured(
     tmp_path: Path, error: BaseException
 ) -> None:
     class Breaks(ScriptedMeasurer):
-        def block(
-            self, item: WorkItem, settings: Sequence[Speculation | None], turn: int
-        ) -> list[Pair]:
+        def pair(self, item: WorkItem, speculation: Speculation | None, turn: int) -> Pair:
             if turn == 7:
                 raise error
-            return super().block(item, settings, turn)
+            return super().pair(item, speculation, turn)
 
     result = run(open_study(tmp_path), Breaks(), n_trials=3)
     assert (result.error is error) is not result.interrupted
