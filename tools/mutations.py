@@ -78,10 +78,13 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "tune/race": (
         ("0 < self._fraction < 1 and not self.is_decided", "0 < self._fraction < 0"),
-        ("low is not None and low > 1", "low is not None"),
-        ("high < 1 + self.min_gain", "high < 1"),
-        ("two.speculative_s * drift", "two.speculative_s"),
+        ("found.answer is not Answer.UNDECIDED", "found.answer is Answer.USE"),
         ("len(rest) < step + _SHORTEST_LEG", "len(rest) < step"),
+    ),
+    "tune/confirmation": (("and first.high < last.low", "and False"),),
+    "tune/race_runs": (("[:: 1 if self._n_legs % 2 else -1]", ""),),
+    "tune/served": (
+        ("own.use_speculation and is_judged and is_whole", "own.use_speculation and is_judged"),
     ),
     "tune/evidence": (
         ("one.baseline_s * one.speculative_tokens / one.baseline_tokens", "one.baseline_s"),

@@ -668,6 +668,19 @@ def test_a_setting_of_the_users_is_counted_or_raced(tmp_path: Path) -> None:
         assert known(standing.speedup).estimate == pytest.approx(expected, rel=0.02)
 
 
+def test_a_setting_of_the_users_that_is_shown_to_be_faster_leads(tmp_path: Path) -> None:
+    own = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=6)))
+    measurer = ScriptedMeasurer(peak=6, gain=1.9)
+    result = run(
+        open_study(tmp_path, space=replace(SPACE, present=own)),
+        measurer,
+        n_trials=None,
+        forecaster=ScriptedForecaster((16, 15), measurer),
+    )
+    assert result.best == own
+    assert [known(one.arm.speculation).own.longest for one in result.finalists] == [6, 15]
+
+
 def test_where_nothing_is_drafted_there_is_nothing_to_race(tmp_path: Path) -> None:
     class Silent(ScriptedForecaster):
         def _forecast(self, speculation: Speculation) -> Forecast:
