@@ -43,9 +43,9 @@ P_MINS = tuple(
 )
 """Values of ``draft_p_min`` that are forecast."""
 _NO_FLOOR = 2.0
-_LONGEST_PRESENT = 64
-"""Longest draft of the user's present setting that is recorded for it: n-gram drafters of
-llama-server draft as many by default."""
+_LONGEST_PRESENT = 32
+"""Longest draft of the user's present setting that is recorded for it. To measure rounds of longer
+ones takes more time than to race the setting."""
 SERVER_DEFAULTS = DraftSimple()
 """Defaults of current llama-server."""
 OLD_DEFAULTS = old_defaults(DraftSimple)
