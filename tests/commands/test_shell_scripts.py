@@ -152,7 +152,7 @@ ENDS = st.sampled_from(
 
 KNOWN_REFUSALS = re.compile(
     r"pattern of file names|is not set in it|depends on|home folder|lacks its|unusual form"
-    r"|'\$' is a sign|is misread"
+    r"|'\$' is a sign|'\$' is for the shell|is misread"
 )
 """What random words run into although they are simple."""
 
@@ -218,6 +218,12 @@ say() { echo "$1: llama-server"; A=$1; }\nsay x >/dev/null\nllama-server --alias
 bash -c 'exec llama-server --alias "a b" -t 5'
 llama-server -ot blk\\.[0-9]\\.ffn_.*_exps=CPU -ot exps?=CPU
 EA=$PWD timeout 9 llama-server --alias a
+(cd models && true)\nllama-server --alias "$PWD"
+A=1\n(A=4)\nllama-server -t $A
+A=1 | true\nllama-server -t ${A:-2}
+A=1\n{ A=2; cd models; } &\nwait\nllama-server -t $A --alias "$PWD"
+build() { cd models; A=2; read B; }\nA=1\nllama-server -t $A
+(source other.sh)\nllama-server --alias a
 """
 
 

@@ -106,6 +106,10 @@ def _only() -> int:
             "no llama-server runs on this machine; start one, or give its command instead of pid:"
         )
     listed = "\n".join(
-        f"  pid:{pid}  {shlex.join(words)[:_MOST_SHOWN]}" for pid, words in sorted(found.items())
+        f"  pid:{pid}  {_short(shlex.join(words))}" for pid, words in sorted(found.items())
     )
     raise BadInputError(f"{len(found)} llama-servers run; give one of them:\n{listed}")
+
+
+def _short(command: str) -> str:
+    return command if len(command) <= _MOST_SHOWN else f"{command[:_MOST_SHOWN]}…"

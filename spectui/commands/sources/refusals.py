@@ -8,8 +8,9 @@ INSTEAD = (
     "spectui does not interpret that; give the plain command, or pid:NUMBER of the running server"
 )
 _IN_ITS_PLACE = "put there what it stands for"
+_UNIT = "a systemd unit"
 _FILES = {
-    "a systemd unit": r"\A(?:[ \t]*(?:[#;][^\n]*)?\n)*[ \t]*\[(?:Unit|Service|Install)\]",
+    _UNIT: r"\A(?:[ \t]*(?:[#;][^\n]*)?\n)*[ \t]*(?:\[(?:Unit|Service|Install)\]|ExecStart[ \t]*=)",
     "a Kubernetes file": r"(?m)^kind[ \t]*:[ \t]*[A-Z]",
     "a Dockerfile": r"\A(?:[ \t]*(?:#[^\n]*)?\n)*[ \t]*(?:FROM|ARG|ENV|CMD|ENTRYPOINT)[ \t]",
     "a script for a shell of Windows": (
@@ -28,12 +29,14 @@ _FOREIGN = (
     ),
     (r"\\", "the end of the command, which goes on nowhere; take it out"),
     (r"['\"]", "a quote without its end; close it"),
+    (r"\$\{?\d", "what the caller of the script gives it"),
     (
         r"\$?\(\([^()\n]*(?:\)\))?|\$\([^()\n]*\)?|`[^`\n]*`?|\$\{[^}\n]*\}?|\$[\w@*#?!-]",
         "what only a shell knows",
     ),
+    (r"[^ \t\n;&|<>]+", "for the shell to expand (if not, put it in quotes)"),
     (
-        r"[<>]+(?:\([^()\n]*\)?|[^ \t\n;&|<>]*)|[^ \t\n;&|<>]+|.?",
+        r"[<>]+(?:\([^()\n]*\)?|[^ \t\n;&|<>]*)|.?",
         "a sign of the shell (if not, put it in quotes)",
     ),
 )
@@ -48,10 +51,12 @@ def check_file(text: str, name: str = "it") -> None:
     """
     for what, pattern in _FILES.items():
         if re.search(pattern, text) is not None:
+            number = "NUMBER of the running server"
+            if what == _UNIT:
+                number = "$(systemctl show -p MainPID --value NAME)"
             raise BadInputError(
                 f"{name} is {what}, which spectui does not read; give the plain command, or "
-                "pid:NUMBER of the running server (of a service of systemd, "
-                "pid:$(systemctl show -p MainPID --value NAME))"
+                f"pid:{number}"
             )
 
 

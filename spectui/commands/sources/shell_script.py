@@ -6,11 +6,13 @@ the value is refused. Nothing is run.
 """
 
 import re
+import sys
 from bisect import bisect_right, insort
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from spectui.commands.server_options import PREFIX
+from spectui.commands.sources.refusals import shown
 from spectui.commands.sources.shell_words import FOLDER, Expander, Script, words_of
 from spectui.commands.sources.source import OF_SHELLS
 from spectui.errors import BadInputError
@@ -56,8 +58,10 @@ class Flow:
         self._given = given
         self._changes: dict[str, list[Node]] = {}
         self._exports: dict[str, list[Node]] = {}
-        self._refused: list[tuple[Node, str]] = []
-        """Statements that may change anything, with their names."""
+        self._refused: list[Node] = []
+        """Statements that may change anything."""
+        self._called: dict[str, int] = {}
+        """Index of the first command of each name."""
         self._left: dict[int, Value] = {}
         """Values behind statements, by these."""
         for node in _within(script.root):
@@ -79,11 +83,11 @@ class Flow:
             case "function_definition":
                 self.functions.add(self.script.source(node.children[0]))
             case "unset_command":
-                self._refused.append((node, "unset"))
+                self._refused.append(node)
             case _ if text.startswith(_ARITHMETIC, at) and _COUNTING.search(
                 text, at, node.end_byte
             ):
-                self._refused.append((node, "(("))
+                self._refused.append(node)
 
     def is_ahead(self, node: "Node") -> bool:
         """Whether an assignment is made for the command behind it alone."""
@@ -99,7 +103,7 @@ class Flow:
         """Keep a statement that sets the variable whose name begins at an index."""
         name = _NAME.match(self.script.text, at)
         if name is None or name[0] == FOLDER:
-            self._refused.append((node, self.script.source(node)))
+            self._refused.append(node)
         else:
             insort(self._changes.setdefault(name[0], []), node, key=_end)
 
@@ -111,12 +115,13 @@ class Flow:
             if _DECLARED.fullmatch(source):
                 is_exported |= "x" in source
             elif child.type not in {"variable_assignment", "variable_name"}:
-                self._refused.append((node, first.type))
+                self._refused.append(node)
             elif is_exported and (name := _NAME.match(source)) is not None:
                 self._exports.setdefault(name[0], []).append(child)
 
     def _command(self, node: "Node", words: list[str]) -> None:
         self.commands.append(node)
+        self._called.setdefault(words[0], node.start_byte)
         first, *others = words[1:] if words[0] == "command" and len(words) > 1 else words
         if first == "cd":
             self._changes.setdefault(FOLDER, []).append(node)
@@ -125,7 +130,7 @@ class Flow:
             or (first == "printf" and "-v" in others)
             or (first == "set" and not all(map(_HARMLESS.fullmatch, others)))
         ):
-            self._refused.append((node, first))
+            self._refused.append(node)
 
     def check(self, at: "Node") -> None:
         """Make sure that no statement before a place may change anything.
@@ -133,9 +138,10 @@ class Flow:
         Raises:
             BadInputError: one may.
         """
-        for node, name in self._refused:
-            if node.start_byte <= at.start_byte:
-                raise self.script.refusal(node, f"{name!r} may change what is run")
+        for node in self._refused:
+            if node.start_byte <= _reach(at) and self._may_reach(node, at):
+                what = shown(self.script.source(node))
+                raise self.script.refusal(node, f"{what} may change what is run")
         for name, changes in self._changes.items():
             if changes[0].start_byte < at.start_byte and name not in {FOLDER, "_"}:
                 self.expander.check_name(name, changes[0])
@@ -198,15 +204,33 @@ class Flow:
         """
         at_change = bisect_right(changes, at.start_byte, key=_end)
         loops = [one for one in _around(at) if one.type in _LOOPS]
-        if loops and any(one.end_byte <= loops[-1].end_byte for one in changes[at_change:]):
+        later = changes[at_change:] if loops else ()
+        if any(one.end_byte <= loops[-1].end_byte and self._may_reach(one, at) for one in later):
             # The round before has run it.
             raise self._undecided(loops[-1], name)
-        if not at_change:
-            return None
-        deciding = self._deciding(changes[at_change - 1], at)
+        earlier = (changes[n] for n in range(at_change - 1, -1, -1))
+        change = next((one for one in earlier if self._may_reach(one, at)), None)
+        deciding = None if change is None else self._deciding(change, at)
         if deciding is not None:
             raise self._undecided(deciding, name)
-        return changes[at_change - 1]
+        return change
+
+    def _may_reach(self, node: "Node", at: "Node") -> bool:
+        """Whether a place may see the effect of a statement.
+
+        It sees none of a subshell, a pipe or a job in the background that does not hold it, nor of
+        a function that nobody calls before it.
+        """
+        places = {one.id for one in _around(at)}
+        for one in _around(node):
+            if one.id in places:
+                return True
+            if one.type in {"subshell", "pipeline"} or _sign_behind(one) == "&":
+                return False
+            if one.type == "function_definition":
+                name = self.script.source(one.children[0])
+                return self._called.get(name, sys.maxsize) < _reach(at)
+        return True
 
     def _deciding(self, change: "Node", at: "Node") -> "Node | None":
         """The statement that decides whether a change has happened at a place behind it."""
@@ -233,7 +257,8 @@ class Flow:
         what = "the command beside it" if first.is_named else repr(first.type)
         if node.type == "function_definition":
             what = f"{self.script.source(first)}()"
-        return self.script.refusal(node, f"${name} depends on {what}")
+        value = "the folder" if name == FOLDER else f"${name}"
+        return self.script.refusal(node, f"{value} depends on {what}")
 
     def texts(self) -> dict[str, str]:
         """The variables that a text of assignments alone leaves behind.
@@ -299,6 +324,12 @@ def _around(node: "Node") -> Iterator["Node"]:
     while node.parent is not None:
         node = node.parent
         yield node
+
+
+def _reach(at: "Node") -> int:
+    """Index up to which statements may have run before a place: to the end of a loop around it."""
+    loops = [one.end_byte for one in _around(at) if one.type in _LOOPS]
+    return max(loops, default=at.start_byte)
 
 
 def _sign(node: "Node") -> str:

@@ -296,7 +296,7 @@ class Expander:
                 "write its value there, or give pid:NUMBER of the running server",
             )
         if isinstance(value, list) != (bool(found["all"]) or name == CALLER):
-            raise self.script.refusal(node, f'${name} is a list; write "${{{name}[@]}}"')
+            raise self.script.refusal(node, f"${name} is a list", f'write "${{{name}[@]}}"')
         self.bounded.of(value if isinstance(value, str) else " ".join(value))
         return value
 

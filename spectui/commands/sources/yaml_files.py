@@ -11,27 +11,40 @@ from spectui.errors import BadInputError
 _MOST_YAML = 1 << 18
 """Maximum number of characters of a YAML file, which is slow to read."""
 
+_MOST_REFERENCES = 64
+"""References of a file to parts of itself."""
+
 
 class _Loader(yaml.SafeLoader):
     """YAML loader that keeps all but plain numbers, ``true``, ``false`` and ``null`` as text.
 
-    Compose and llama-swap take ``on``, ``yes``, dates and ``22:22`` for text as well. What refers
-    to another part of the file is refused, so that a small file stays small.
+    Compose and llama-swap take ``on``, ``yes``, dates and ``22:22`` for text as well. So that a
+    small file stays small, a part that others refer to refers to none itself.
     """
+
+    def __init__(self, stream: str) -> None:
+        """Load a text."""
+        super().__init__(stream)
+        self._n_references = 0
+        self._referring = set[int]()
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         """Build a node.
 
         Raises:
-            BadInputError: it refers to another.
+            BadInputError: it refers to a part that refers to others, or too many do so.
         """
-        if self.check_event(yaml.AliasEvent):
-            event = self.peek_event()  # type: ignore[no-untyped-call] # PyYAML's own
-            raise BadInputError(
-                f"line {event.start_mark.line + 1}: *{event.anchor} refers to another part of the "
-                "file; write that out, or give what docker compose config prints"
-            )
-        return super().compose_node(parent, index)
+        is_reference, n_before = self.check_event(yaml.AliasEvent), self._n_references
+        line = self.peek_event().start_mark.line + 1  # type: ignore[no-untyped-call] # PyYAML's own
+        node = super().compose_node(parent, index)
+        if not is_reference:
+            if self._n_references > n_before:
+                self._referring.add(id(node))
+            return node
+        self._n_references += 1
+        if id(node) in self._referring or self._n_references > _MOST_REFERENCES:
+            raise BadInputError(f"line {line} refers to too much of the file; write that out")
+        return node
 
 
 _Loader.yaml_implicit_resolvers = {}
@@ -39,6 +52,7 @@ for _tag, _pattern, _first in (
     ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
     ("int", r"[-+]?(0|[1-9][0-9]{0,17})", "-+0123456789"),
     ("float", r"[-+]?([0-9]{1,18}\.[0-9]{0,18}|\.[0-9]{1,18})(e[-+]?[0-9]{1,2})?", "-+.0123456789"),
+    ("merge", r"<<", "<"),
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
 ):  # fmt: skip
     _Loader.add_implicit_resolver(
@@ -58,6 +72,8 @@ def yaml_trees(text: str, path: Path) -> list[Tree]:
         )
     try:
         trees = list(yaml.load_all(text, _Loader))
+    except BadInputError as error:
+        raise BadInputError(f"{path}, {error}") from None
     except yaml.MarkedYAMLError as error:
         line = "" if error.problem_mark is None else f"line {error.problem_mark.line + 1}: "
         what = str(error.problem).split("\n", 1)[0]
