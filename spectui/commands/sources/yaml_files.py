@@ -26,7 +26,8 @@ class _Loader(yaml.SafeLoader):
         """Load a text."""
         super().__init__(stream)
         self._n_references = 0
-        self._referring = set[int]()
+        self._plain = set[int]()
+        """Nodes that are complete and refer to no others."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         """Build a node.
@@ -38,11 +39,11 @@ class _Loader(yaml.SafeLoader):
         line = self.peek_event().start_mark.line + 1  # type: ignore[no-untyped-call] # PyYAML's own
         node = super().compose_node(parent, index)
         if not is_reference:
-            if self._n_references > n_before:
-                self._referring.add(id(node))
+            if self._n_references == n_before:
+                self._plain.add(id(node))
             return node
         self._n_references += 1
-        if id(node) in self._referring or self._n_references > _MOST_REFERENCES:
+        if id(node) not in self._plain or self._n_references > _MOST_REFERENCES:
             raise BadInputError(f"line {line} refers to too much of the file; write that out")
         return node
 
