@@ -224,6 +224,8 @@ A=1 | true\nllama-server -t ${A:-2}
 A=1\n{ A=2; cd models; } &\nwait\nllama-server -t $A --alias "$PWD"
 build() { cd models; A=2; read B; }\nA=1\nllama-server -t $A
 (source other.sh)\nllama-server --alias a
+V=1 EB=2\nexport EA= EB\nllama-server --alias $V
+V=1 EB=2 # remark\nW=3 EC=4\nEA=5 \\n  llama-server --alias $V$W
 """
 
 

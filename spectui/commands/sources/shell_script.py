@@ -42,6 +42,8 @@ _APART = frozenset({"function_definition", "subshell", "pipeline"})
 """Statements whose changes are made elsewhere, or at another time."""
 _SUBSTITUTED = frozenset({"command_substitution", "process_substitution"})
 
+_MOST_COMMANDS = 5_000
+
 Value = str | list[str]
 
 
@@ -121,6 +123,9 @@ class Flow:
 
     def _command(self, node: "Node", words: list[str]) -> None:
         self.commands.append(node)
+        if len(self.commands) > _MOST_COMMANDS:
+            # To go up a tree takes as long as that is deep.
+            raise BadInputError("the script has too many commands; give the one that is meant")
         self._called.setdefault(words[0], node.start_byte)
         first, *others = words[1:] if words[0] == "command" and len(words) > 1 else words
         if first == "cd":

@@ -6,8 +6,9 @@ folder stays ``HOME``.
 
 import os.path
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
+from itertools import pairwise
 from time import process_time
 from typing import TYPE_CHECKING
 
@@ -91,6 +92,16 @@ class Script:
         # A joint with nothing behind it.
         self.text = re.sub(r"(?<!\\)\\\n\s*\Z", "\n", text)
         self.origin = origin
+        self.root = self._parsed()
+        if ends := [*self._ends_of_assignments()]:
+            # The grammar takes a line of several assignments for a part of the command below it.
+            parts = (self.text[start:end] for start, end in pairwise([0, *ends, len(self.text)]))
+            self.text = ";".join(parts)
+            self.root = self._parsed()
+        if self.root.has_error:
+            raise self._unread()
+
+    def _parsed(self) -> "Node":
         # With a byte for each character, offsets in the tree are indexes of the text.
         content = re.sub(r"[^\x00-\x7f]", "x", self.text).encode()
         end_s = process_time() + _LONGEST_S
@@ -104,9 +115,22 @@ class Script:
             raise BadInputError(
                 "the command is no shell's, or takes too long to read; give a plain one"
             ) from error
-        self.root = tree.root_node
-        if self.root.has_error:
-            raise self._unread()
+        return tree.root_node
+
+    def _ends_of_assignments(self) -> Iterator[int]:
+        """Yield the ends of lines of assignments of which a command is read on the next one."""
+        left = [self.root]
+        while left:
+            node = left.pop()
+            left += reversed(node.children)
+            if node.type != "command":
+                continue
+            for one in node.children:
+                behind = one.next_sibling
+                if one.type == "variable_assignment" and behind is not None:
+                    between = self.text[one.end_byte : behind.start_byte].replace("\\\n", "")
+                    if "\n" in between:
+                        yield one.end_byte
 
     def source(self, node: "Node") -> str:
         """The text of a node."""
