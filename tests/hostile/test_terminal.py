@@ -166,10 +166,10 @@ CARRIERS: dict[str, Carry] = {
     "script": _file("a.sh", "#!/bin/sh\nA='@'\nllama-server -m '@' $A\n"),
     "file name": _name,
     "service": _file(
-        "compose.yaml", 'services: {&: {"image": &, "command": ["-m", &, "--x", &]}}\n'
+        "compose.yaml", 'services: {&: {"image": "llama.cpp", "command": ["-m", &, "--x", &]}}\n'
     ),
     "services": _file(
-        "compose.yaml", 'services: {&: {"command": "-m a"}, "b": {"command": "-m a"}}\n'
+        "compose.yaml", 'services: {&: {"image": "llama.cpp"}, "b": {"image": "llama.cpp"}}\n'
     ),
     "swap": _file("swap.yaml", 'models: {&: {"cmd": "llama-server -m a"}, "b": {"cmd": &}}\n'),
     "ini's section": _file("a.ini", "[@]\nmodel = a\n[b]\nmodel = c\n"),
@@ -191,7 +191,6 @@ CARRIERS: dict[str, Carry] = {
     "trace's draft": _trace("draft"),
     "study": _study,
     "architecture": _model(""),
-    "model's tokenizer": _model("tokenizer.ggml.model"),
 }
 
 

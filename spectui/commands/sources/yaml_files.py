@@ -47,6 +47,11 @@ class _Loader(yaml.SafeLoader):
             raise BadInputError(f"line {line} refers to too much of the file; write that out")
         return node
 
+    def construct_scalar(self, node: yaml.Node) -> str:
+        """The text of a node; two escapes that JSON writes for one character are that character."""
+        text: str = super().construct_scalar(node)  # type: ignore[arg-type]
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
 
 _Loader.yaml_implicit_resolvers = {}
 for _tag, _pattern, _first in (
