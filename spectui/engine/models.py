@@ -14,7 +14,7 @@ from spectui.engine.events import LoadProgress, Role, Sink
 from spectui.engine.prompt_store import PromptStore
 from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.llama.architectures import check_generates
-from spectui.llama.breakdown import bytes_beside_weights
+from spectui.llama.breakdown import bytes_beside_weights, tells_memory
 from spectui.llama.buffers import HOST, Buffer, ModelMemory, add_up
 from spectui.llama.context import Context
 from spectui.llama.devices import gpu_memories, has_gpu
@@ -140,14 +140,16 @@ class LoadedModels:
 
         On the host into half of what the models leave, as caches of prompts.
         """
+        if not tells_memory():
+            return False
         target = self.target
         free = dict(free_memory(gpu_memories()).by_memory)
         mapped = sum(one.size_bytes for one in self.buffers if one.is_mapped)
         free[HOST] = (free[HOST] - mapped) // 2
         options = self.context_options
         with (
-            # llama.cpp may make no such context, and a library of another compiler no breakdown.
-            suppress(DoesNotFitError, UsageError, AttributeError),
+            # llama.cpp may make no such context.
+            suppress(DoesNotFitError, UsageError),
             Model(target.model.options, no_alloc=True) as model,
             AnswersContext(model, options, n_answers=n_answers, n_cells=n_cells) as planned,
         ):

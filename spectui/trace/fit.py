@@ -219,10 +219,7 @@ def fit_costs(probed: Probed, others: Sequence[Probed] = ()) -> Costs:
     level = float(np.mean([verify.level(group) for group in {o.group for o in probed}]))
     lengths = np.array(verify.lengths, float)
     step_s, step_growth_s = _chain_costs(probed, n_past)
-    rejected = [o.round for o in probed if o.round.end is RoundEnd.MISMATCH]
-    upheld = [o.round for o in probed if o.round.end is not RoundEnd.MISMATCH]
-    undone = usual([_rewinding_s(one) for one in upheld])
-    rollback_s, rollback_token_s = _rollback_costs(rejected, undone)
+    undone_s, rollback_s, rollback_token_s = _rollback_costs([o.round for o in probed])
     costs = Costs(
         n_past=n_past,
         lengths=verify.lengths,
@@ -236,7 +233,7 @@ def fit_costs(probed: Probed, others: Sequence[Probed] = ()) -> Costs:
         step_growth_s=step_growth_s / level,
         token_s=sum(o.round.times.sample_s for o in probed)
         / sum(len(o.round.tokens) for o in probed),
-        fixed_s=usual([o.round.times.other_s for o in probed]) + undone,
+        fixed_s=usual([o.round.times.other_s for o in probed]) + undone_s,
         rollback_s=rollback_s / level,
         rollback_token_s=rollback_token_s / level,
         off_s=0.0,
@@ -293,12 +290,14 @@ def _chain_costs(observed: Sequence[Observed], n_past: float) -> tuple[float, fl
     return max(0.0, usual(seconds - growth_s * more)), growth_s
 
 
-def _rollback_costs(rejected: Sequence[Round], undone_s: float) -> tuple[float, float]:
-    """Seconds more of a round that ends in a mismatch, and per token that it had accepted."""
+def _rollback_costs(rounds: Sequence[Round]) -> tuple[float, float, float]:
+    """Seconds of a round, more of one that ends in a mismatch, and per token it had accepted."""
+    rejected = [one for one in rounds if one.end is RoundEnd.MISMATCH]
+    undone_s = usual([_rewinding_s(one) for one in rounds if one.end is not RoundEnd.MISMATCH])
     accepted = np.array([one.n_accepted for one in rejected], float)
     seconds = np.array([_rewinding_s(one) - undone_s for one in rejected])
     slope = max(0.0, growth(accepted, seconds, apart=1)[0])
-    return max(0.0, usual(seconds - slope * accepted)), slope
+    return undone_s, max(0.0, usual(seconds - slope * accepted)), slope
 
 
 def _rewinding_s(one: Round) -> float:

@@ -193,20 +193,14 @@ def serve(
         serving = replace(serving, has_time=lambda: time.monotonic() < ends_s)
     found, ended = _measured(serving, claim, n_prompts)
     verdict = result.verdict
-    if found is not None and found.speedup is not None and ended is None:
+    if found is not None and ended is None:
         n_pairs = len(found.pairs)
         if n_pairs < n_prompts:
             n = counted(n_pairs, "prompt")
             limited = f"the time budget ended the measurement on llama-server after {n}"
         # What ended before the fewest prompts decides nothing.
         if n_pairs >= min(MIN_PROMPTS, n_prompts):
-            verdict = verdict_by_server(
-                verdict,
-                result.best,
-                found.speedup,
-                min_gain=tuning.setup.min_gain,
-                requests=_requests(tuning, result.best, found),
-            )
+            verdict = _verdict(tuning, result, result.best, found)
     return Served(
         arm=result.best,
         found=found,
@@ -214,6 +208,18 @@ def serve(
         ended=ended,
         limited=limited,
         took_s=time.monotonic() - began_s,
+    )
+
+
+def _verdict(tuning: Tuning, result: TuneResult, arm: Arm, found: Verified) -> Verdict:
+    if found.speedup is None:
+        return result.verdict
+    return verdict_by_server(
+        result.verdict,
+        arm,
+        found.speedup,
+        min_gain=tuning.setup.min_gain,
+        requests=_requests(tuning, arm, found),
     )
 
 

@@ -95,11 +95,7 @@ class Flow:
         """Whether an assignment is made for the command behind it alone."""
         command = node.parent
         name = command.child_by_field_name("name") if command is not None else None
-        if command is None or command.type != "command" or name is None:
-            return False
-        # The grammar counts those of lines before among them.
-        between = self.script.text[node.end_byte : name.start_byte].replace("\\\n", "")
-        return "\n" not in between
+        return command is not None and command.type == "command" and name is not None
 
     def _change(self, node: "Node", at: int) -> None:
         """Keep a statement that sets the variable whose name begins at an index."""
