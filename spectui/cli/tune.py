@@ -134,8 +134,8 @@ class Tune:
     )
     server_bin: str | None = server_bin_option(
         "In the end, measure the best on your own llama-server as spectui verify does, which "
-        "takes as long as confirming it, and a quarter of --time-budget; where its ranking is "
-        "another one, it counts. With --backend server, the one that measures everything."
+        "takes as long as confirming it, and a quarter of --time-budget; where its numbers "
+        "say otherwise, they count. With --backend server, the one that measures everything."
     )
     pin: bool = PIN
     backend: str = BACKEND

@@ -45,7 +45,7 @@ def gain_section(content: Content) -> Known[Section]:
         label = f"on llama-server, {label_of(arm_of(served.params))}"
         others.append((label, served.delivered))
     finalists = document.finalists or ()
-    others += [(f"runner-up, {label_of(arm_of(one.params))}", one) for one in finalists[1:]]
+    others += [(f"beside it, {label_of(arm_of(one.params))}", one) for one in finalists[1:]]
     own = Row(f"writing, {label_of(content.best)}", gain.speedup, gain.interval, is_strong=True)
     notes = [_how_measured(content, gain.n_prompts)]
     if document.lossless:

@@ -110,7 +110,8 @@ def _measured(content: Content) -> dict[Arm, float]:
     found: dict[Arm, float] = {}
     for standing in content.document.finalists or ():
         arm = arm_of(standing.params)
-        if arm is not None and not arm.is_off and standing.speedup:
+        is_timed = standing.n_timed != 0
+        if arm is not None and not arm.is_off and standing.speedup and is_timed:
             found[arm] = standing.speedup
     for one in content.tried:
         if one.speedup is not None and not one.record.arm.is_off:

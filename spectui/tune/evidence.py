@@ -187,7 +187,7 @@ class Evidence:
         Raises:
             ValueError: as ``speedup`` does; or the setting was not recorded.
         """
-        return self._changed(self._counted(arm, _LEVEL), timed)
+        return replace(self._changed(self._counted(arm, _LEVEL), timed), n_timed=0)
 
     @property
     def reading(self) -> Readings:

@@ -79,9 +79,21 @@ class TuningState:
 
     @property
     def raced(self) -> Mapping[Arm, float]:
-        """Speedups over off of the settings that the race has measured."""
-        finalists = () if self.result is None else self.result.finalists
-        return {one.arm: one.speedup.capped.estimate for one in finalists if one.speedup}
+        """Speedups over off of the settings that the race has timed."""
+        return {arm: speedup for arm, (speedup, n_pairs) in self._standings.items() if n_pairs}
+
+    @property
+    def counted(self) -> Mapping[Arm, float]:
+        """Speedups of those that were counted at the race's prices: the user's own setting."""
+        return {arm: speedup for arm, (speedup, n_pairs) in self._standings.items() if not n_pairs}
+
+    @property
+    def _standings(self) -> Mapping[Arm, tuple[float, int]]:
+        """Speedups and timed prompts."""
+        standings = () if self.result is None else self.result.finalists
+        return {
+            one.arm: (one.speedup.capped.estimate, one.n_pairs) for one in standings if one.speedup
+        }
 
     @property
     def is_confirming(self) -> bool:

@@ -664,6 +664,7 @@ def test_a_setting_of_the_users_is_counted_or_raced(tmp_path: Path) -> None:
         )
         (standing,) = result.finalists[1:]
         assert (standing.arm, standing.n_pairs > 0) == (own, is_raced)
+        assert (known(standing.speedup).n_timed == 0) is not is_raced
         expected = measurer.speedup(known(own.speculation))
         assert known(standing.speedup).estimate == pytest.approx(expected, rel=0.02)
 

@@ -105,12 +105,15 @@ def _without_trial(state: TuningState) -> Iterator[Row]:
     timed = {record.arm for record in state.records if record.state.is_tried}
     known = {one.arm: one for one in state.forecasts if one.arm not in timed}
     raced = {arm: speedup for arm, speedup in state.raced.items() if arm not in timed}
-    for arm in dict.fromkeys((*raced, *promising(tuple(known.values()), _N_FORECASTS))):
+    best = promising(tuple(known.values()), _N_FORECASTS)
+    counted = {arm: speedup for arm, speedup in state.counted.items() if arm not in timed}
+    forecast = {**{arm: known[arm].speedup for arm in best}, **counted}
+    for arm in dict.fromkeys((*raced, *counted, *best)):
         yield Row(
             arm=arm,
             record=None,
             state="raced" if arm in raced else FORECAST,
-            speedup=raced[arm] if arm in raced else known[arm].speedup,
+            speedup=raced[arm] if arm in raced else forecast[arm],
             tokens_per_s=None,
             acceptance_rate=known[arm].acceptance_rate if arm in known else None,
         )
