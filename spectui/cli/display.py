@@ -31,9 +31,8 @@ from spectui.tune.events import (
     OutputRecorded,
     PromptMeasured,
     PromptProbed,
-    RaceDecided,
     RunsStarted,
-    StudyResumed,
+    StudyOpened,
     TraceProgress,
     TracingEvent,
     TrialFinished,
@@ -42,7 +41,7 @@ from spectui.tune.events import (
 )
 from spectui.tune.forecast import Forecast
 from spectui.tune.race import finalist
-from spectui.tune.trials import TrialRecord, TrialState, best_trial, n_measured, speedup_estimate
+from spectui.tune.trials import TrialRecord, TrialState, best_trial, n_measured
 
 _SILENT_S = 15.0
 """Seconds without a line after which the next small step is reported as well."""
@@ -80,15 +79,13 @@ class _Display(Progress):
     def on_tune(self, event: TuneEvent) -> None:
         """Show what every display has a line for."""
         match event:
-            case StudyResumed(records=records):
+            case StudyOpened(records=records) if records:
                 self._records.extend(records)
                 self.say(f"resuming a study with {counted(n_measured(records), 'trial')}")
             case TrialFinished(record=record):
                 self._records.append(record)
             case ForecastMade(forecasts=forecasts):
                 self.say(_forecast(forecasts))
-            case RaceDecided(text=text):
-                self.say(text)
             case _:
                 pass
 
@@ -117,12 +114,10 @@ class Lines(_Display):
         """Print one line per trial, and its progress if it is slow."""
         super().on_tune(event)
         match event:
-            case TrialStarted(number=number, arm=arm, n_prompts=n_prompts):
+            case TrialStarted(number=number):
                 self._task = f"trial {number}"
-                if arm.is_off:
-                    self.say(f"measuring the target alone on {counted(n_prompts, 'prompt')}")
             case TrialFinished(record=record):
-                self.say(_finished(record, self._records))
+                self.say(_finished(record))
             case TraceProgress(step=None):
                 self.say("recording the prompts, to replay every setting on them")
             case TraceProgress(step=step) if step is not None:
@@ -255,7 +250,7 @@ class Screen(_Display):
 
     def _drawn(self) -> RenderableType:
         best = best_trial(self._records)
-        gain = None if best is None else speedup_estimate(best, self._records)
+        gain = None if best is None else best.speedup
         # Off leads where it is faster than all others.
         leader = None if gain is not None and gain <= 1 else best
         parts: list[RenderableType] = [_line(self._status, "bold")]
@@ -296,7 +291,7 @@ def _trials(records: list[TrialRecord], leader: TrialRecord | None) -> Table:
         table.add_row(
             str(record.number),
             rate_text(record.tokens_per_s),
-            times_text(speedup_estimate(record, records)),
+            times_text(record.speedup),
             percent_text(record.acceptance_rate),
             Text(mark + _setting(record)),
             style=style,
@@ -310,16 +305,15 @@ def _setting(record: TrialRecord) -> str:
     if record.state is TrialState.INTERRUPTED:
         remark = " (not finished)"
     elif record.state is not TrialState.COMPLETE:
-        state = "pruned" if record.state is TrialState.PRUNED else "failed"
-        remark = f" {state}: {record.error}"
-    return f"{record.arm.label}{' (noisy)' if record.noisy else ''}{remark}"
+        remark = f" failed: {record.error}"
+    return f"{record.arm.label}{remark}"
 
 
-def _finished(record: TrialRecord, records: list[TrialRecord]) -> str:
-    gain = speedup_estimate(record, records)
+def _finished(record: TrialRecord) -> str:
     return (
-        f"trial {record.number}: {rate_text(record.tokens_per_s)} tokens/s, {times_text(gain)}, "
-        f"acceptance {percent_text(record.acceptance_rate)}, {_setting(record)}"
+        f"trial {record.number}: {rate_text(record.tokens_per_s)} tokens/s, "
+        f"{times_text(record.speedup)}, acceptance {percent_text(record.acceptance_rate)}, "
+        f"{_setting(record)}"
     )
 
 

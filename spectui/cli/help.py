@@ -39,9 +39,7 @@ _SUBJECTS: dict[str, tuple[str, ...]] = {
         *("demo", "target"),
     ),
     "Speculation": ("spec_type", "draft_max", "draft_min", "draft_p_min"),
-    "Search": (
-        *("trials", "time_budget", "until", "study", "storage", "resume", "tuned", "min_gain"),
-    ),
+    "Search": (*("trials", "time_budget", "until", "study", "storage", "tuned", "min_gain"),),
     "Grid": ("grid", "list_grids", "name", "restart", "retry_failed", "dry_run"),
     "Run": (
         *("prompts", "chats", "n_prompts", "n_predict", "prompt_length", "lengths", "requests"),

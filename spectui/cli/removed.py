@@ -53,6 +53,13 @@ _REMOVED = {
         "machines have no groups any more, so that --group is gone; run the same spectui tune with "
         "--study NAME and --storage URL on each"
     ),
+    "tune --repeats": (
+        "tune times each recorded prompt as often as the answer takes, so that --repeats is gone; "
+        "leave it out, or give more prompts"
+    ),
+    "tune --resume": (
+        "tune goes on with the study that it finds, so that --resume is gone; leave it out"
+    ),
     "tune --sampler": "tune chooses settings with Optuna's TPE alone; leave out --sampler",
     "tune --server-url": (
         "--server-url: llama-server takes no speculative parameters per request, so a server that "

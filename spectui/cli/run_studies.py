@@ -8,7 +8,7 @@ import click
 from spectui.cli import studies
 from spectui.cli.output import check_writable, complain, say, write_result
 from spectui.cli.page import is_terminal, page_text, sentence
-from spectui.documents import Json, encoded, head, or_reason
+from spectui.documents import Json, head, or_reason
 from spectui.errors import CancelledError, UsageError
 from spectui.format import counted, rate_text, times_text
 from spectui.interrupts import interrupts
@@ -32,7 +32,7 @@ from spectui.tune.studies.transfer import (
     import_study,
     read_exported,
 )
-from spectui.tune.trials import TrialRecord, TrialState, n_measured, speedup_estimate
+from spectui.tune.trials import TrialRecord, TrialState, n_measured
 
 _NOTHING = "Nothing has been tuned yet: spectui tune makes a study."
 _WORDS = {
@@ -42,14 +42,6 @@ _WORDS = {
     Answer.UNDECIDED: "undecided",
 }
 _UNKNOWN = "the search ended early, or an older spectui made the study"
-_PARTS = (
-    *("engine", "machine", "drafts", "config", "placing", "layouts", "baseline"),
-    *("forecasts", "n_replayed", "drafters"),
-    *("time", "best", "best_command", "finalists", "requests", "depths"),
-    *("temperatures", "per_category", "conditions", "prompts", "lossless", "flags"),
-    *("command", "notes", "backend"),
-)
-"""Fields of tune's document that a study without its report does not keep."""
 
 
 def list_all(request: studies.List) -> None:
@@ -135,44 +127,31 @@ def show(request: studies.Show) -> None:
     study = read_study(storage, find_study(every, request.study).name)
     report = study.report
     document = _bare_document(study) if report is None else report.document
-    before = document.get("trials")
-    n_later = len(study.trials) - (len(before) if isinstance(before, list) else 0)
-    if n_later > 0:
-        complain(
-            f"since then the study has got {counted(n_later, 'trial')} more; run its spectui tune "
-            "command again for a verdict on all"
-        )
-    text = (report and report.text) or _bare_text(study, study.state(storage))
+    text = (report and report.text) or _bare_text(study)
     machines = machines_page(machines_of(study.name, every))
     write_result(document, page_text([*machines, text]), json_path)
 
 
 def _bare_document(study: StoredStudy) -> Json:
-    """``spectui.tune/1`` of a study without a report; what is not kept is null with a reason."""
-    outcome, document = study.outcome, head("tune")
-    for part in _PARTS:
-        document |= or_reason(part, None, _UNKNOWN)
-    if outcome is not None:
-        document |= {"setup": encoded(outcome)}
+    """``spectui.tune/1`` of a study without a report, as far as the study keeps it."""
+    outcome = study.outcome
     return {
-        **document,
+        **head("tune"),
         "study": study.name,
         **or_reason("target", study.target and {"file": study.target}, "the study does not say"),
-        "trials": [record.document(study.trials) for record in study.trials],
+        "trials": [record.document() for record in study.trials],
         **or_reason("verdict", outcome and outcome.verdict.document(), _UNKNOWN),
         "interrupted": outcome is None or outcome.interrupted,
     }
 
 
-def _bare_text(study: StoredStudy, state: StudyState) -> str:
+def _bare_text(study: StoredStudy) -> str:
     outcome, trials = study.outcome, study.trials
     n = counted(n_measured(trials), "measured trial")
-    if outcome is None and state is StudyState.WORKED_ON:
-        head = f"The study {study.name} is being worked on, with {n} so far."
-    elif outcome is None:
+    if outcome is None:
         head = (
-            f"The study {study.name} ended early, before a verdict, with {n}; the same spectui "
-            "tune command goes on from there."
+            f"The study {study.name} has no verdict yet, with {n}; the same spectui tune command "
+            "goes on from there."
         )
     else:
         head = f"{outcome.verdict.reason}\n{study.name}, with {n}."
@@ -185,7 +164,7 @@ def _bare_text(study: StoredStudy, state: StudyState) -> str:
             str(one.number),
             one.arm.label,
             rate_text(one.tokens_per_s),
-            times_text(speedup_estimate(one, trials)),
+            times_text(one.speedup),
             _state(one),
         )
         for one in trials
@@ -194,7 +173,9 @@ def _bare_text(study: StoredStudy, state: StudyState) -> str:
 
 
 def _state(one: TrialRecord) -> str:
-    is_told = one.state is TrialState.COMPLETE or one.error == str(one.state)
+    if one.state is TrialState.COMPLETE:
+        return "measured in the old way" if one.is_old else "complete"
+    is_told = one.error == str(one.state)
     return str(one.state) if is_told or not one.error else f"{one.state}: {one.error}"
 
 

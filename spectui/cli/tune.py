@@ -9,7 +9,6 @@ from spectui.cli.click_options import (
     option,
     request,
     request_command,
-    switch,
 )
 from spectui.cli.completion import studies
 from spectui.cli.given import Given
@@ -26,7 +25,6 @@ from spectui.cli.options import (
     TIMEOUT,
     YES,
     BackendKind,
-    repeats_option,
     server_bin_option,
 )
 from spectui.options.drafters import DraftSimple, numbers_of
@@ -57,8 +55,8 @@ class Tune:
     target alone on other prompts. Ends with the verdict, why it is so, and a llama-server command.
     Ctrl-C keeps what was measured; the same command goes on from there. With --backend server your
     own llama-server measures: it shows what each draft length accepts and costs, and where it
-    cannot, settings are tried one by one, and each starts a server; with -np it searches with as
-    many streams at once as the first number says, and measures the best with the others.
+    cannot, settings are tried one by one, and each starts a server; with -np N it searches with as
+    many streams at once.
     """
 
     given: Given
@@ -66,8 +64,8 @@ class Tune:
         "--trials",
         type=Whole(1),
         help=(
-            "Time N settings in trials before the best is confirmed, those of a resumed study "
-            "included (default: none where they are forecast; else 50)."
+            "Time N settings beside the target alone before the best is confirmed, those of a "
+            "resumed study included (default: none where they are forecast; else 50)."
         ),
     )
     time_budget: float | None = option(
@@ -86,8 +84,6 @@ class Tune:
         help="Name of the study (default: made from the run).",
     )
     storage: str | None = STORAGE
-    repeats: int = repeats_option("Confirm the best N times on every prompt.")
-    resume: bool = switch("--resume", help="Refuse to start a new study.")
     tuned: str = option(
         "--tune",
         default=",".join([*(number.name for number in numbers_of(DraftSimple)), "ahead"]),

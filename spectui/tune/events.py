@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spectui.engine.events import GenerationResult
-from spectui.format import counted
 from spectui.measure.arm import Arm
 from spectui.trace.costs import Costs
 from spectui.tune.forecast import Forecast
@@ -96,27 +95,6 @@ class RunsStarted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RaceDecided:
-    """The verdict is decided before all prompts are measured that there was time for."""
-
-    n_prompts: int
-    """Prompts that were measured."""
-    n_planned: int
-
-    @property
-    def text(self) -> str:
-        """Words for users."""
-        return f"decided after {self.n_prompts} of {counted(self.n_planned, 'prompt')}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StudyResumed:
-    """Trials of earlier runs are taken up."""
-
-    records: tuple[TrialRecord, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TraceProgress:
     """The prompts are recorded, to replay every setting on them."""
 
@@ -141,6 +119,8 @@ class StudyOpened:
     """The study is open; nothing is measured yet."""
 
     name: str
+    records: tuple[TrialRecord, ...] = ()
+    """Trials of earlier runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,14 +137,12 @@ class SearchEnded:
 
 TuneEvent = (
     StudyOpened
-    | StudyResumed
     | TraceProgress
     | ForecastMade
     | TrialStarted
     | TrialFinished
     | PromptMeasured
     | RunsStarted
-    | RaceDecided
     | Notice
     | SearchEnded
 )

@@ -8,7 +8,6 @@ from spectui.commands.launch import placement_text
 from spectui.cores import default_threads, threads_to_take
 from spectui.format import (
     counted,
-    duration_text,
     percent_text,
     rate_text,
     seconds_text,
@@ -18,7 +17,6 @@ from spectui.format import (
 from spectui.llama.facts import price_note
 from spectui.measure.arm import Arm
 from spectui.measure.backend import ENGINE
-from spectui.measure.bench import SLOTS_LEGEND, slots_parts
 from spectui.measure.lossless import UNTOLD, LosslessCheck
 from spectui.measure.observed import totals
 from spectui.measure.promise import Promise
@@ -37,21 +35,18 @@ from spectui.tune.expert_use import cache_sentence
 from spectui.tune.forecast import Forecast, best_by_drafter
 from spectui.tune.outcome import advised
 from spectui.tune.places import Placing, text_of
-from spectui.tune.present import present_sentence
-from spectui.tune.race import LOOK_EVERY, forecast_error, forecast_errors
+from spectui.tune.present import gain_of, present_sentence
+from spectui.tune.race import forecast_error, forecast_errors
 from spectui.tune.result import TuneResult
 from spectui.tune.served import Served
 from spectui.tune.studies.listing import StoredStudy
 from spectui.tune.temperatures import temperatures_sentence
-from spectui.tune.trials import speedup_estimate
 
 _BUILDS = "https://github.com/ggml-org/llama.cpp/releases"
 _DRAFTERS = (
     "Forecast from exact counts on the recorded prompts and measured prices; the verdict's setting "
     "was timed as well."
 )
-_OVER = 1.1
-"""Factor of the time budget above which the excess is reported."""
 _NONE = "–"
 
 
@@ -65,7 +60,7 @@ def findings_page(found: Tuned, served: Served | None) -> list[Part]:
     page = _summary(found)
     if served is not None:
         page += [*map(Paragraph, served.lines()), ""]
-    return page + _slots(found)
+    return page
 
 
 def _summary(found: Tuned) -> list[Part]:
@@ -77,7 +72,9 @@ def _summary(found: Tuned) -> list[Part]:
     if result.lossless is not None:
         told += _lossless_line(result.lossless)
     if result.best is not None and result.speedup is None:
-        told.append(f"Best so far: {result.best.label}{_in_trial(result)} (not confirmed).")
+        gain = gain_of(result.best, result)
+        text = "" if gain is None else f", {gain.text}"
+        told.append(f"Best so far: {result.best.label}{text} (not confirmed).")
     beside = (
         temperatures_sentence(result.temperatures),
         cache_sentence(result.experts),
@@ -154,16 +151,9 @@ def _notes(found: Tuned) -> Iterator[str]:
         yield f"{error}."
     if result.conditions is not None:
         yield from result.conditions.notes
-    yield from _time_notes(result)
-
-
-def _slots(found: Tuned) -> list[Part]:
-    """The best setting by the number of slots."""
-    results, left_out = found.by_slots.results, found.by_slots.left_out
-    if not results:
-        return []
-    left = f"note: for want of time not measured: -np {','.join(map(str, left_out))}."
-    return [*slots_parts(results), SLOTS_LEGEND, *([Line(left)] if left_out else []), ""]
+    spent = result.spent
+    if spent.ended_trials and not result.interrupted:
+        yield f"the time budget ended the trials after {spent.n_tried} of {spent.n_trials}."
 
 
 def _lossless_line(check: LosslessCheck) -> Iterator[str]:
@@ -179,30 +169,6 @@ def _lossless_line(check: LosslessCheck) -> Iterator[str]:
         yield "warning: speculation changed the output; spectui bench shows where."
 
 
-def _time_notes(result: TuneResult) -> Iterator[str]:
-    """Notes on the effects of the time budget."""
-    spent = result.spent
-    if spent.budget_s is None or result.interrupted:
-        return
-    if spent.ended_trials:
-        yield f"the time budget ended the trials after {spent.n_tried} of {spent.n_trials}."
-    took, budget = duration_text(spent.took_s), duration_text(spent.budget_s)
-    if spent.took_s > _OVER * spent.budget_s and took != budget:
-        yield (
-            f"it took {took} in place of {budget}: a step that has begun is finished, and the "
-            f"first {LOOK_EVERY} prompts of a race are timed in any case."
-        )
-
-
-def _in_trial(result: TuneResult) -> str:
-    """Result of the best setting's trial, for a search without a confirmation."""
-    measured = [one for one in result.trials if one.arm == result.best and one.tokens_per_s]
-    gain = speedup_estimate(measured[-1], result.trials) if measured else None
-    if gain is None:
-        return ""
-    return f", {times_text(gain)} in its trial{', slower than off' if gain < 1 else ''}"
-
-
 def commands_page(found: Tuned, *, has_server: bool) -> list[Part]:
     """The commands to run; the last line is the verdict's, for ``tail -n 1``.
 
@@ -211,12 +177,6 @@ def commands_page(found: Tuned, *, has_server: bool) -> list[Part]:
         has_server: whether there is a llama-server to run them.
     """
     result = found.result
-    if result.earlier is not None:
-        return [
-            Line(f"The study keeps its earlier verdict: {result.earlier.verdict.reason}"),
-            "Next: run its command below.",
-            result.earlier.exported().launch(result.earlier.dialect).text,
-        ]
     page: list[Part] = []
     if result.speedup is None and result.best is not None:
         page = ["# the best so far, not confirmed:", f"# {found.launch(result.best).text}"]
@@ -233,20 +193,14 @@ def _next(found: Tuned, *, has_server: bool) -> list[Part]:
         return []
     if result.speedup is None:
         return ["Next: give the same spectui command again; it goes on from here."]
-    wanted = _wanted_prompts(found, result.speedup)
-    until = "Until then, the command below."
-    if wanted is not None:
-        more = f"Next: give {wanted} or more prompts with --prompts, and the same command."
-        return [more, until, ""]
-    if verdict.answer is Answer.UNDECIDED and verdict.more_prompts is not None:
+    if verdict.answer is Answer.UNDECIDED:
+        wanted = _wanted_prompts(found, result.speedup)
+        more = f"{wanted} or more prompts with --prompts" if wanted else "more time"
         return [
-            "Next: give the same spectui command again, with more time if it had a limit:",
-            f"it goes on from here, and may decide it. {until}",
+            f"Next: the same spectui command again, with {more}; it goes on from here.",
+            "Until then, the command below.",
             "",
         ]
-    if verdict.answer is not Answer.USE and result.spent.ended_trials:
-        again = "Next: the same spectui command again, with more time: it tries further settings."
-        return [again, until, ""]
     name = shlex.quote(found.tuning.name)
     page: list[Part] = [] if has_server else [f"No llama-server was found here; {_BUILDS} has it."]
     page.append("Next: run the command below. Before, if you like,")
@@ -256,19 +210,17 @@ def _next(found: Tuned, *, has_server: bool) -> list[Part]:
 
 
 def _wanted_prompts(found: Tuned, measured: Speedup) -> int | None:
-    """Prompts that may decide it, where no more time can; None where there are enough."""
+    """Prompts that may decide it; None where there are enough, and more time may."""
     result, n_prompts = found.result, len(found.tuning.setup.workload.items)
     verdict = result.verdict
-    if verdict.basis is Basis.SAME:
-        return FEWEST_FOR_BOTH
-    if verdict.answer is not Answer.UNDECIDED:
-        return None
+    wanted = n_prompts + (verdict.more_prompts or 0)
     if verdict.basis is Basis.THESE:
-        return max(FEW + 1, n_prompts + (verdict.more_prompts or 0))
+        return max(FEW + 1, wanted)
     n_chose = max((len(one.prompts) for one in result.trials), default=0)
-    if verdict.more_prompts is not None and measured.n_prompts >= n_prompts - n_chose:
-        return max(FEWEST_FOR_BOTH, n_prompts + verdict.more_prompts)
-    return FEWEST_FOR_BOTH if n_prompts < FEWEST_FOR_BOTH else None
+    takes_all = verdict.more_prompts is not None and measured.n_prompts >= n_prompts - n_chose
+    if takes_all or n_prompts < FEWEST_FOR_BOTH:
+        return max(FEWEST_FOR_BOTH, wanted)
+    return None
 
 
 def _drafters(best: Sequence[Forecast]) -> Table:
@@ -310,7 +262,7 @@ def _places(found: Tuned) -> list[Part]:
     if not placing.best:
         told = f"Without a draft no place was shown to be faster than your command's ({own})"
         tried = counted(placing.n_tried, "other")
-        return ["", Paragraph(f"{told}: {tried} tried{_nearest(placing)}{short}.")]
+        return ["", Paragraph(f"{told}: {tried} tried{short}.")]
     told = f"{counted(placing.n_tried, 'other place')} tried without a draft{short}"
     if (requests := placing.requests) is not None:
         told = f"{told}; whole requests gain {gain_text(requests)} by the best"
@@ -331,12 +283,6 @@ def _place_rows(found: Tuned, placing: Placing, own: str) -> Iterator[tuple[str,
         yield f"the same, {result.best.label}", rate_text(rate), gain_text(product(best, speedup))
 
 
-def _nearest(placing: Placing) -> str:
-    """The gain of the best one, where it was compared."""
-    best: Speedup | None = placing.requests
-    return "" if best is None else f", the best with {gain_text(best)} for whole requests"
-
-
 _OF_DEPTHS = ("depth", "gain", "interval", "rate", "token", "round", "first off", "first on")
 
 
@@ -352,12 +298,6 @@ def _depths(depths: Depths) -> list[Part]:
         lengths = ", ".join(f"{n:,}" for n in depths.left_out)
         left = f"note: the time budget had no room for a depth of {lengths} tokens."
         page.append(Line(left))
-    if any(one.repeats_text for one in depths.found):
-        short = (
-            "note: all prompts together are shorter than the deepest one, in which they repeat; "
-            "give longer prompts."
-        )
-        page.append(Line(short))
     return page
 
 

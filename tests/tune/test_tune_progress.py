@@ -10,7 +10,7 @@ from spectui.tune.events import (
     ForecastMade,
     PromptMeasured,
     RunsStarted,
-    StudyResumed,
+    StudyOpened,
     TraceProgress,
     TrialFinished,
     TrialStarted,
@@ -35,7 +35,7 @@ def measured(seconds_left: float | None = None) -> PromptMeasured:
 
 FORECAST = Forecast(arm=ARM, speedup=1.5, n_drafted=10, n_accepted=7)
 EVENTS: tuple[TuneEvent, ...] = (
-    StudyResumed(records=(record(0),)),
+    StudyOpened(name="s", records=(record(0),)),
     TraceProgress(step=None, n_steps=4),
     ForecastMade(forecasts=(FORECAST,), costs={}),
     TrialStarted(number=1, arm=ARM, n_prompts=8),
@@ -66,7 +66,8 @@ def test_a_recording_counts_its_steps_and_ends_with_the_forecasts() -> None:
 
 def test_a_trial_begins_counts_its_prompts_and_is_added() -> None:
     found = (record(0), record(1, TrialState.FAIL))
-    assert advance(STARTING, StudyResumed(records=found)) == replace(STARTING, records=found)
+    opened = StudyOpened(name="s", records=found)
+    assert advance(STARTING, opened) == replace(STARTING, records=found)
     state = advance(STARTING, TrialStarted(number=0, arm=ARM, n_prompts=8))
     assert state == replace(STARTING, phase=Phase.SEARCHING, current=ARM, n_steps=8)
     known = advance(state, measured(7.5))

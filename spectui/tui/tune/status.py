@@ -149,8 +149,6 @@ class TuneStatus(Vertical):
             facts.append(("now", draw.one_line(current.label), None))
         if (result := state.result) is not None:
             facts += self._reasons(result)
-            if state.race is not None:
-                facts.append(("race", state.race.text, None))
             more = (
                 ("output", words.lossless(result)),
                 ("depths", words.depths(result)),

@@ -10,7 +10,7 @@ from spectui.measure.verdict import Answer
 from spectui.trace.replay import Total
 from spectui.trace.terms import largest_loss, replayed_terms
 from spectui.tui import draw
-from spectui.tui.tune.ledger import FORECAST, NOISY, Ledger, Row
+from spectui.tui.tune.ledger import FORECAST, OLD, Ledger, Row
 from spectui.tune.explain import DECIDES, explain_result
 from spectui.tune.forecast import Forecast
 from spectui.tune.progress import Phase, TuningState
@@ -125,15 +125,6 @@ def verdict(state: TuningState, ledger: Ledger) -> Headline:
             pays=result.verdict.use_speculation,
             is_decided=result.verdict.answer is not Answer.UNDECIDED,
         )
-    if result is not None and (earlier := result.earlier) is not None:
-        # Trials without a race do not outweigh it.
-        return Headline(
-            advice=earlier.verdict.advice,
-            because=f"{earlier.verdict.because} This search decided nothing new.",
-            speedup=None if earlier.gain is None else earlier.gain.speedup,
-            pays=earlier.verdict.use_speculation,
-            is_decided=earlier.verdict.answer is not Answer.UNDECIDED,
-        )
     so_far = _best_so_far(ledger)
     if state.is_running or result is None:
         return so_far
@@ -222,7 +213,7 @@ def setting(row: Row) -> str:
         measure(row.speedup, "{:.2f}× of off"),
         measure(row.acceptance_rate, "acceptance {:.0%}"),
         "" if record is None else counted(len(record.prompts), "prompt"),
-        "noisy: the machine's speed changed meanwhile" if row.state == NOISY else "",
+        "measured by itself, as earlier versions did" if row.state == OLD else "",
     )
     return head + ", ".join(fact for fact in facts if fact not in {"", draw.NONE})
 

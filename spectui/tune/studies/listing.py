@@ -136,9 +136,7 @@ def list_studies(storage: str | None, *, with_trials: bool = False) -> tuple[Sto
     with opened(storage) as studies:
         own = (one for one in studies.get_all_studies() if records.PART_OF not in one.user_attrs)
         found = [_read(studies, one, with_trials=with_trials) for one in own]
-    # What a wrong clock dates in the future is not the latest for ever.
-    now = datetime.now(UTC)
-    return tuple(sorted(found, key=lambda one: (one.changed <= now, one.changed), reverse=True))
+    return tuple(sorted(found, key=lambda one: one.changed, reverse=True))
 
 
 def stored_study(storage: str | None, wanted: str | None) -> StoredStudy:
@@ -244,8 +242,7 @@ def is_empty(storage: str | None) -> bool:
     """Whether it is spectui's own file, which is not there yet.
 
     Raises:
-        BadInputError: nor can it ever be, as a file stands where its folder belongs; or a file that
-            somebody names is not there.
+        BadInputError: a file that somebody names is not there.
     """
     file = file_of(storage)
     if file is None or file.exists():
@@ -255,9 +252,6 @@ def is_empty(storage: str | None) -> bool:
             f"{file}: no such file; correct --storage or {STORAGE_VARIABLE}, or leave both out for "
             "spectui's own file"
         )
-    found = next(folder for folder in file.parents if folder.exists())
-    if not found.is_dir():
-        raise BadInputError(f"{file.parent}: {found} is no folder; set SPECTUI_HOME to one")
     return True
 
 
