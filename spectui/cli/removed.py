@@ -49,6 +49,10 @@ _REMOVED = {
         "sweep --out draws one picture, speedups.svg, so that --png is gone; leave it out, and "
         "turn the SVG into a PNG with rsvg-convert or a browser"
     ),
+    "tune --depth": (
+        "tune measures no depths of their own any more, so that --depth is gone; --request "
+        "PROMPT+ANSWER measures the best setting behind prompts of that length"
+    ),
     "tune --group": (
         "machines have no groups any more, so that --group is gone; run the same spectui tune with "
         "--study NAME and --storage URL on each"

@@ -45,8 +45,8 @@ _UNKNOWN = "the search ended early, or an older spectui made the study"
 _PARTS = (
     *("engine", "machine", "drafts", "config", "placing", "layouts", "baseline"),
     *("forecasts", "n_replayed", "drafters"),
-    *("time", "best", "best_command", "finalists", "requests", "depths"),
-    *("temperatures", "per_category", "conditions", "prompts", "lossless", "flags"),
+    *("time", "best", "best_command", "finalists", "requests"),
+    *("per_category", "conditions", "prompts", "lossless", "flags"),
     *("command", "notes", "backend"),
 )
 """Fields of tune's document that a study without its report does not keep."""

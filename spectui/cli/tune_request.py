@@ -209,7 +209,7 @@ def slots_measured(
 _OWN = frozenset(
     {
         *("study", "storage", "resume", "trials", "time_budget", "json_path", "quiet", "verbose"),
-        *("yes", "min_gain", "until", "repeats", "requests", "depths", "pin", "command_line"),
+        *("yes", "min_gain", "until", "repeats", "requests", "pin", "command_line"),
         "timeout",
     }
 )

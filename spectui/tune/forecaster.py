@@ -9,11 +9,9 @@ from spectui.engine.commands import ReadExperts
 from spectui.errors import BadInputError
 from spectui.measure.arm import Arm
 from spectui.measure.workload import Workload
-from spectui.options.setup import SamplingConfig
 from spectui.speculative.models import Rollback
 from spectui.trace.costs import Costs
 from spectui.trace.record import Recording
-from spectui.trace.replay import Total
 from spectui.trace.routing import Routing
 from spectui.tune.events import TracingEvent
 from spectui.tune.forecast import Answers, Forecast, Outlook
@@ -252,32 +250,6 @@ class Forecaster:
             return None
         self._further += more.recordings
         return [(one.id, one.category) for one in more.recordings], answers
-
-    def resampled(self, arm: Arm, sampling: SamplingConfig, n: int) -> tuple[Total, float] | None:
-        """Have the first ``n`` recorded prompts answered with another sampling, and replay an arm.
-
-        Returns:
-            The replay, and the change of the forecast speedup by the same prompts as they were
-            recorded. None where the recording does not hold the arm, or no round is in the answers.
-
-        Raises:
-            EngineDiedError: its process ended twice at one prompt.
-            KeyboardInterrupt: it was stopped.
-            MemoryShortError: memory stayed short.
-        """
-        before = replace(self._recorded, recordings=self._recorded.recordings[:n])
-        own = before.replay(arm)
-        if own is None:
-            return None
-        names = {one.id for one in before.recordings}
-        # An answer that is there already was sampled as it was.
-        items = [replace(one, given=None) for one in self.workload.items if one.id in names]
-        workload = replace(self.workload, items=tuple(items), sampling=sampling)
-        after = replace(before, recordings=self._record(arm, workload))
-        total, own_speedup = after.replay(arm), before.forecast(own).speedup
-        if total is None or not total.n_rounds or not own_speedup:
-            return None
-        return total, after.forecast(total).speedup / own_speedup
 
     def _record(self, arm: Arm, workload: Workload) -> Sequence[Recording]:
         """Record prompts as far as a replay of one arm needs it."""

@@ -101,8 +101,6 @@ class TuningSetup:
     """Whether the prompts are turns of a chat, whose text is kept nowhere beside the study."""
     requests: tuple[RequestShape, ...] = ()
     """Requests that the user runs; empty for those that the prompts are."""
-    depths: tuple[int, ...] = ()
-    """Lengths of prompts to measure the best setting at; 0 for the prompts as they are."""
 
     @property
     def shapes(self) -> tuple[RequestShape, ...]:
@@ -133,7 +131,5 @@ class SearchSetup:
     """Least gain with which speculation is worth it; 0.02 is 2 %."""
     on_event: Callable[[TuneEvent], None]
     """Told what happens, on the caller's thread."""
-    depths: tuple[int, ...] = ()
-    """Lengths of prompts to measure the best setting at; 0 for the prompts as they are."""
     requests: tuple[RequestShape, ...] = ()
     """Requests that are to gain."""

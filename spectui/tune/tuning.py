@@ -137,7 +137,6 @@ class Tuning:
             limits=setup.limits,
             min_gain=setup.min_gain,
             on_event=on_event,
-            depths=setup.depths,
             requests=setup.shapes,
         )
 

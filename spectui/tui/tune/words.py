@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from spectui.format import counted, gain_percent, left_text
+from spectui.format import counted, left_text
 from spectui.live.recording import ChatRecording
 from spectui.live.replay import ChatReplay
 from spectui.measure.verdict import Answer
@@ -173,19 +173,6 @@ def forecast_error(result: TuneResult) -> str | None:
 def why(result: TuneResult) -> tuple[str, ...]:
     """Return the reasons behind the verdict, three at most; none if nothing was confirmed."""
     return () if result.speedup is None else explain_result(result).reasons
-
-
-def depths(result: TuneResult) -> str | None:
-    """Return the gains behind longer prompts; None if none was measured."""
-    found = result.depths
-    if not found.found:
-        return None
-    gains = ", ".join(
-        f"{one.n_tokens:,}: {gain_percent(100 * (one.speedup.capped.estimate - 1), 0)}"
-        for one in found.found
-    )
-    stops = "" if found.limit is None else f"; it stops paying at about {found.limit:,} tokens"
-    return f"{gains}{stops}"
 
 
 def machine(result: TuneResult) -> str | None:
