@@ -113,7 +113,9 @@ class DepthRuns:
         own = measurements([pair for pair in leader.pairs if pair.item.id in names])
         n_on_both = len({one.prompt_id for one in deep} & {one.prompt_id for one in own})
         if n_on_both:
-            speedup = replace(changed(race, deep, own), n_prompts=n_on_both, n_timed=None)
+            # What can be accepted there is not known of all prompts.
+            few = changed(race, deep, own)
+            speedup = replace(few, n_prompts=n_on_both, n_timed=None, ceiling=None)
             times = prompt_times(found, reads=leader.arm.reader is not None)
             self.found[n_tokens] = Depth(pairs=found, speedup=speedup, prompts=times)
 
