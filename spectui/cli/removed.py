@@ -16,6 +16,10 @@ _ISOLATE = (
     "the models always have a process of their own, so that --isolate and --no-isolate are gone; "
     "leave them out"
 )
+_REPLAY = (
+    "replay predicts all settings that tune searches, so that it has no lists of values any more; "
+    "leave them out, and find a setting in --json"
+)
 _REMOVED = {
     "probe": (
         "probe experts is gone; spectui doctor says what batches cost if tokens were routed at "
@@ -37,6 +41,11 @@ _REMOVED = {
         "the server tells now"
     ),
     "replay --costs": "replay draws no costs any more, so that --costs is gone; --json has them",
+    "replay --draft-max": _REPLAY,
+    "replay --draft-min": _REPLAY,
+    "replay --draft-p-min": _REPLAY,
+    "replay --spec-type": _REPLAY,
+    "replay -md": _REPLAY,
     "report --format json": (
         "the card of JSON is gone; --format row writes a row of a shared table, and studies show "
         "STUDY --json - the whole document"

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Annotated, Any
 
 import numpy as np
@@ -69,10 +68,6 @@ class Prices:
         found += self.fixed + self.token * emitted
         found += (self.rollback + self.rollback_token * accepted) * wrong
         return found
-
-
-CLIFF = 1.25
-"""A batch that costs this many times its share of the one before is a cliff."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,19 +202,6 @@ class Costs:
         alone = self.off_s - self.token_s - self.fixed_s
         return alone if self.lengths[0] > 0 and alone > 0 else self.verify_s[0]
 
-    @property
-    def cliffs(self) -> tuple[int, ...]:
-        """Drafted tokens from which on a batch suddenly costs more.
-
-        For instance where llama.cpp begins to copy weights to the GPU for a large batch.
-        """
-        curve = zip(self.lengths, self.verify_s, strict=True)
-        return tuple(
-            m
-            for (n, near), (m, far) in pairwise(curve)
-            if n > 0 and far / near > CLIFF * (m + 1) / (n + 1)
-        )
-
     def document(self) -> Json:
         """Costs of rounds with a draft as JSON; lists by ``n_drafted``."""
         return {
@@ -241,7 +223,6 @@ class Costs:
             "off_s": self.off_s,
             "off_growth_s": self.off_growth_s,
             **or_reason("spread", self.spread, "fewer than three generations were measured"),
-            "cliffs": list(self.cliffs),
         }
 
 

@@ -53,7 +53,7 @@ def forecasts(
 ) -> tuple[Forecast, ...]:
     """Forecasts of a whole space."""
     found = Recorded(recordings=recordings, costs=costs, space=space, has_text=has_text)
-    return found.forecasts()
+    return found.forecasts(found.totals())
 
 
 def by_models(found: tuple[Forecast, ...]) -> list[Forecast]:
