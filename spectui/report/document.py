@@ -122,7 +122,6 @@ class RoundPart(Struct, frozen=True):
     round_s: dict[str, Amount]
     """Seconds by the part of the round."""
     speedup: Amount
-    speedup_limit: Amount
 
 
 class ConditionsPart(Struct, frozen=True):

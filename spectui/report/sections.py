@@ -200,7 +200,6 @@ def round_section(content: Content) -> Known[Section]:
         ("α: chance that a guess is accepted", f"{found.alpha:.2f}"),
         ("c: a guess over a token of the target", f"{found.c:.3g}"),
         ("V(n)/V(1): the check over a token of the target", f"{found.verify_ratio:.2f}"),
-        ("most that any draft could give", times_text(found.speedup_limit)),
     ]
     text = content.document.explanation
     notes = () if text is None else (text,)

@@ -9,7 +9,6 @@ import numpy.typing as npt
 from msgspec import Meta
 
 from spectui.documents import Json, or_reason
-from spectui.speculative.expectation import expected_tokens
 
 Vector = npt.NDArray[np.float64]
 MAX_DEPTH = 254
@@ -149,27 +148,6 @@ class Costs:
             rollback_token=self.rollback_token_s,
         )
 
-    def mean_round(self, shares: Vector) -> "MeanRound":
-        """The mean of rounds of several lengths.
-
-        Args:
-            shares: [longest + 1]: share of the rounds by drafted tokens.
-        """
-        lengths = np.arange(float(len(shares)))
-        drafted = float(shares @ lengths)
-        return MeanRound(
-            drafted=drafted,
-            chain_s=drafted * self.step_s,
-            again_s=float(shares @ self._along(self.again_s, lengths)),
-            verify_s=float(shares @ self._along(self.verify_s, lengths)),
-            fixed_s=self.fixed_s,
-            mark_s=self.mark_s * float(shares[1:].sum()),
-            token_s=self.token_s,
-            rejection_s=self.rollback_s,
-            redone_s=self.rollback_token_s,
-            off_s=self.off_s,
-        )
-
     def _along(self, curve: Sequence[float], lengths: Vector) -> Vector:
         """A curve over ``self.lengths`` at other lengths of drafts."""
         return along(self.lengths, curve, lengths)
@@ -234,46 +212,3 @@ def along(lengths: Sequence[int], values: Sequence[float], wanted: Vector) -> Ve
     slope = (values[-1] - values[-2]) / (lengths[-1] - lengths[-2])
     beyond: Vector = slope * np.maximum(wanted - lengths[-1], 0.0)
     return inside + beyond
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeanRound:
-    """Mean costs of a round, in seconds."""
-
-    drafted: float
-    """γ: drafted tokens per round; a mean need not be whole."""
-    chain_s: float
-    again_s: float
-    """The draft evaluates the verified batch again."""
-    verify_s: float
-    fixed_s: float
-    """Everything else that a round takes whatever comes of it."""
-    mark_s: float
-    """Saving the target's state, whatever comes of it."""
-    token_s: float
-    """Per emitted token."""
-    rejection_s: float
-    """Rollback, per round that ends in a mismatch."""
-    redone_s: float
-    """Additional seconds per token that such a round had accepted."""
-    off_s: float
-    """One token of the target alone."""
-
-    def speedup(
-        self, alpha: float, draft_scale: float = 1.0, *, emitted: float | None = None
-    ) -> float:
-        """Throughput over the target's alone.
-
-        Args:
-            alpha: acceptance per token.
-            draft_scale: share of its seconds that the draft would take.
-            emitted: tokens per round; None for those that follow from ``alpha``.
-        """
-        emitted = expected_tokens(alpha, self.drafted) if emitted is None else emitted
-        p_full: float = alpha**self.drafted
-        # Of the accepted tokens those of the rounds that accepted all are never decoded again.
-        redone = max(0.0, emitted - 1 - self.drafted * p_full)
-        rollback_s = self.rejection_s * (1 - p_full) + self.redone_s * redone
-        draft_s = draft_scale * (self.chain_s + self.again_s)
-        fixed_s = self.verify_s + self.mark_s + self.fixed_s
-        return self.off_s * emitted / (draft_s + fixed_s + self.token_s * emitted + rollback_s)

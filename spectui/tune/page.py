@@ -111,7 +111,7 @@ def _sampled_sentence(found: Tuned) -> str | None:
 
 def _reasons(found: Tuned) -> Iterator[str]:
     """Reasons for the verdict, and what a draft of another length in each round could add."""
-    yield from found.explanation.reasons
+    yield from found.explanation.sentences
     result, adaptive = found.result, found.result.outlook.adaptive.value
     best, speedup = result.best, result.speedup
     if adaptive is None or best is None or best.speculation is None or speedup is None:

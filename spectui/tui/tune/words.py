@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from spectui.format import counted, left_text
 from spectui.live.recording import ChatRecording
 from spectui.live.replay import ChatReplay
+from spectui.live.rounds import LOSSES
 from spectui.measure.verdict import Answer
 from spectui.trace.replay import Total
 from spectui.trace.terms import largest_loss, replayed_terms
 from spectui.tui import draw
 from spectui.tui.tune.ledger import FORECAST, NOISY, Ledger, Row
-from spectui.tune.explain import DECIDES, explain_result
+from spectui.tune.explain import explain_result
 from spectui.tune.forecast import Forecast
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.race import forecast_error as error_text
@@ -172,7 +173,7 @@ def forecast_error(result: TuneResult) -> str | None:
 
 def why(result: TuneResult) -> tuple[str, ...]:
     """Return the reasons behind the verdict, three at most; none if nothing was confirmed."""
-    return () if result.speedup is None else explain_result(result).reasons
+    return () if result.speedup is None else explain_result(result).sentences
 
 
 def machine(result: TuneResult) -> str | None:
@@ -245,7 +246,8 @@ def replayed(total: Total, chat: ChatReplay, *, in_use: bool) -> str:
         terms = replayed_terms(total, chat.costs)
         if terms is not None:
             term, without = largest_loss(terms, total.speedup)
-            more.append(f"{DECIDES[term]} {draw.speedup(without)}.")
+            loss, condition = LOSSES[term]
+            more.append(f"Largest loss: {loss}; {draw.speedup(without)} {condition}.")
     counts = (
         f"{counted(total.n_rounds, 'round')}, {total.n_drafted} drafted, {total.n_accepted} "
         f"accepted, {draw.number(total.tokens_per_round)} tokens/round"
