@@ -4,7 +4,6 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from spectui.cli.display import traced
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.page import sentence
 from spectui.cli.request import RunOptions
@@ -80,7 +79,7 @@ def _recorded(request: Trace, options: RunOptions) -> tuple[Tracing, Recorded, t
             n_ctx=target.n_ctx,
             rollback=target.rollback,
             with_costs=request.costs,
-            on_event=lambda event: options.progress.say(traced(event)),
+            on_event=options.progress.say,
         ).run()
         interrupts.hold()
     recorded = trace_of(

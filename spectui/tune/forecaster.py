@@ -13,7 +13,6 @@ from spectui.speculative.models import Rollback
 from spectui.trace.costs import Costs
 from spectui.trace.record import Recording
 from spectui.trace.routing import Routing
-from spectui.tune.events import TracingEvent
 from spectui.tune.forecast import Answers, Forecast, Outlook
 from spectui.tune.loading import Loader
 from spectui.tune.recorded import Recorded
@@ -123,7 +122,7 @@ class Forecaster:
         self,
         n_prompts: int,
         n_tokens: int,
-        on_event: Callable[[TracingEvent], None],
+        on_event: Callable[[str], None],
         until: Deadlines = NO_DEADLINES,
     ) -> Outlook:
         """Record and replay.

@@ -135,7 +135,7 @@ def advance(state: TuningState, event: TuneEvent) -> TuningState:
         case RaceDecided() | SearchEnded():
             race = event if isinstance(event, RaceDecided) else state.race
             state = replace(state, current=None, race=race)
-        case RunsStarted(arm=Arm()):
+        case RunsStarted():
             state = _begun(state, Phase.CONFIRMING, event.arm, event.n_runs)
     return state
 
