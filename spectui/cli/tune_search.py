@@ -120,7 +120,7 @@ class Search:
                 n_layers=0 if experts is None else experts.n_layers,
                 moe_caches_mib=caches_mib,
             )
-            setup = replace(setup, plan=plan, knobs=knobs, given=given)
+            setup = replace(setup, knobs=knobs, given=given)
             tuning = Tuning(setup, OwnEngine(engine, target, command))
             result = self._run(tuning)
         return Tuned(

@@ -18,7 +18,6 @@ from spectui.options.setup import Setup
 from spectui.tune.candidates import Candidate
 from spectui.tune.division import Division
 from spectui.tune.events import TuneEvent
-from spectui.tune.layouts import LayoutPlan
 from spectui.tune.loading import Loading
 from spectui.tune.places import Knob
 from spectui.tune.space import SearchSpace
@@ -93,8 +92,6 @@ class TuningSetup:
     """Parameters of the target's place that may vary; empty where it stays as it is."""
     given: LoadTarget | None = None
     """Loads the target as the user's command has it, where it was loaded otherwise so far."""
-    plan: LayoutPlan | None = None
-    """How ``space.layouts`` were planned; None where the target lies alike beside every draft."""
     prompts: Path | None = None
     """The user's; None for the built-in suite and for turns of a chat."""
     is_chat: bool = False
