@@ -18,7 +18,6 @@ from spectui.engine.commands import RecordChains
 from spectui.engine.driver import Engine
 from spectui.engine.events import ChainsRecorded
 from spectui.options.drafters import NGRAMS, kind_of, numbers_of
-from spectui.options.setup import SamplingConfig
 from spectui.trace.file import read_trace, write_trace
 from tests.support.cli import PROMPTS, Spectui, done
 from tests.support.models import CLOSE_DRAFT, OTHER, ROUGH_DRAFT, TARGET, Tiny, TinyPath
@@ -147,11 +146,11 @@ def test_drafts_that_do_not_fit_are_left_out(
 
 def test_wrong_files_are_refused(spectui: Spectui, trace: Path) -> None:
     whole = trace.read_bytes()
-    write_trace(replace(read_trace(trace), has_text=True, sampling=SamplingConfig(temp=-1)), trace)
+    write_trace(replace(read_trace(trace), drafts={}), trace)
     assert spectui("replay", trace) == 3
     assert spectui.err == (
-        f"error: {trace} contradicts itself (it was sampled with a temperature of -1); record it "
-        "again with spectui trace\n"
+        f"error: {trace} contradicts itself (recording a lacks a draft); record it again with "
+        "spectui trace\n"
     )
     text = gzip.decompress(whole).decode()
     trace.write_bytes(gzip.compress(text.replace('"n_ctx":256', '"n_ctx":512').encode()))
