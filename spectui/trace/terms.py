@@ -254,8 +254,6 @@ class Findings:
 
     terms: RoundTerms
     speedup: float
-    is_measured: bool
-    """Whether the speedup was measured, not replayed."""
     decides: Term
     speedup_without: float
     """If what decides cost nothing."""
@@ -272,13 +270,12 @@ class Findings:
     """Speedup with a draft that is always right, at the same costs."""
 
 
-def find(terms: RoundTerms, *, speedup: float, is_measured: bool) -> Findings:
+def find(terms: RoundTerms, *, speedup: float) -> Findings:
     """Solve for what would change the answer: for drafts of the length that they have.
 
     Args:
         terms: terms of the setting.
         speedup: speedup of the setting.
-        is_measured: whether the speedup is.
     """
     outlook = Outlook(terms, speedup)
     scale = outlook.break_even_draft()
@@ -287,7 +284,6 @@ def find(terms: RoundTerms, *, speedup: float, is_measured: bool) -> Findings:
     return Findings(
         terms=terms,
         speedup=speedup,
-        is_measured=is_measured,
         decides=decides,
         speedup_without=without,
         drafts_are_free=is_free,

@@ -10,9 +10,7 @@ from spectui.measure.measurer import Pair, measurements, throughput, total_count
 from spectui.measure.statistics import paired_speedup
 from spectui.measure.verdict import doubt
 from spectui.speculative.counters import Detail
-from spectui.trace.costs import Costs
-from spectui.trace.replay import Total
-from spectui.trace.terms import Findings, RoundTerms, find, measured_terms, replayed_terms
+from spectui.trace.terms import Findings, RoundTerms, find, measured_terms
 from spectui.tune.expert_use import batch_sentence
 from spectui.tune.result import TuneResult
 
@@ -104,19 +102,7 @@ def explain_measured(pairs: Sequence[Pair], *, speedup: float, recommended: bool
         terms = measured_terms(speculative, target_step_s=step_s, off_s=1 / off)
     if terms is None:
         return Explanation(sentences=(_NOTHING_DRAFTED,))
-    found = find(terms, speedup=speedup, is_measured=True)
-    return explained(found, recommended=recommended)
-
-
-def explain_replayed(total: Total, costs: Costs | None) -> Explanation:
-    """Explain a setting that was replayed."""
-    if costs is None:
-        return Explanation(sentences=("Not explained: the trace holds no costs.",))
-    terms = replayed_terms(total, costs)
-    if terms is None or total.speedup is None:
-        return Explanation(sentences=(_NOTHING_DRAFTED,))
-    found = find(terms, speedup=total.speedup, is_measured=False)
-    return explained(found, recommended=total.speedup > 1)
+    return explained(find(terms, speedup=speedup), recommended=recommended)
 
 
 def explained(found: Findings, *, recommended: bool) -> Explanation:
@@ -202,7 +188,6 @@ def _terms_document(found: Findings) -> Json:
             "other": terms.fixed_s,
         },
         "speedup": found.speedup,
-        "speedup_source": "measured" if found.is_measured else "replayed",
         "decides": str(found.decides),
         "speedup_without": found.speedup_without,
         **or_reason("break_even_draft_step_s", step_s, no_draft),

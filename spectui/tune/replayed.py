@@ -7,9 +7,7 @@ from pathlib import Path
 from spectui.documents import Json, fields_of, head
 from spectui.format import counted, percent_text, times_text
 from spectui.page import Page, Paragraph, Table, Words
-from spectui.trace.ngrams import costs_beside
 from spectui.trace.replay import Total
-from spectui.tune.explain import Explanation, explain_replayed
 from spectui.tune.forecast import Forecast, best_of_each_length
 from spectui.tune.recorded import Recorded
 
@@ -24,24 +22,17 @@ class Replayed:
     totals: Sequence[Total]
     """At least one."""
 
-    @property
-    def explanation(self) -> Explanation:
-        """Why the best setting is predicted to pay, or not to."""
-        best = max(self.totals, key=lambda one: one.speedup or 0.0)
-        return explain_replayed(best, costs_beside(self.recorded.costs, best.draft))
-
     def document(self, path: Path) -> Json:
         """``spectui.replay/1``: every setting, and the costs of rounds; ``path`` is the trace's."""
         return {
             **head("replay"),
             "trace": str(path),
             "configs": [_config(total) for total in self.totals],
-            **self.explanation.document(),
             "costs": {name: one.document() for name, one in self.recorded.costs.items()},
         }
 
     def page(self) -> Page:
-        """The best setting of each drafter and length, and why the best of all pays or does not."""
+        """The best setting of each drafter and length, and what an adaptive length could add."""
         n_prompts = counted(len(self.recorded.recordings), "prompt")
         counts = f"{counted(len(self.totals), 'setting')} replayed on {n_prompts}; counts are exact"
         forecasts = self.recorded.forecasts(self.totals)
@@ -49,7 +40,7 @@ class Replayed:
         if not best:
             why = "nothing was drafted on these prompts" if forecasts else _NO_COSTS
             return [Paragraph(f"{counts}: --json has them. No speedup is predicted: {why}.")]
-        lines = [f"{counts}, and --json has all.", _prediction(best[0]), self.explanation.text]
+        lines = [f"{counts}, and --json has all.", _prediction(best[0])]
         adaptive = self.recorded.adaptive(forecasts).value
         lines += [] if adaptive is None else [adaptive.sentence]
         return [_table(best), "", *map(Paragraph, lines)]

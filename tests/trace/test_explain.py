@@ -20,7 +20,7 @@ from spectui.trace.terms import (
     measured_terms,
     replayed_terms,
 )
-from spectui.tune.explain import explain_measured, explain_replayed, explained
+from spectui.tune.explain import explain_measured, explained
 from tests.support.replay import COSTS, SCENE, record
 from tests.support.search import items, result
 
@@ -176,7 +176,7 @@ def test_saving_the_state_is_no_price_of_a_rejection() -> None:
     terms = measured(replace(SPECULATIVE, mark_s=2.0, times=times))
     own = terms
     assert (own.mark_s, own.rejection_s) == pytest.approx((0.2, 0.002))
-    found = find(terms, speedup=0.5, is_measured=True)
+    found = find(terms, speedup=0.5)
     assert found.decides is Term.ROLLBACK
     without = 0.5 * terms.total_s / (terms.total_s - terms.rollback_s)
     assert found.speedup_without == pytest.approx(without, rel=0.01)
@@ -185,7 +185,7 @@ def test_saving_the_state_is_no_price_of_a_rejection() -> None:
 
 
 def told(speedup: float) -> tuple[str, ...]:
-    found = find(measured(), speedup=speedup, is_measured=True)
+    found = find(measured(), speedup=speedup)
     return explained(found, recommended=speedup > 1).sentences
 
 
@@ -193,7 +193,7 @@ def test_without_rejections_every_drafted_token_counts() -> None:
     # What is printed has to add up: as many tokens as are drafted and one, in the same seconds.
     for n_accepted in (2, 24, 36):
         terms = measured(replace(SPECULATIVE, n_accepted=n_accepted))
-        found = find(terms, speedup=0.9, is_measured=True)
+        found = find(terms, speedup=0.9)
         perfect = 0.9 * 5 / terms.emitted
         assert found.speedup_if_perfect == pytest.approx(perfect, rel=0.05)
         if found.decides is Term.REJECTIONS:
@@ -211,7 +211,7 @@ def test_a_winner_is_explained() -> None:
 
 
 def test_of_a_loser_it_is_told_what_it_would_take() -> None:
-    found = find(measured(), speedup=0.9, is_measured=True)
+    found = find(measured(), speedup=0.9)
     assert found.break_even_step_s is not None
     assert found.break_even_alpha is not None
     _rounds, costs, demands = told(0.9)
@@ -229,7 +229,7 @@ def test_of_a_loser_it_is_told_what_it_would_take() -> None:
 def test_an_acceptance_that_would_pay_is_left_out_where_it_is_the_one_that_is() -> None:
     ngram = replace(SPECULATIVE, n_accepted=0, n_rejections=1, n_drafted=1, n_steps=0, chain_s=0.0)
     times = replace(SPECULATIVE.times, draft_s=1e-6, verify_s=0.5)
-    found = find(measured(replace(ngram, times=times)), speedup=0.99999, is_measured=True)
+    found = find(measured(replace(ngram, times=times)), speedup=0.99999)
     assert found.break_even_alpha == pytest.approx(0, abs=5e-4)
     assert "To pay" not in explained(found, recommended=False).text
 
@@ -237,7 +237,7 @@ def test_an_acceptance_that_would_pay_is_left_out_where_it_is_the_one_that_is() 
 def test_drafts_for_nothing_are_not_asked_to_be_faster() -> None:
     times = replace(SPECULATIVE.times, draft_s=1e-6)
     ngram = replace(SPECULATIVE, n_steps=0, chain_s=0.0, times=times)
-    found = find(measured(ngram), speedup=0.9, is_measured=True)
+    found = find(measured(ngram), speedup=0.9)
     assert found.drafts_are_free
     assert found.break_even_step_s is None
     assert "ms/token" not in explained(found, recommended=False).text
@@ -254,7 +254,7 @@ def test_each_term_can_decide() -> None:
     }
     for term, counters in cases.items():
         terms = measured(counters)
-        found = find(terms, speedup=0.5, is_measured=True)
+        found = find(terms, speedup=0.5)
         assert found.decides is term
         assert found.speedup_without > 0.5
 
@@ -265,28 +265,9 @@ def test_a_confirmation_is_explained_with_what_it_measured() -> None:
     pair = Pair(item=item, baseline=base, speculative=replace(base, counters=SPECULATIVE))
     found = explain_measured((pair,), speedup=1.4, recommended=True)
     assert found.findings is not None
-    assert (found.findings.speedup, found.findings.is_measured) == (1.4, True)
+    assert found.findings.speedup == 1.4
     # Without drafts it says what is missing.
     pair = replace(pair, speculative=result(10.0))
     found = explain_measured((pair,), speedup=1.0, recommended=False)
     assert found.findings is None
     assert "nothing was drafted" in found.text
-
-
-def test_a_replay_is_explained_by_its_costs_or_says_that_they_are_missing() -> None:
-    recording, chains = record(SCENE)
-    recordings = (replace(recording, chains={"draft": chains}),)
-    grid = Grid(draft_max=(2,))
-    (total,) = replay_trace(recordings, "draft", grid, COSTS)
-    found = explain_replayed(total, COSTS)
-    assert found.findings is not None
-    terms = found.findings.terms
-    emitted, takes, margin = found.sentences
-    assert f"emits {terms.emitted:.2f} tokens" in emitted
-    assert f"{terms.total_s / terms.target_step_s:.2f} times" in takes
-    assert margin in found.text
-    assert not found.findings.is_measured
-    (bare,) = replay_trace(recordings, "draft", grid)
-    missing = explain_replayed(bare, None)
-    assert (missing.findings, missing.sentences) == (None, (missing.text,))
-    assert "no costs" in missing.text
