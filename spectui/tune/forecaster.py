@@ -5,14 +5,12 @@ from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any
 
-from spectui.engine.commands import ReadExperts
 from spectui.errors import BadInputError
 from spectui.measure.arm import Arm
 from spectui.measure.workload import Workload
 from spectui.speculative.models import Rollback
 from spectui.trace.costs import Costs
 from spectui.trace.record import Recording
-from spectui.trace.routing import Routing
 from spectui.tune.forecast import Answers, Forecast, Outlook
 from spectui.tune.loading import Loader
 from spectui.tune.recorded import Recorded
@@ -212,15 +210,11 @@ class Forecaster:
             return ()
         return tuple((tuple(one.prompt), tuple(one.output)) for one in known.recordings)
 
-    def read_experts(self, command: ReadExperts) -> Routing | None:
-        """Have the engine read the experts of answers; None of a target without experts."""
-        return self.loader.engine.read_experts(command)
-
-    def prompt_s(self, prompt_token_s: float = 0.0) -> float:
+    def prompt_s(self, prompt_token_s: float) -> float:
         """Estimate of what answering a further prompt, and reading that by one draft, takes.
 
         Args:
-            prompt_token_s: seconds per token of a prompt; 0 for one that was read.
+            prompt_token_s: seconds per token of a prompt.
         """
         off = [one.off_s for one in self._recorded.costs.values()]
         return self._prompt_s(max(off, default=0.0) * self.n_tokens, prompt_token_s, 1)
