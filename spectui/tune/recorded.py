@@ -8,7 +8,6 @@ from spectui.measure.arm import OFF, Arm
 from spectui.trace.costs import Costs
 from spectui.trace.ngrams import (
     NGRAM_COSTS,
-    costs_beside,
     hashes_tokens,
     ngram_costs,
     replay_settings,
@@ -101,7 +100,7 @@ class Recorded:
         is_below = model is not None and 0 < model.draft_p_min < self.space.floor
         if is_beyond or is_below or (hashes_tokens(speculation) and not self.has_text):
             return None
-        own = costs_beside(self.costs, draft)
+        own = ngram_costs(self.costs) if draft is None else self.costs.get(draft)
         if own is None or self._off_costs(draft) is None:
             return None
         (total,) = replay_settings(self.recordings, (speculation,), own, draft=draft)
