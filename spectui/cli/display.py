@@ -24,17 +24,11 @@ from spectui.interrupts import interrupts
 from spectui.measure.measurer import Run
 from spectui.speculative.counters import Counters, count
 from spectui.tune.events import (
-    CostsMeasured,
-    DraftLeftOut,
-    DraftRecorded,
     ForecastMade,
-    OutputRecorded,
     PromptMeasured,
-    PromptProbed,
     RunsStarted,
     StudyOpened,
     TraceProgress,
-    TracingEvent,
     TrialFinished,
     TrialStarted,
     TuneEvent,
@@ -121,7 +115,7 @@ class Lines(_Display):
             case TraceProgress(step=None):
                 self.say("recording the prompts, to replay every setting on them")
             case TraceProgress(step=step) if step is not None:
-                self._murmur(traced(step))
+                self._murmur(step)
             case RunsStarted(text=text):
                 self._task = "confirming"
                 self.say(text)
@@ -198,7 +192,7 @@ class Screen(_Display):
                 self._status = "recording, to replay every setting"
             case TraceProgress(step=step, n_steps=n_steps) if step is not None:
                 self._n_recorded += 1
-                self._status = f"recording {self._n_recorded}/{n_steps} · {traced(step)}"
+                self._status = f"recording {self._n_recorded}/{n_steps} · {step}"
             case TrialStarted(number=number, arm=arm, n_prompts=n_prompts):
                 self._begin(f"trial {number}: {arm.label}", n_prompts)
             case RunsStarted(text=text, n_runs=n_runs):
@@ -336,20 +330,3 @@ def _forecast(forecasts: tuple[Forecast, ...]) -> str:
         f"replayed {len(forecasts):,} settings; the forecast's choice: {best.arm.label}, "
         f"{times_text(best.speedup)}"
     )
-
-
-def traced(event: TracingEvent) -> str:
-    """A step of a recording."""
-    match event:
-        case DraftLeftOut(draft=draft, reason=reason):
-            return f"left out {draft}: {reason}"
-        case OutputRecorded(prompt_id=prompt, n_tokens=n):
-            return f"{prompt}: {n} tokens of the target"
-        case DraftRecorded(prompt_id=prompt, draft=draft, n_tokens=n, seconds=seconds):
-            return f"{prompt}: {draft} along {n} tokens in {seconds:.1f} s"
-        case PromptProbed(prompt_id=prompt, drafter=drafter):
-            return f"{prompt}: measured rounds of every length with {drafter}"
-        case CostsMeasured(draft=draft, costs=costs):
-            spread = costs.spread
-            unsteady = "" if spread is None else f", the machine unsteady by {percent_text(spread)}"
-            return f"{draft}: measured what rounds cost{unsteady}"

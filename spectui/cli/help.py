@@ -43,7 +43,7 @@ _SUBJECTS: dict[str, tuple[str, ...]] = {
     "Grid": ("grid", "list_grids", "name", "restart", "retry_failed", "dry_run"),
     "Run": (
         *("prompts", "chats", "n_prompts", "n_predict", "prompt_length", "lengths", "requests"),
-        *("depths", "depth", "repeats", "costs", "keep_text", "yes"),
+        *("depth", "repeats", "costs", "keep_text", "yes"),
     ),
     "llama-server": (
         *("backend", "server_bin", "server_url", "baseline_url", "parallel", "keeps_both"),

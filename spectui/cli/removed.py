@@ -16,6 +16,10 @@ _ISOLATE = (
     "the models always have a process of their own, so that --isolate and --no-isolate are gone; "
     "leave them out"
 )
+_REPLAY = (
+    "replay predicts all settings that tune searches, so that it has no lists of values any more; "
+    "leave them out, and find a setting in --json"
+)
 _REMOVED = {
     "probe": (
         "probe experts is gone; spectui doctor says what batches cost if tokens were routed at "
@@ -37,6 +41,11 @@ _REMOVED = {
         "the server tells now"
     ),
     "replay --costs": "replay draws no costs any more, so that --costs is gone; --json has them",
+    "replay --draft-max": _REPLAY,
+    "replay --draft-min": _REPLAY,
+    "replay --draft-p-min": _REPLAY,
+    "replay --spec-type": _REPLAY,
+    "replay -md": _REPLAY,
     "report --format json": (
         "the card of JSON is gone; --format row writes a row of a shared table, and studies show "
         "STUDY --json - the whole document"
@@ -48,6 +57,10 @@ _REMOVED = {
     "sweep --png": (
         "sweep --out draws one picture, speedups.svg, so that --png is gone; leave it out, and "
         "turn the SVG into a PNG with rsvg-convert or a browser"
+    ),
+    "tune --depth": (
+        "tune measures no depths of their own any more, so that --depth is gone; --request "
+        "PROMPT+ANSWER measures the best setting behind prompts of that length"
     ),
     "tune --group": (
         "machines have no groups any more, so that --group is gone; run the same spectui tune with "

@@ -4,8 +4,6 @@ import click
 
 from spectui.cli.click_options import (
     DURATION,
-    ListOf,
-    Value,
     option,
     request,
     request_command,
@@ -113,15 +111,6 @@ class Tune:
         ),
     )
     requests: tuple[RequestShape, ...] = REQUEST
-    depths: tuple[int, ...] = option(
-        "--depth",
-        default=(),
-        type=ListOf(Value(Whole(0))),
-        help=(
-            "In the end, measure the best behind prompts of N tokens, made of all prompts; 0 is "
-            "for the prompts as they are. Says up to which depth it pays."
-        ),
-    )
     dialect: str = option(
         "--dialect",
         default="llama.cpp",

@@ -180,7 +180,7 @@ def verifying_binary(options: Tune) -> ServerBinary | None:
 _OWN = frozenset(
     {
         *("study", "storage", "trials", "time_budget", "json_path", "quiet", "verbose"),
-        *("yes", "min_gain", "until", "requests", "depths", "pin", "command_line", "timeout"),
+        *("yes", "min_gain", "until", "requests", "pin", "command_line", "timeout"),
     }
 )
 

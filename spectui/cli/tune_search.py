@@ -119,7 +119,7 @@ class Search:
                 n_layers=0 if experts is None else experts.n_layers,
                 moe_caches_mib=caches_mib,
             )
-            setup = replace(setup, plan=plan, knobs=knobs, given=given)
+            setup = replace(setup, knobs=knobs, given=given)
             tuning = Tuning(setup, OwnEngine(engine, target, command))
             result = self._run(tuning)
         return Tuned(
@@ -336,13 +336,11 @@ class Search:
             prompts=shared.prompts,
             is_chat=bool(shared.chats),
             requests=options.requests,
-            depths=options.depths,
         )
 
     def _check_lengths(self, n_ctx: int, remedy: str) -> None:
-        options, n_predict = self.options, self.shared.n_predict
         check_lengths(
-            options.requests, options.depths, n_predict=n_predict, n_ctx=n_ctx, remedy=remedy
+            self.options.requests, n_predict=self.shared.n_predict, n_ctx=n_ctx, remedy=remedy
         )
 
     def _forecasts(self, why_not: str | None) -> bool:

@@ -14,7 +14,7 @@ from spectui.measure.requests import Request
 from spectui.measure.speedup import Speedup
 from spectui.measure.verdict import Basis
 from spectui.measure.workload import WorkItem
-from spectui.tune.depths import Depths, raced_requests
+from spectui.tune.depths import raced_requests
 from spectui.tune.division import mixed
 from spectui.tune.events import RunsStarted
 from spectui.tune.evidence import CategoryGain, Evidence, by_category
@@ -121,7 +121,7 @@ class Confirmation:
 
     def _requests(self, standing: Standing) -> tuple[Request, ...]:
         """Whole requests that the verdict takes in, as far as they are known before the depths."""
-        return raced_requests(standing, self.setup.requests, Depths()).value or ()
+        return raced_requests(standing, self.setup.requests, {}).value or ()
 
     def _recorded(self, prompts: Sequence[tuple[str, str]]) -> Sequence[WorkItem]:
         """Prompts by their names and categories, of all categories in turn."""

@@ -89,8 +89,6 @@ class Tuned:
             **or_reason("best_command", best_command, unknown),
             "finalists": [one.document() for one in result.finalists],
             **known("requests", result.requests),
-            **result.depths.document(),
-            **known("other_temperatures", result.temperatures),
             **experts_document(result.experts),
             "per_category": [one.document() for one in result.categories],
             **self.explanation.document(),

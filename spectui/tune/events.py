@@ -11,53 +11,6 @@ from spectui.tune.trials import TrialRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OutputRecorded:
-    """The target continued a prompt."""
-
-    prompt_id: str
-    n_tokens: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DraftRecorded:
-    """A draft was recorded along an output."""
-
-    prompt_id: str
-    draft: str
-    n_tokens: int
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptProbed:
-    """Costs of rounds were measured on one prompt."""
-
-    prompt_id: str
-    drafter: str
-    """A draft's name, or ``NGRAM_COSTS``."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CostsMeasured:
-    """Costs of rounds with a draft."""
-
-    draft: str
-    """Name of the draft, or ``NGRAM_COSTS`` for rounds without a draft model."""
-    costs: Costs
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DraftLeftOut:
-    """A draft for which there is no room any more."""
-
-    draft: str
-    reason: str
-
-
-TracingEvent = DraftLeftOut | OutputRecorded | DraftRecorded | PromptProbed | CostsMeasured
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TrialStarted:
     """A trial is being measured."""
 
@@ -88,8 +41,8 @@ class RunsStarted:
 
     text: str
     """The measurement, in words for users."""
-    arm: Arm | None = None
-    """The setting that is measured against off; None where rounds are only counted."""
+    arm: Arm
+    """The setting that is measured against off."""
     n_runs: int
     """Upper bound."""
 
@@ -98,8 +51,8 @@ class RunsStarted:
 class TraceProgress:
     """The prompts are recorded, to replay every setting on them."""
 
-    step: TracingEvent | None
-    """The last step, None at the beginning."""
+    step: str | None
+    """The last step in words; None at the beginning."""
     n_steps: int
     """In all."""
 

@@ -10,8 +10,6 @@ from spectui.format import (
     counted,
     percent_text,
     rate_text,
-    seconds_text,
-    speedup_percent,
     times_text,
 )
 from spectui.llama.facts import price_note
@@ -20,14 +18,12 @@ from spectui.measure.backend import ENGINE
 from spectui.measure.lossless import UNTOLD, LosslessCheck
 from spectui.measure.observed import totals
 from spectui.measure.promise import Promise
-from spectui.measure.reading import PromptTimes
 from spectui.measure.server_backend import REMEMBERS, remembers
 from spectui.measure.speedup import Speedup, gain_text
 from spectui.measure.statistics import product
 from spectui.measure.verdict import Answer, Basis
 from spectui.options.drafters import MTP_KIND
 from spectui.page import Command, Line, Paragraph, Part, Table, Words
-from spectui.tune.depths import Depth, Depths
 from spectui.tune.division import FEWEST_FOR_BOTH
 from spectui.tune.document import Tuned
 from spectui.tune.evidence import FEW
@@ -40,14 +36,12 @@ from spectui.tune.race import forecast_error, forecast_errors
 from spectui.tune.result import TuneResult
 from spectui.tune.served import Served
 from spectui.tune.studies.listing import StoredStudy
-from spectui.tune.temperatures import temperatures_sentence
 
 _BUILDS = "https://github.com/ggml-org/llama.cpp/releases"
 _DRAFTERS = (
     "Forecast from exact counts on the recorded prompts and measured prices; the verdict's setting "
     "was timed as well."
 )
-_NONE = "–"
 
 
 def findings_page(found: Tuned, served: Served | None) -> list[Part]:
@@ -75,11 +69,7 @@ def _summary(found: Tuned) -> list[Part]:
         gain = gain_of(result.best, result)
         text = "" if gain is None else f", {gain.text}"
         told.append(f"Best so far: {result.best.label}{text} (not confirmed).")
-    beside = (
-        temperatures_sentence(result.temperatures),
-        cache_sentence(result.experts),
-        _sampled_sentence(found),
-    )
+    beside = (cache_sentence(result.experts), _sampled_sentence(found))
     page: list[Part] = [*map(Line, told), *map(Paragraph, filter(None, beside))]
     if result.requests.value:
         page.append("")
@@ -87,7 +77,7 @@ def _summary(found: Tuned) -> list[Part]:
             Paragraph(f"A request of {one.told}; the first token after {one.first_told}.")
             for one in result.requests.value
         ]
-    page += [*_places(found), *_depths(result.depths)]
+    page += _places(found)
     if result.speedup is not None:
         page += ["", "Why:", *(Paragraph(f"- {one}", indent="  ") for one in _reasons(found))]
     if result.pairs:
@@ -118,7 +108,7 @@ def _sampled_sentence(found: Tuned) -> str | None:
 
 def _reasons(found: Tuned) -> Iterator[str]:
     """Reasons for the verdict, and what a draft of another length in each round could add."""
-    yield from found.explanation.reasons
+    yield from found.explanation.sentences
     result, adaptive = found.result, found.result.outlook.adaptive.value
     best, speedup = result.best, result.speedup
     if adaptive is None or best is None or best.speculation is None or speedup is None:
@@ -281,57 +271,6 @@ def _place_rows(found: Tuned, placing: Placing, own: str) -> Iterator[tuple[str,
         speedup = result.speedup.capped
         rate = (placing.best_tokens_per_s or 0.0) * speedup.estimate
         yield f"the same, {result.best.label}", rate_text(rate), gain_text(product(best, speedup))
-
-
-_OF_DEPTHS = ("depth", "gain", "interval", "rate", "token", "round", "first off", "first on")
-
-
-def _depths(depths: Depths) -> list[Part]:
-    """The gain by depth, and its limit; nothing if no depth was measured."""
-    if not depths.found and not depths.left_out:
-        return []
-    page: list[Part] = [""]
-    if depths.found:
-        rows = list(map(_depth_row, depths.found))
-        page += [Table(_OF_DEPTHS, rows), Paragraph(_depth_legend(depths.limit))]
-    if depths.left_out:
-        lengths = ", ".join(f"{n:,}" for n in depths.left_out)
-        left = f"note: the time budget had no room for a depth of {lengths} tokens."
-        page.append(Line(left))
-    return page
-
-
-def _depth_row(one: Depth) -> tuple[str, ...]:
-    told = one.speedup.capped
-    return (
-        f"{one.n_tokens:,}",
-        speedup_percent(told.estimate),
-        _NONE if told.interval is None else " to ".join(map(speedup_percent, told.interval)),
-        percent_text(one.counters.acceptance_rate),
-        _milliseconds(one.token_s),
-        _milliseconds(one.round_s),
-        *_first(one.prompts.value, one.n_prompt),
-    )
-
-
-def _first(times: PromptTimes | None, n_tokens: int) -> tuple[str, str]:
-    if times is None:
-        return _NONE, _NONE
-    return seconds_text(times.off.seconds(n_tokens)), seconds_text(times.on_s(n_tokens))
-
-
-def _depth_legend(limit: int | None) -> str:
-    legend = (
-        "depth: tokens of the prompt, 0 for the prompts as they are. interval: that of all "
-        "prompts, wider by the error of the few at depth. rate: accepted of drafted tokens. token: "
-        "of the target alone. first: until the first token."
-    )
-    stops = "" if limit is None else f" It stops paying at a depth of about {limit:,} tokens."
-    return f"{legend}{stops}"
-
-
-def _milliseconds(seconds: float | None) -> str:
-    return _NONE if seconds is None else f"{1000 * seconds:.3g} ms"
 
 
 def machines_page(machines: Sequence[StoredStudy]) -> list[Part]:

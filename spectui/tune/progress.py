@@ -128,7 +128,7 @@ def advance(state: TuningState, event: TuneEvent) -> TuningState:
             state = replace(state, n_done=n_done, n_steps=n_steps, seconds_left=left_s)
         case SearchEnded():
             state = replace(state, current=None)
-        case RunsStarted(arm=Arm()):
+        case RunsStarted():
             state = _begun(state, Phase.CONFIRMING, event.arm, event.n_runs)
     return state
 

@@ -14,13 +14,11 @@ from spectui.measure.speedup import Speedup
 from spectui.measure.verdict import Verdict
 from spectui.monitor.disturbance import DisturbanceSummary
 from spectui.monitor.readings import Reading
-from spectui.tune.depths import Depths
 from spectui.tune.evidence import CategoryGain
 from spectui.tune.expert_use import Experts
 from spectui.tune.forecast import Forecast, Outlook
 from spectui.tune.pace import Spent
 from spectui.tune.race import Standing
-from spectui.tune.temperatures import Temperatures
 from spectui.tune.trials import TrialRecord
 
 _HOT_C = 85.0
@@ -85,10 +83,6 @@ class TuneResult:
     """Gains of the leader; empty if there was no race."""
     requests: Known[tuple[Request, ...]] = _UNKNOWN
     """Whole requests with the leader, prompts included."""
-    depths: Depths = field(default_factory=Depths)
-    """The leader behind longer prompts."""
-    temperatures: Temperatures = _UNKNOWN
-    """The leader at other temperatures."""
     experts: Experts = _UNKNOWN
     """Experts that the recorded answers use."""
     verdict: Verdict

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from spectui.documents import Known
 from spectui.engine.events import GenerationResult
 from spectui.errors import CancelledError, SpectuiError
 from spectui.measure.arm import Arm
@@ -32,7 +31,6 @@ from spectui.tune.race import LOOK_EVERY, finalist
 from spectui.tune.result import TuneResult, why_nothing
 from spectui.tune.served_forecast import ServedForecaster
 from spectui.tune.setup import MOST_TRIALS, SearchSetup
-from spectui.tune.temperatures import Temperatures, predicted
 from spectui.tune.trialing import TrialRunner
 from spectui.tune.trials import TrialRecord, best_trial
 
@@ -73,8 +71,7 @@ class Search:
             setup, self._pace, self._forecasting, on_decoded=self._decoded
         )
         self._recorder = forecaster if isinstance(forecaster, Forecaster) else None
-        self._temperatures: Temperatures = Known(None, ENDED)
-        self._experts: Experts = Known(None, ENDED)
+        self._experts = Experts(None, ENDED)
         self._depths = DepthRuns(self._setup, self._pace, self._decoded)
 
     def run(self) -> TuneResult:
@@ -95,8 +92,6 @@ class Search:
             leader = next(iter(self._confirmation.conclude()), None)
             if leader is not None:
                 self._depths.run(leader)
-            for found in predicted(self._setup, self._pace, self._recorder, leader):
-                self._temperatures = found
             self._experts = read_experts(self._setup, self._pace, self._recorder)
         except (KeyboardInterrupt, CancelledError):
             interrupted = True
@@ -112,10 +107,10 @@ class Search:
         standings = self._confirmation.conclude()
         tried, speedup = best_trial(self._allowed), None
         best = None if tried is None else tried.arm
-        depths, requests = self._depths.conclude(), NOT_CONFIRMED
+        requests = NOT_CONFIRMED
         if standings:
             leader = standings[0]
-            requests = raced_requests(leader, self._setup.requests, depths)
+            requests = raced_requests(leader, self._setup.requests, self._depths.found)
             if leader.speedup is not None:
                 best, speedup = leader.arm, leader.speedup
         return TuneResult(
@@ -133,8 +128,6 @@ class Search:
             if best is None or speedup is None
             else self._verdict(best, speedup, requests.value or ()),
             requests=requests,
-            depths=depths,
-            temperatures=self._temperatures,
             experts=self._experts,
             lossless=lossless,
             interrupted=interrupted,

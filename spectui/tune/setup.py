@@ -20,7 +20,6 @@ from spectui.options.setup import Setup
 from spectui.tune.candidates import Candidate
 from spectui.tune.division import Division
 from spectui.tune.events import TuneEvent
-from spectui.tune.layouts import LayoutPlan
 from spectui.tune.loading import Loading
 from spectui.tune.places import Knob
 from spectui.tune.race_runs import RaceRuns
@@ -88,16 +87,12 @@ class TuningSetup:
     """Parameters of the target's place that may vary; empty where it stays as it is."""
     given: LoadTarget | None = None
     """Loads the target as the user's command has it, where it was loaded otherwise so far."""
-    plan: LayoutPlan | None = None
-    """How ``space.layouts`` were planned; None where the target lies alike beside every draft."""
     prompts: Path | None = None
     """The user's; None for the built-in suite and for turns of a chat."""
     is_chat: bool = False
     """Whether the prompts are turns of a chat, whose text is kept nowhere beside the study."""
     requests: tuple[RequestShape, ...] = ()
     """Requests that the user runs; empty for those that the prompts are."""
-    depths: tuple[int, ...] = ()
-    """Lengths of prompts to measure the best setting at; 0 for the prompts as they are."""
 
     @property
     def shapes(self) -> tuple[RequestShape, ...]:
@@ -128,8 +123,6 @@ class SearchSetup:
     """Least gain with which speculation is worth it; 0.02 is 2 %."""
     on_event: Callable[[TuneEvent], None]
     """Told what happens, on the caller's thread."""
-    depths: tuple[int, ...] = ()
-    """Lengths of prompts to measure the best setting at; 0 for the prompts as they are."""
     requests: tuple[RequestShape, ...] = ()
     """Requests that are to gain."""
 

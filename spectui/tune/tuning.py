@@ -107,13 +107,11 @@ class Tuning:
             return self._kept(study, replace(result, conditions=met))
 
     def _begin(self, study: TuningStudy, on_event: Callable[[TuneEvent], None]) -> None:
-        """Tell of the study; the layouts that it began with still have to fit."""
-        setup, problem = self.setup, this_machine().gpu_problem
+        """Tell of the study."""
+        problem = this_machine().gpu_problem
         if problem is not None:
             without = "the NVIDIA GPUs do not count as part of this machine now"
             on_event(Notice(text=f"{without}: {problem}"))
-        if setup.plan is not None and study.space.layouts is not None:
-            setup.plan.check(study.space.layouts, study.name)
         on_event(StudyOpened(name=study.name, records=study.records()))
 
     def _search_setup(
@@ -135,7 +133,6 @@ class Tuning:
             limits=setup.limits,
             min_gain=setup.min_gain,
             on_event=on_event,
-            depths=setup.depths,
             requests=setup.shapes,
         )
 

@@ -12,7 +12,6 @@ from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.tune.events import (
-    DraftRecorded,
     PromptMeasured,
     RunsStarted,
     TraceProgress,
@@ -58,7 +57,7 @@ def searched(told: Told) -> list[str]:
                 PromptMeasured(prompt_id=prompt, result=result(10.0), seconds_left=None)
             )
     told.later().on_tune(TraceProgress(step=None, n_steps=1))
-    step = DraftRecorded(prompt_id="a", draft="good", n_tokens=9, seconds=2.0)
+    step = "a: good along 9 tokens in 2.0 s"
     told.later().on_tune(TraceProgress(step=step, n_steps=1))
     told.later().on_tune(RunsStarted(text=CONFIRMING, arm=ARM, n_runs=9))
     told.later().on_tune(PromptMeasured(prompt_id="c", result=result(10.0), seconds_left=None))

@@ -26,9 +26,9 @@ from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, 
 from spectui.options.speculation import Speculation
 from spectui.tune.candidates import Candidate
 from spectui.tune.division import divide
-from spectui.tune.experts import at_least, cache_sizes_mib, place_experts, why_idle
+from spectui.tune.experts import at_least, cache_sizes_mib, place_experts
 from spectui.tune.explain import explain_result
-from spectui.tune.layouts import Layout, misfits
+from spectui.tune.layouts import Layout
 from spectui.tune.loading import Loader
 from spectui.tune.race import LOOK_EVERY, Race
 from spectui.tune.race_runs import RaceRuns
@@ -64,10 +64,6 @@ def test_a_draft_takes_the_room_of_expert_layers() -> None:
     assert layouts.text == "n_cpu_moe 4 without a draft; n_cpu_moe 6 beside good"
     assert at_least(kept, REQUEST.target, 5) == expert_layouts(REQUEST.target, 5, good=6)
     assert not refused
-    # Those of an earlier run are checked without the margin.
-    for n_bytes, left in ((600, []), (599, [None]), (549, [None, "good"])):
-        free = room(CUDA0=FIXED_BYTES + n_bytes)
-        assert list(misfits(script, REQUEST, drafts, kept, free)) == left
     # What the options say of experts gives way.
     other = TensorOverride(pattern="attn", buffer="CPU")
     experts = TensorOverride(pattern="exps", buffer="CPU")
@@ -132,21 +128,6 @@ def test_drafts_that_have_no_place_are_refused_with_the_reason() -> None:
     kinds = {name: type(error) for name, error in refused.items()}
     assert kinds == {"huge": DoesNotFitError, "bad": BadInputError, "odd": UsageError}
     assert "keep it in RAM with -ngld 0" in str(refused["huge"])
-
-
-@pytest.mark.parametrize(
-    ("script", "target", "has_gpus", "reason"),
-    [
-        (Script(n_experts=0), TARGET, True, "target.gguf has no experts"),
-        (Script(), TARGET, False, "without a GPU all experts are in RAM"),
-        (Script(), replace(TARGET, n_gpu_layers=0), True, "with -ngl 0 all experts are in RAM"),
-        (Script(), TARGET, True, None),
-    ],
-)
-def test_where_it_changes_nothing_is_said(
-    script: Script, target: ModelOptions, *, has_gpus: bool, reason: str | None
-) -> None:
-    assert why_idle(script, PlanRequest(target=target), has_gpus=has_gpus) == reason
 
 
 @dataclass

@@ -35,12 +35,10 @@ from spectui.options.speculation import Speculation
 from spectui.tune.candidates import Candidate
 from spectui.tune.division import divide
 from spectui.tune.events import (
-    DraftRecorded,
     ForecastMade,
     Notice,
     PromptMeasured,
     TraceProgress,
-    TracingEvent,
     TrialFinished,
     TrialStarted,
     TuneEvent,
@@ -138,14 +136,14 @@ class ScriptedForecaster:
         self,
         n_prompts: int,
         n_tokens: int,
-        on_event: Callable[[TracingEvent], None],
+        on_event: Callable[[str], None],
         until: Deadlines,
     ) -> Outlook:
         self.in_time.append((until.has_time(), until.may_write()))
         self.recorded.append((n_prompts, n_tokens))
         if self._interrupted:
             raise KeyboardInterrupt
-        on_event(DraftRecorded(prompt_id="p0", draft="good", n_tokens=33, seconds=1.0))
+        on_event("p0: good along 33 tokens in 1.0 s")
         while isinstance(self._measurer, Timed) and not until.is_late():
             self._measurer.now_s += 10.0
         return self._outlook()

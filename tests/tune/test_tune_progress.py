@@ -6,7 +6,6 @@ from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.tune.events import (
-    DraftRecorded,
     ForecastMade,
     PromptMeasured,
     RunsStarted,
@@ -56,10 +55,8 @@ def test_it_runs_from_its_start_until_it_has_stopped() -> None:
 def test_a_recording_counts_its_steps_and_ends_with_the_forecasts() -> None:
     state = advance(STARTING, TraceProgress(step=None, n_steps=4))
     assert state == replace(STARTING, phase=Phase.RECORDING, n_steps=4)
-    step = DraftRecorded(prompt_id="p", draft="good", n_tokens=9, seconds=0.1)
-    state = advance(
-        advance(state, TraceProgress(step=step, n_steps=4)), TraceProgress(step=step, n_steps=4)
-    )
+    for _ in range(2):
+        state = advance(state, TraceProgress(step="p: good along 9 tokens", n_steps=4))
     assert (state.phase, state.n_done, state.n_steps) == (Phase.RECORDING, 2, 4)
     assert advance(state, ForecastMade(forecasts=(FORECAST,), costs={})).forecasts == (FORECAST,)
 

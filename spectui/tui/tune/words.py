@@ -3,15 +3,16 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from spectui.format import counted, gain_percent, left_text
+from spectui.format import counted, left_text
 from spectui.live.recording import ChatRecording
 from spectui.live.replay import ChatReplay
+from spectui.live.rounds import LOSSES
 from spectui.measure.verdict import Answer
 from spectui.trace.replay import Total
 from spectui.trace.terms import largest_loss, replayed_terms
 from spectui.tui import draw
 from spectui.tui.tune.ledger import FORECAST, OLD, Ledger, Row
-from spectui.tune.explain import DECIDES, explain_result
+from spectui.tune.explain import explain_result
 from spectui.tune.forecast import Forecast
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.race import forecast_error as error_text
@@ -163,20 +164,7 @@ def forecast_error(result: TuneResult) -> str | None:
 
 def why(result: TuneResult) -> tuple[str, ...]:
     """Return the reasons behind the verdict, three at most; none if nothing was confirmed."""
-    return () if result.speedup is None else explain_result(result).reasons
-
-
-def depths(result: TuneResult) -> str | None:
-    """Return the gains behind longer prompts; None if none was measured."""
-    found = result.depths
-    if not found.found:
-        return None
-    gains = ", ".join(
-        f"{one.n_tokens:,}: {gain_percent(100 * (one.speedup.capped.estimate - 1), 0)}"
-        for one in found.found
-    )
-    stops = "" if found.limit is None else f"; it stops paying at about {found.limit:,} tokens"
-    return f"{gains}{stops}"
+    return () if result.speedup is None else explain_result(result).sentences
 
 
 def machine(result: TuneResult) -> str | None:
@@ -249,7 +237,8 @@ def replayed(total: Total, chat: ChatReplay, *, in_use: bool) -> str:
         terms = replayed_terms(total, chat.costs)
         if terms is not None:
             term, without = largest_loss(terms, total.speedup)
-            more.append(f"{DECIDES[term]} {draw.speedup(without)}.")
+            loss, condition = LOSSES[term]
+            more.append(f"Largest loss: {loss}; {draw.speedup(without)} {condition}.")
     counts = (
         f"{counted(total.n_rounds, 'round')}, {total.n_drafted} drafted, {total.n_accepted} "
         f"accepted, {draw.number(total.tokens_per_round)} tokens/round"
