@@ -146,20 +146,14 @@ class Pace:
         off_s = self.expected_s[off]
         # Of a setting that was not forecast a prompt is taken to last as long as off.
         on_s = self.expected_s.get(arm, off_s)
-        n_looks = -(-len(items) // LOOK_EVERY)
-        if prompts.n_beside_off is not None:
-            # Every request evaluates its prompt.
+        if prompts.n_beside_off is not None or off.layout != arm.layout:
+            # Each side evaluates its prompts, and each leg begins with what is loaded.
             n_tokens = 2 * sum(len(item.tokens) for item in items)
-            n_moves = 1 if prompts.n_beside_off else 2 * n_looks
+            n_moves = 1 if prompts.n_beside_off else -(-len(items) // LOOK_EVERY)
             block_s = off_s + on_s
-        elif off.layout != arm.layout:
-            # The target alone is measured in both places, and a load forgets what was evaluated.
-            n_tokens = 2 * sum(map(len, {item.tokens for item in items}))
-            n_moves = n_looks
-            block_s = (1 + BASELINE_SHARE) * off_s + on_s
         else:
             new = {item.tokens: item for item in items if item.tokens not in self._seen}.values()
-            n_tokens = sum(len(one.tokens) - one.n_prefix for one in new)
+            n_tokens = sum(len(one.tokens) for one in new)
             n_moves = 0
             block_s = BASELINE_SHARE * off_s + on_s
         reading_s, moving_s = prompts.prompt_token_s * n_tokens, self.move_s() * n_moves

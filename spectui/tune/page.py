@@ -15,7 +15,7 @@ from spectui.format import (
 from spectui.llama.facts import price_note
 from spectui.measure.arm import Arm
 from spectui.measure.backend import ENGINE
-from spectui.measure.lossless import UNTOLD, LosslessCheck
+from spectui.measure.lossless import LosslessCheck
 from spectui.measure.observed import totals
 from spectui.measure.promise import Promise
 from spectui.measure.server_backend import REMEMBERS, remembers
@@ -80,7 +80,7 @@ def _summary(found: Tuned) -> list[Part]:
     page += _places(found)
     if result.speedup is not None:
         page += ["", "Why:", *(Paragraph(f"- {one}", indent="  ") for one in _reasons(found))]
-    if result.pairs:
+    if result.categories:
         page += ["", _categories(result), ""]
     drafters = best_by_drafter(result.outlook.forecasts)
     if len(drafters) > 1:
@@ -148,15 +148,11 @@ def _notes(found: Tuned) -> Iterator[str]:
 
 def _lossless_line(check: LosslessCheck) -> Iterator[str]:
     divergence = check.divergence
-    if check.lossless or divergence is None:
-        return
-    if check.lossless is None:
-        yield (
-            f"note: with speculation the output of prompt {divergence.prompt_id} parts from the "
-            f"target's own at token {divergence.position}; {UNTOLD}."
-        )
-    else:
-        yield "warning: speculation changed the output; spectui bench shows where."
+    if not check.lossless and divergence is not None:
+        where = f"at token {divergence.position} of prompt {divergence.prompt_id}"
+        kind = "note" if check.lossless is None else "warning"
+        told = f"{kind}: with speculation the output parts from the target's own {where}"
+        yield f"{told}; spectui bench shows more."
 
 
 def commands_page(found: Tuned, *, has_server: bool) -> list[Part]:
@@ -274,41 +270,31 @@ def _place_rows(found: Tuned, placing: Placing, own: str) -> Iterator[tuple[str,
 
 
 def machines_page(machines: Sequence[StoredStudy]) -> list[Part]:
-    """A search by machine; nothing where fewer than two have a verdict.
+    """A search by machine; nothing where fewer than two have confirmed a setting.
 
     It has neither names of hosts nor addresses.
     """
-    if sum(one.outcome is not None for one in machines) < 2:  # noqa: PLR2004 - else it says nothing
+    confirmed = [(one, one.promise) for one in machines if one.promise is not None]
+    if len(confirmed) < 2:  # noqa: PLR2004 - one says nothing
         return []
     columns = (
         *(Words("machine, study"), Words("placement"), "off", Words("best setting"), "tokens/s"),
         *(Words("gain", is_whole=True), Words("date", is_whole=True)),
     )
-    return [Table(columns, list(_machine_rows(machines))), ""]
+    return [Table(columns, [_machine_row(*one) for one in confirmed]), ""]
 
 
-def _machine_rows(machines: Sequence[StoredStudy]) -> Iterator[tuple[str, ...]]:
-    for one in machines:
-        setup = one.outcome if one.promise is None else one.promise.case
-        if one.outcome is not None and setup is not None:
-            yield (
-                f"{one.machine or '-'}\n{one.name}",
-                placement_text(setup) or "-",
-                *_measured(one.promise),
-                f"{one.outcome.ended.astimezone():%Y-%m-%d}",
-            )
-
-
-def _measured(promise: Promise | None) -> Iterator[str]:
-    """Tokens/s off, the best setting, its tokens/s and gain."""
-    if promise is None:
-        yield from ("-", "none confirmed", "-", "-")
-        return
+def _machine_row(one: StoredStudy, promise: Promise) -> tuple[str, ...]:
     draft, sums = promise.case.draft, totals(promise.observed)
     arm = Arm(
         draft=MTP_KIND if draft is None else draft.path.stem, speculation=promise.case.speculation
     )
-    yield rate_text(sums.baseline_tokens_per_s)
-    yield arm.label
-    yield rate_text(sums.tokens_per_s)
-    yield gain_text(promise.speedup)
+    return (
+        f"{one.machine or '-'}\n{one.name}",
+        placement_text(promise.case) or "-",
+        rate_text(sums.baseline_tokens_per_s),
+        arm.label,
+        rate_text(sums.tokens_per_s),
+        gain_text(promise.speedup),
+        f"{one.changed.astimezone():%Y-%m-%d}",
+    )

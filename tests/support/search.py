@@ -138,7 +138,6 @@ def spread(item: WorkItem) -> float:
 
 
 class NoModels:
-    n_interruptions = 0
     waited_s = 0.0
 
     def load_draft(self, _options: ModelOptions, *, mtp: bool) -> None:

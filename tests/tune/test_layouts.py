@@ -138,7 +138,6 @@ class Machine:
     draft: str | None = None
     loads: list[int | str] = field(default_factory=list)
     """Layers with experts in RAM for a target, names for drafts."""
-    n_interruptions: int = 0
     waited_s: float = 0.0
     is_broken: bool = False
 

@@ -77,7 +77,6 @@ class Drafts:
 
     def __init__(self) -> None:
         self.loaded: list[str] = []
-        self.n_interruptions = 0
         self.waited_s = 0.0
 
     def load_draft(self, options: ModelOptions, *, mtp: bool) -> None:
