@@ -23,7 +23,7 @@ from spectui.tune.studies.listing import (
     find_study,
     list_studies,
     machines_of,
-    read_study,
+    stored_study,
 )
 from spectui.tune.studies.storage import file_of
 from spectui.tune.studies.transfer import (
@@ -52,7 +52,7 @@ def list_all(request: studies.List) -> None:
     """
     storage, json_path = request.storage, request.json_path
     check_writable(json_path, (file_of(storage),))
-    every = list_studies(storage, with_trials=True)
+    every = list_studies(storage)
     rows = [(one, one.state(storage)) for one in every]
     document = {
         **head("studies"),
@@ -124,7 +124,7 @@ def show(request: studies.Show) -> None:
     storage, json_path = request.storage, request.json_path
     check_writable(json_path, (file_of(storage),))
     every = list_studies(storage)
-    study = read_study(storage, find_study(every, request.study).name)
+    study = find_study(every, request.study)
     report = study.report
     document = _bare_document(study) if report is None else report.document
     text = (report and report.text) or _bare_text(study)
@@ -186,11 +186,11 @@ def export(request: studies.Export) -> None:
         BadInputError: the storage or the file cannot be used.
         UsageError: there is no such study.
     """
-    study = find_study(list_studies(request.storage), request.study)
-    found = export_study(request.storage, study.name, request.file)
-    say(sentence(f"{request.file}: {study.name}, {counted(len(found.trials), 'trial')}"))
-    if found.outcome is not None:
-        models = filter(None, (found.outcome.target, found.outcome.draft))
+    study = stored_study(request.storage, request.study)
+    export_study(study, request.file)
+    say(sentence(f"{request.file}: {study.name}, {counted(len(study.trials), 'trial')}"))
+    if study.outcome is not None:
+        models = filter(None, (study.outcome.target, study.outcome.draft))
         complain(f"it says where your models are: {', '.join(str(one.path) for one in models)}")
 
 

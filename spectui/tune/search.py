@@ -171,8 +171,7 @@ class Search:
         own = study.space.present
         if self._trials.n_tried < self._n_trials:
             # What looks best comes before the sampler's choices.
-            chains = any(one.arm.speculation and one.arm.speculation.ahead for one in found)
-            study.follow(in_order(found, study.space.defaults), chains=chains)
+            study.follow(in_order(found, study.space.defaults))
         elif found and own is not None and not self._is_known(own):
             study.enqueue((own,))
             self._try()

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 import msgspec
 import optuna
 from optuna.storages import BaseStorage
-from optuna.trial import TrialState as States
 
 from spectui.errors import BadInputError, UsageError
 from spectui.measure.comparable import UNLISTED, counted, differences, misses_gpus, wherever_built
@@ -36,8 +35,6 @@ PART_OF = "places_of"
 SCHEMA = "schema"
 """Under which it keeps the version of all this; nothing where an older spectui made it."""
 STUDY_SCHEMA = "spectui.study/1"
-OWNER = "owner"
-"""Under which a trial keeps the process that measures it."""
 RECORD = "record"
 """Under which it keeps what was measured."""
 
@@ -196,15 +193,6 @@ def as_left(record: TrialRecord) -> TrialRecord:
     if record.state is not TrialState.RUNNING:
         return record
     return replace(record, state=TrialState.INTERRUPTED, error=LEFT)
-
-
-def at_work(study: optuna.Study) -> str | None:
-    """A process of a database that measures a trial now; None without one."""
-    optuna.storages.fail_stale_trials(study)
-    for trial in study.get_trials(deepcopy=False, states=(States.RUNNING,)):
-        if OWNER in trial.user_attrs:
-            return "process {pid} on {host}".format(**trial.user_attrs[OWNER])
-    return None
 
 
 T = TypeVar("T")

@@ -1,7 +1,6 @@
 """The study behind a tuning run: proposes arms, keeps every record, can be resumed."""
 
 import math
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,7 +22,7 @@ from spectui.measure.comparable import spec_digest
 from spectui.monitor.machine import this_machine
 from spectui.tune.layouts import Layouts
 from spectui.tune.places import Knob, PlaceTrial, Placing
-from spectui.tune.space import Parameter, SearchSpace
+from spectui.tune.space import SearchSpace
 from spectui.tune.studies import records
 from spectui.tune.studies.parameters import parameters_of, suggest_arm
 from spectui.tune.studies.recordings import Recordings
@@ -243,8 +242,6 @@ class TuningStudy(Closing):
         # Without a beat, a trial whose process is killed would be at work for ever.
         heartbeat = get_heartbeat_thread(trial_id, self._storage)
         heartbeat.start()
-        owner = {"host": os.uname().nodename, "pid": os.getpid()}
-        self._storage.set_trial_user_attr(trial_id, records.OWNER, owner)
         self._keep(trial_id, proposal)
         self._held[number] = trial_id, heartbeat
         return proposal
@@ -309,19 +306,12 @@ class TuningStudy(Closing):
                 if part is not None:
                     self.stored.set_user_attr(name, records.to_plain(part))
 
-    def follow(self, arms: Sequence[Arm], *, chains: bool = True) -> None:
-        """Queue what is tried at first; then the sampler chooses.
+    def follow(self, arms: Sequence[Arm]) -> None:
+        """Queue what is tried at first, the most urgent first; then the sampler chooses.
 
-        Those for which the target lies alike stay together, as moving it may take as long as a
+        Arms for which the target lies alike stay together, as moving it may take as long as a
         trial.
-
-        Args:
-            arms: arms worth a trial, the most urgent first.
-            chains: whether the sampler may put n-gram drafters ahead of a draft model. Where no
-                forecast says that this gains, it would only find the same settings once more.
         """
-        if not chains:
-            self.space = replace(self.space, tuned=self.space.tuned - {Parameter.AHEAD})
         arms = (*filter(None, (self.space.present,)), *arms)
         places = list(dict.fromkeys(arm.layout for arm in arms))
         self.enqueue(sorted(arms, key=lambda arm: places.index(arm.layout)))

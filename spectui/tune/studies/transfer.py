@@ -19,7 +19,7 @@ from spectui.files import read_file, write_new_file
 from spectui.format import printable
 from spectui.options.stored import check_schema, schema_of
 from spectui.tune.studies import records
-from spectui.tune.studies.listing import PORTABLE, Kept, StoredStudy, opened, read_study
+from spectui.tune.studies.listing import PORTABLE, Kept, StoredStudy, opened
 
 _SCHEMA: Literal["spectui.study-file/1"] = "spectui.study-file/1"
 _IMPORTING = "spectui.study-import/1"
@@ -53,19 +53,17 @@ class _StudyFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     trials: tuple[_Trial, ...]
 
 
-def export_study(storage: str | None, name: str, path: Path) -> StoredStudy:
+def export_study(study: StoredStudy, path: Path) -> None:
     """Write a study to a file, where none may be.
 
     Raises:
-        BadInputError: the storage or the file cannot be used, or this spectui does not read the
-            study.
+        BadInputError: the file cannot be used.
     """
-    study = read_study(storage, name)
     # Whoever measures a trial here does not do so where it is read.
     kept = (records.to_plain(records.as_left(one)) for one in study.trials)
     trials = [_Trial(attributes=_Record(record=one)) for one in kept]
     found = _StudyFile(
-        name=name,
+        name=study.name,
         attributes=_Attributes(**{part: getattr(study, part) for part in PORTABLE}),
         trials=tuple(trials),
     )
@@ -76,7 +74,6 @@ def export_study(storage: str | None, name: str, path: Path) -> StoredStudy:
         raise BadInputError(
             f"{path} cannot be written ({error.strerror}); give a new file in a writable folder"
         ) from error
-    return study
 
 
 def read_exported(path: Path) -> StoredStudy:
