@@ -732,9 +732,15 @@ def test_what_ends_a_search_leaves_a_study_that_goes_on(
 
 def test_the_targets_own_layers_draft_as_far_as_they_reach(tmp_path: Path) -> None:
     space = SearchSpace(drafts=("a", MTP_KIND), mtp_layers=2)
+<<<<<<< HEAD
     first = space.defaults
     assert [arm.drafter for arm in first] == ["a", MTP_KIND, "a", "ngram-simple"]
     assert first[1].speculation == Speculation(DraftMtp(draft_max=2))
+=======
+    first = (space.off, *space.defaults)
+    assert [arm.drafter for arm in first] == ["off", "a", MTP_KIND, "a", "ngram-simple"]
+    assert first[2].speculation == Speculation(DraftMtp(draft_max=2))
+>>>>>>> h8/forecast
     own = Speculation(DraftMtp(draft_max=1, draft_min=1, draft_p_min=0.35))
     queued = [Arm(draft=MTP_KIND, speculation=setting) for setting in (own, own.after(AHEAD[-1:]))]
     with open_study(tmp_path, space=space) as study:
@@ -777,7 +783,11 @@ def test_an_arm_that_is_queued_is_the_arm_that_is_asked_for(
         for one in (model, model.after(AHEAD[-1:]))
         for draft in drafts
     ]
+<<<<<<< HEAD
     first = space.defaults
+=======
+    first = (space.off, *space.defaults)
+>>>>>>> h8/forecast
     with open_study(tmp_path, space=space) as study:
         begin(study)
         study.enqueue(arms)
