@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from random import Random
+from statistics import median_low
 
 from spectui.documents import Json, or_reason
 from spectui.engine.commands import Generate, GeneratePair
@@ -18,6 +19,8 @@ from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
 
 _ANCHOR_TOKENS = 24
+_SHORTEST_READ = 16
+"""Tokens of a prompt from which on their reading tells what one of them takes."""
 
 
 NOTHING_DRAFTED = "nothing was drafted"
@@ -146,18 +149,17 @@ class Measurer:
 
     def __post_init__(self) -> None:
         self._seed = self.workload.sampling.seed if self.seed is None else self.seed
-        self._longest = [(0.0, 1), (0.0, 1)]
-        """Seconds and tokens of the readings that took longest, the target's and the draft's; that
-        of a server is the target's, which does not tell them apart."""
+        self._read_s: tuple[list[float], list[float]] = [], []
+        """Seconds per token of prompts that were read, by the target and by the draft. A server's
+        are the target's: it does not tell them apart."""
 
     @property
     def prompt_token_s(self) -> float:
         """Seconds per token of a prompt that both models evaluate for the first time.
 
-        As in the readings that took longest: most prompts are taken up from memory, and what a
-        short one takes says little of the others.
+        The median of what was read: the first prompt after a start may wait for the disk.
         """
-        return sum(seconds / n_tokens for seconds, n_tokens in self._longest)
+        return sum(median_low(rates) for rates in self._read_s if rates)
 
     @property
     def n_beside_off(self) -> int | None:
@@ -177,12 +179,17 @@ class Measurer:
             return
         self._generate(self.workload.items[0], speculation, WARM_UP_TOKENS)
 
-    def anchor(self) -> float:
-        """Tokens/s of a short run of the target alone: the machine's present speed."""
-        command = self._command(self.workload.items[0], None, _ANCHOR_TOKENS)
+    def anchor(self, index: int = 0) -> float:
+        """Tokens/s of a short run of the target alone: the machine's present speed.
+
+        Args:
+            index: of the prompt.
+        """
+        command = self._command(self.workload.items[index], None, _ANCHOR_TOKENS)
         sampling = replace(self.workload.sampling, ignore_eos=True)
         result = self.engine.generate(replace(command, sampling=sampling))
         _check_complete(result)
+        self._learn(result)
         return result.n_decoded / result.decode_s
 
     def pairs(
@@ -297,9 +304,13 @@ class Measurer:
         )
 
     def _learn(self, result: GenerationResult) -> None:
-        n_tokens, draft_s = max(result.n_prompt_tokens, 1), result.prompt_draft_s or 0.0
-        found = (result.prompt_s - draft_s, n_tokens), (draft_s, n_tokens)
-        self._longest = [max(both) for both in zip(self._longest, found, strict=True)]
+        """Keep what reading took, but for prompts that were taken up from memory."""
+        draft_s = result.prompt_draft_s or 0.0
+        n_read = result.n_prompt_tokens if result.n_evaluated is None else result.n_evaluated
+        if n_read >= _SHORTEST_READ:
+            self._read_s[0].append((result.prompt_s - draft_s) / n_read)
+        if result.n_read is not None and result.n_read >= _SHORTEST_READ:
+            self._read_s[1].append(draft_s / result.n_read)
 
 
 def _check_complete(result: GenerationResult) -> None:

@@ -1,27 +1,30 @@
 """Confirmation of what trials and forecasts chose: its text and its time."""
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 
 from spectui.engine.events import GenerationResult
-from spectui.format import counted
+from spectui.format import counted, factor
 from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck, check_lossless, differs
-from spectui.measure.measurer import Pair, measurements
+from spectui.measure.measurer import Pair, measurements, steady
 from spectui.measure.requests import Request
-from spectui.measure.speedup import Speedup
+from spectui.measure.speedup import PairedMeasurement, Speedup
 from spectui.measure.verdict import Basis
 from spectui.measure.workload import WorkItem
 from spectui.tune.depths import raced_requests
 from spectui.tune.division import mixed
-from spectui.tune.events import RunsStarted
-from spectui.tune.evidence import CategoryGain, Evidence, by_category
+from spectui.tune.events import Notice, RunsStarted
+from spectui.tune.evidence import CategoryGain, Evidence
+from spectui.tune.forecast import Forecast
 from spectui.tune.forecasting import Forecasting
 from spectui.tune.looks import ERROR
-from spectui.tune.pace import OutOfTimeError, Pace
+from spectui.tune.pace import RESERVED, OutOfTimeError, Pace
 from spectui.tune.race import LOOK_EVERY, Race, Standing, choosable, finalist
+from spectui.tune.rivals import N_TIMED, corrected, rivals
 from spectui.tune.setup import SearchSetup
 from spectui.tune.trials import TrialRecord
 
@@ -58,10 +61,10 @@ class Confirmation:
         Args:
             records: trials of arms that may be recommended.
         """
-        arm = self._winner(records)
+        forecasts = self._of_one_draft(choosable(records, self.forecasting.forecasts))
+        arm = self._winner(records, forecasts)
         if arm is None:
             return
-        forecasts = choosable(records, self.forecasting.forecasts)
         evidence = self.forecasting.evidence(arm, forecasts)
         self.basis = self.setup.division.basis if evidence is None else evidence.basis
         if evidence is not None:
@@ -128,12 +131,52 @@ class Confirmation:
         names = {name for name, _category in prompts}
         return mixed([one for one in self.setup.workload.items if one.id in names])
 
-    def _winner(self, records: Sequence[TrialRecord]) -> Arm | None:
+    def _of_one_draft(self, forecasts: Sequence[Forecast]) -> Sequence[Forecast]:
+        """The forecasts with the draft whose best setting gains most, as a few prompts tell.
+
+        All of them where one draft is far ahead, or there is no time. Where each setting has a
+        server of its own, timing several would take most of the time.
+        """
+        near = rivals(forecasts)
+        if len(near) < 2 or self.setup.measurer.n_beside_off is not None:  # noqa: PLR2004
+            return forecasts
+        prompts = self.forecasting.prompts
+        items = self._recorded(prompts)[:N_TIMED]
+        needed_s = sum(self.pace.race_s(one.arm, items) for one in near)
+        if self.pace.left_s < needed_s + self.pace.race_s(near[0].arm, self._items[:RESERVED]):
+            return forecasts
+        names, gains = [name for name, _category in prompts], dict[Forecast, float]()
+        with suppress(OutOfTimeError):
+            for one in near:
+                timed = self._timed(one.arm, items)
+                if timed:
+                    gains[one] = corrected(one, names, timed)
+        if len(gains) < len(near):
+            return forecasts
+        told = [
+            f"{one.arm.label} {factor(math.exp(gain))} (forecast {factor(one.speedup)})"
+            for one, gain in gains.items()
+        ]
+        self.setup.on_event(Notice(text=f"by {len(items)} timed prompts: {'; '.join(told)}"))
+        draft = max(gains, key=gains.__getitem__).arm.draft
+        return [one for one in forecasts if one.arm.draft == draft]
+
+    def _timed(self, arm: Arm, items: Sequence[WorkItem]) -> Sequence[PairedMeasurement]:
+        """Runs of a setting that choose a draft."""
+        text = f"timing {arm.label} against off on {counted(len(items), 'prompt')}"
+        self.setup.on_event(
+            RunsStarted(text=f"{text}, to choose a draft", arm=arm, n_runs=len(items))
+        )
+        runs = self.setup.runs(arm, self.on_decoded, lambda _n: self.pace.check())
+        runs.measure(items)
+        return measurements(steady(runs.pairs))
+
+    def _winner(self, records: Sequence[TrialRecord], forecasts: Sequence[Forecast]) -> Arm | None:
         """The setting to confirm, by trials and forecasts.
 
         Without either it is the user's own, or a default: there was no time to try any.
         """
-        forecasts, space = self.forecasting.forecasts, self.setup.study.space
+        space = self.setup.study.space
         best = finalist(records, forecasts)
         tried = (one for one in records if one.state.is_tried and not one.arm.is_off)
         if best is not None or forecasts or any(tried):
@@ -169,11 +212,10 @@ class Confirmation:
 
     @property
     def categories(self) -> tuple[CategoryGain, ...]:
-        """Gains of the leader by category of prompt; empty without a race."""
-        pairs, race = self.pairs(), self._race
-        timed = measurements(pairs)
+        """Gains of the leader by category of recorded prompt; empty without any."""
+        timed, race = measurements(self.pairs()), self._race
         if race is None or race.evidence is None or not timed:
-            return by_category(pairs)
+            return ()
         return race.evidence.by_category(timed)
 
     @property

@@ -58,6 +58,11 @@ class Forecasting:
         """Best first."""
         return self.outlook.forecasts
 
+    @property
+    def prompts(self) -> tuple[tuple[str, str], ...]:
+        """Names and categories of the recorded prompts; none without a forecaster."""
+        return () if self.forecaster is None else self.forecaster.prompts
+
     def seconds(self, off: Arm) -> dict[Arm, float]:
         """Forecast seconds of a prompt in the mean, by setting and for ``off``."""
         able = [(one.arm, one.answers) for one in self.forecasts if one.answers is not None]
@@ -154,7 +159,9 @@ class Forecasting:
         n_prompts = forecaster.n_prompts
         if not self.pace.is_bounded:
             return n_prompts, forecaster.n_tokens
-        tokens_per_s = self.setup.measurer.anchor()
+        # Not on the prompt that has warmed the models up: a cold start may have taken many times as
+        # long to read that.
+        tokens_per_s = self.setup.measurer.anchor(min(1, len(self.setup.workload.items) - 1))
         left_s = self.pace.left_of(_SHARE)
         for n, n_tokens in _extents(n_prompts, forecaster.n_tokens):
             prompt_token_s = self.setup.measurer.prompt_token_s

@@ -89,7 +89,7 @@ class ScriptedMeasurer:
     def warm_up(self, speculation: Speculation | None) -> None:
         """Costs nothing."""
 
-    def anchor(self) -> float:
+    def anchor(self, _index: int = 0) -> float:
         return OFF_TOKENS_PER_S * self._machine()
 
     def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:

@@ -1,18 +1,21 @@
 """The setting that is raced, and how far its forecast was from the race."""
 
+import math
 from dataclasses import dataclass
 from typing import cast
 
+import numpy as np
 import pytest
 
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.measurer import Measurer
-from spectui.measure.speedup import Speedup
-from spectui.options.drafters import DraftSimple
+from spectui.measure.speedup import PairedMeasurement, Speedup
+from spectui.options.drafters import DraftSimple, NgramSimple
 from spectui.options.speculation import Speculation
-from spectui.tune.forecast import Forecast
+from spectui.tune.forecast import Answers, Forecast
 from spectui.tune.pace import Pace
 from spectui.tune.race import BASELINE_SHARE, Standing, finalist, forecast_error, forecast_errors
+from spectui.tune.rivals import corrected, rivals
 from spectui.tune.trials import PromptScore, TrialRecord, TrialState
 from tests.support.search import items, known
 
@@ -115,3 +118,54 @@ def test_an_error_of_the_forecasts_is_told_where_it_is_large() -> None:
     near = forecast_errors(standings, [forecast(1, 1.15), forecast(2, 1.25)])
     assert forecast_error(near) is None
     assert forecast_error(forecast_errors(standings, [])) is None
+
+
+def recorded(draft: str | None, longest: int, gains: tuple[float, ...]) -> Forecast:
+    """A forecast of prompts p0, p1, ... that gain so much, a second each without a draft."""
+    own = NgramSimple(size_m=longest) if draft is None else DraftSimple(draft_max=longest)
+    off_s = np.ones((len(gains), 1))
+    answers = Answers(
+        tokens=10 * off_s,
+        drafted=8 * off_s,
+        accepted=6 * off_s,
+        on_s=off_s / np.array(gains)[:, None],
+        off_s=off_s,
+    )
+    return Forecast(
+        arm=Arm(draft=draft, speculation=Speculation(own)),
+        speedup=float(off_s.sum() / answers.on_s.sum()),
+        n_drafted=8,
+        n_accepted=6,
+        answers=answers,
+    )
+
+
+def test_the_best_settings_of_drafts_near_each_other_are_rivals() -> None:
+    best, second = recorded("a", 6, (1.5,) * 8), recorded("a", 4, (1.45,) * 8)
+    near, far = recorded(None, 8, (1.1,) * 8), recorded("b", 4, (0.9,) * 8)
+    totals = Forecast(
+        arm=Arm(draft="c", speculation=far.arm.speculation), speedup=1.4, n_drafted=1, n_accepted=1
+    )
+    assert rivals([near, second, totals, far, best]) == (best, near)
+    assert rivals([]) == ()
+
+
+def test_timed_prompts_correct_a_forecast() -> None:
+    """By what they gained over what was predicted of them, not of all prompts."""
+    one = recorded("a", 6, (1.1, 1.1, 1.1, 2.2))
+    timed = [
+        PairedMeasurement(
+            prompt_id=f"p{n}",
+            category="c",
+            baseline_s=1.0,
+            baseline_tokens=10,
+            speculative_s=1 / 1.65,
+            speculative_tokens=10,
+            n_accepted=6,
+        )
+        for n in range(3)
+    ]
+    names = [f"p{n}" for n in range(4)]
+    assert corrected(one, names, timed) == pytest.approx(one.shrunk + math.log(1.5))
+    with pytest.raises(ValueError, match="no timed run"):
+        corrected(one, names, [])

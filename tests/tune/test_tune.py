@@ -29,6 +29,7 @@ from spectui.options.drafters import (
     DraftMtp,
     DraftSimple,
     ModelDrafter,
+    NgramSimple,
 )
 from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
@@ -518,6 +519,53 @@ def test_where_nothing_is_left_to_judge_on_nothing_is_recommended(tmp_path: Path
     assert again.verdict.use_speculation
 
 
+class Mistaken(ScriptedForecaster):
+    """Says that an n-gram drafter gains more than the draft, and the draft so much."""
+
+    def __init__(self, gain: float) -> None:
+        super().__init__()
+        self._gain = gain
+
+    def _outlook(self) -> Outlook:
+        model = self._forecast(Speculation(DraftSimple(draft_max=6)))
+        ngram = self._forecast(Speculation(NgramSimple()))
+        said = [
+            replace(model, speedup=self._gain, answers=slower(model, self._gain)),
+            replace(ngram, arm=replace(ngram.arm, draft=None), answers=slower(ngram, 1.2)),
+        ]
+        return Outlook(forecasts=tuple(sorted(said, key=lambda one: -one.speedup)))
+
+
+def slower(one: Forecast, speedup: float) -> Answers:
+    """The answers of a forecast, all of which gain the same."""
+    answers = known(one.answers)
+    return answers._replace(on_s=answers.off_s / speedup)
+
+
+@pytest.mark.parametrize(
+    ("said", "budget_s", "drafts", "n_runs"),
+    [(1.05, None, "good", 2 * 2 * 4), (0.7, None, None, 0), (1.05, 45.0, None, 0)],
+    ids=["near", "far", "no-time"],
+)
+def test_a_few_timed_prompts_choose_between_drafts(
+    tmp_path: Path, said: float, budget_s: float | None, drafts: str | None, n_runs: int
+) -> None:
+    """While the draft was measured, the machine was busy."""
+    measurer, notices = ScriptedMeasurer(peak=6, gain=1.4), list[str]()
+    result = run(
+        open_study(tmp_path),
+        measurer,
+        n_trials=None,
+        n_prompts=8,
+        forecaster=Mistaken(said),
+        time_budget_s=budget_s,
+        on_event=lambda event: notices.append(event.text) if isinstance(event, Notice) else None,
+    )
+    assert known(result.best).draft == drafts
+    assert measurer.n_runs == n_runs + 2 * len(result.pairs)
+    assert any("timed prompts" in one for one in notices) == bool(n_runs)
+
+
 def test_forecasts_choose_without_trials(tmp_path: Path) -> None:
     measurer = ScriptedMeasurer(peak=6, gain=1.4)
     forecaster = ScriptedForecaster(tuple(range(1, 17)), measurer)
@@ -732,15 +780,9 @@ def test_what_ends_a_search_leaves_a_study_that_goes_on(
 
 def test_the_targets_own_layers_draft_as_far_as_they_reach(tmp_path: Path) -> None:
     space = SearchSpace(drafts=("a", MTP_KIND), mtp_layers=2)
-<<<<<<< HEAD
     first = space.defaults
     assert [arm.drafter for arm in first] == ["a", MTP_KIND, "a", "ngram-simple"]
     assert first[1].speculation == Speculation(DraftMtp(draft_max=2))
-=======
-    first = (space.off, *space.defaults)
-    assert [arm.drafter for arm in first] == ["off", "a", MTP_KIND, "a", "ngram-simple"]
-    assert first[2].speculation == Speculation(DraftMtp(draft_max=2))
->>>>>>> h8/forecast
     own = Speculation(DraftMtp(draft_max=1, draft_min=1, draft_p_min=0.35))
     queued = [Arm(draft=MTP_KIND, speculation=setting) for setting in (own, own.after(AHEAD[-1:]))]
     with open_study(tmp_path, space=space) as study:
@@ -783,11 +825,7 @@ def test_an_arm_that_is_queued_is_the_arm_that_is_asked_for(
         for one in (model, model.after(AHEAD[-1:]))
         for draft in drafts
     ]
-<<<<<<< HEAD
     first = space.defaults
-=======
-    first = (space.off, *space.defaults)
->>>>>>> h8/forecast
     with open_study(tmp_path, space=space) as study:
         begin(study)
         study.enqueue(arms)
