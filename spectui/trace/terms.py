@@ -100,7 +100,8 @@ class RoundTerms:
             draft_scale: share of its seconds that the draft would take.
             emitted: tokens per round.
         """
-        rollback_s = self.rejection_s * (1 - alpha**self.drafted)
+        p_full: float = alpha**self.drafted
+        rollback_s = self.rejection_s * (1 - p_full)
         draft_s = draft_scale * (self.chain_s + self.again_s)
         fixed_s = self.verify_s + self.mark_s + self.fixed_s
         return self.off_s * emitted / (draft_s + fixed_s + self.token_s * emitted + rollback_s)
