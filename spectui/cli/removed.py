@@ -16,6 +16,10 @@ _ISOLATE = (
     "the models always have a process of their own, so that --isolate and --no-isolate are gone; "
     "leave them out"
 )
+_BY_SERVER = (
+    "spectui's own engine has no such option any more; give it in a whole command, "
+    "--from 'llama-server ...', with --backend server"
+)
 _REMOVED = {
     "probe": (
         "probe experts is gone; spectui doctor says what batches cost if tokens were routed at "
@@ -53,14 +57,25 @@ _REMOVED = {
         "machines have no groups any more, so that --group is gone; run the same spectui tune with "
         "--study NAME and --storage URL on each"
     ),
+    "tune --pin": "tune leaves to the server what it fits; spectui export --pin writes it out",
+    "tune --resume": "tune goes on with a study wherever there is one; leave out --resume",
     "tune --sampler": "tune chooses settings with Optuna's TPE alone; leave out --sampler",
     "tune --server-url": (
         "--server-url: llama-server takes no speculative parameters per request, so a server that "
         "runs cannot be searched on; give its binary with --backend server --server-bin PATH, or "
         "measure it as it stands with spectui bench"
     ),
+    "tune --until": "tune ends once the answer is decided; leave out --until",
     "verify --counts": _COUNTS,
     "verify --no-counts": _COUNTS,
+    **dict.fromkeys(
+        (
+            *("--cpu-strict", "--poll", "--cpu-mask-batch", "-Cb", "--cpu-range-batch", "-Crb"),
+            *("--cpu-strict-batch", "--prio-batch", "--poll-batch", "--lazy-mode", "-lzm"),
+            *("--no-host", "--n-cpu-ffn", "-ncffn"),
+        ),
+        _BY_SERVER,
+    ),
     "--isolate": _ISOLATE,
     "--no-isolate": _ISOLATE,
     "--monitor-replay": (

@@ -8,9 +8,9 @@ import click
 from spectui.cli import studies
 from spectui.cli.output import check_writable, complain, say, write_result
 from spectui.cli.page import is_terminal, page_text, sentence
-from spectui.documents import Json, encoded, head, or_reason
+from spectui.documents import Json, head, or_reason
 from spectui.errors import CancelledError, UsageError
-from spectui.format import counted, rate_text, times_text
+from spectui.format import counted, times_text
 from spectui.interrupts import interrupts
 from spectui.measure.verdict import Answer
 from spectui.page import Table, Words
@@ -32,7 +32,7 @@ from spectui.tune.studies.transfer import (
     import_study,
     read_exported,
 )
-from spectui.tune.trials import TrialRecord, TrialState, n_measured, speedup_estimate
+from spectui.tune.trials import n_measured
 
 _NOTHING = "Nothing has been tuned yet: spectui tune makes a study."
 _WORDS = {
@@ -42,14 +42,6 @@ _WORDS = {
     Answer.UNDECIDED: "undecided",
 }
 _UNKNOWN = "the search ended early, or an older spectui made the study"
-_PARTS = (
-    *("engine", "machine", "drafts", "config", "placing", "layouts", "baseline"),
-    *("forecasts", "n_replayed", "drafters"),
-    *("time", "best", "best_command", "finalists", "requests", "depths"),
-    *("temperatures", "per_category", "conditions", "prompts", "lossless", "flags"),
-    *("command", "notes", "backend"),
-)
-"""Fields of tune's document that a study without its report does not keep."""
 
 
 def list_all(request: studies.List) -> None:
@@ -123,7 +115,7 @@ def _verdict(outcome: Outcome | None) -> str:
 
 
 def show(request: studies.Show) -> None:
-    """Print what ``tune`` printed, or the trials of a study without that.
+    """Print what ``tune`` printed, or how far a study without that has come.
 
     Raises:
         BadInputError: the storage cannot be used, or a newer spectui made the study.
@@ -148,14 +140,10 @@ def show(request: studies.Show) -> None:
 
 
 def _bare_document(study: StoredStudy) -> Json:
-    """``spectui.tune/1`` of a study without a report; what is not kept is null with a reason."""
-    outcome, document = study.outcome, head("tune")
-    for part in _PARTS:
-        document |= or_reason(part, None, _UNKNOWN)
-    if outcome is not None:
-        document |= {"setup": encoded(outcome)}
+    """What a study without a report keeps of ``spectui.tune/1``."""
+    outcome = study.outcome
     return {
-        **document,
+        **head("tune"),
         "study": study.name,
         **or_reason("target", study.target and {"file": study.target}, "the study does not say"),
         "trials": [record.document(study.trials) for record in study.trials],
@@ -165,37 +153,17 @@ def _bare_document(study: StoredStudy) -> Json:
 
 
 def _bare_text(study: StoredStudy, state: StudyState) -> str:
-    outcome, trials = study.outcome, study.trials
-    n = counted(n_measured(trials), "measured trial")
-    if outcome is None and state is StudyState.WORKED_ON:
-        head = f"The study {study.name} is being worked on, with {n} so far."
-    elif outcome is None:
-        head = (
+    n = counted(n_measured(study.trials), "measured trial")
+    if study.outcome is not None:
+        told = f"{study.outcome.verdict.reason}\n{study.name}, with {n}."
+    elif state is StudyState.WORKED_ON:
+        told = f"The study {study.name} is being worked on, with {n} so far."
+    else:
+        told = (
             f"The study {study.name} ended early, before a verdict, with {n}; the same spectui "
             "tune command goes on from there."
         )
-    else:
-        head = f"{outcome.verdict.reason}\n{study.name}, with {n}."
-    head = "\n".join(map(sentence, head.split("\n")))
-    if not trials:
-        return head
-    columns = ("trial", Words(head="setting"), "tokens/s", "speedup", Words(head="state"))
-    cells = (
-        (
-            str(one.number),
-            one.arm.label,
-            rate_text(one.tokens_per_s),
-            times_text(speedup_estimate(one, trials)),
-            _state(one),
-        )
-        for one in trials
-    )
-    return page_text([head, "", Table(columns, list(cells))])
-
-
-def _state(one: TrialRecord) -> str:
-    is_told = one.state is TrialState.COMPLETE or one.error == str(one.state)
-    return str(one.state) if is_told or not one.error else f"{one.state}: {one.error}"
+    return "\n".join(map(sentence, told.split("\n")))
 
 
 def export(request: studies.Export) -> None:

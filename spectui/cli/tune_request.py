@@ -55,11 +55,6 @@ def check_request(request: Tune) -> None:
         raise UsageError(
             "--keep-both and --one-at-a-time are for --backend server; add that, or leave them out"
         )
-    if request.pin and request.is_server:
-        raise UsageError(
-            "--pin writes what spectui's own engine has fitted; leave it out with --backend "
-            "server, where llama-server fits by itself"
-        )
     if not request.is_server:
         check_one_stream(is_one={*request.parallel} <= {1})
     moving = [str(one) for one in PLACING if one in parameters_of(request)]
@@ -208,9 +203,8 @@ def slots_measured(
 
 _OWN = frozenset(
     {
-        *("study", "storage", "resume", "trials", "time_budget", "json_path", "quiet", "verbose"),
-        *("yes", "min_gain", "until", "repeats", "requests", "depths", "pin", "command_line"),
-        "timeout",
+        *("study", "storage", "trials", "time_budget", "json_path", "quiet", "verbose", "yes"),
+        *("min_gain", "repeats", "requests", "depths", "command_line", "timeout"),
     }
 )
 
@@ -244,13 +238,10 @@ def too_few(path: Path | None, n: int, *, forecasts: bool) -> str | None:
     return None
 
 
-def plan_text(
-    request: Tune, shared: RunOptions, study: str, setup: TuningSetup, why_not: str | None
-) -> str:
+def plan_text(request: Tune, study: str, setup: TuningSetup, why_not: str | None) -> str:
     """Plan of the search: steps, time limit, and that it may be interrupted."""
     limit = request.time_budget
     sampling = setup.workload.sampling.label
-    origin = shared.temperature_origin(setup.off.target.path)
     steps = ["the target alone"] if request.is_server else []
     if not request.is_server:
         steps.append("a recording to replay every setting on")
@@ -266,7 +257,7 @@ def plan_text(
     if limit is not None:
         takes = f"About {duration_text(limit)}: a step that has begun is finished"
     return (
-        f"tuning on {counted(len(setup.workload.items), 'prompt')}, {sampling} ({origin}): "
+        f"tuning on {counted(len(setup.workload.items), 'prompt')}, {sampling}: "
         f"{told}. {takes}; Ctrl+C keeps what is finished (study {study})"
     )
 

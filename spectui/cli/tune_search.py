@@ -329,13 +329,11 @@ class Search:
                 name=options.study,
                 storage=options.storage,
                 seed=shared.sampling.seed,
-                must_exist=options.resume,
                 arguments=kept_options(shared.given.words),
             ),
             command=replace(
                 form,
                 dialect=Dialect(options.dialect),
-                is_pinned=options.pin,
                 extra=with_slots(form.extra, options.parallel),
             ),
             prompts=shared.prompts,
@@ -367,7 +365,7 @@ class Search:
             if isinstance(event, SearchEnded):
                 interrupts.hold()
             if isinstance(event, StudyOpened):
-                progress.announce(plan_text(self.options, shared, event.name, setup, why_not))
+                progress.announce(plan_text(self.options, event.name, setup, why_not))
                 n, forecasts = len(setup.workload.items), self._forecasts(why_not)
                 if (few := too_few(shared.prompts, n, forecasts=forecasts)) is not None:
                     progress.announce(few)

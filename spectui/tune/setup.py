@@ -64,8 +64,6 @@ class CommandOptions:
     """Names of the options that the user's command gave; None where there was no command."""
     start: Start = field(default_factory=Start)
     """Words before the arguments of the user's command."""
-    is_pinned: bool = False
-    """Whether it has the placement that was fitted, or leaves that to the server."""
 
     @classmethod
     def of(cls, taken: Takeover | None, extra: tuple[str, ...] = ()) -> Self:

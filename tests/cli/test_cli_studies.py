@@ -125,7 +125,7 @@ def test_show_repeats_what_tune_printed(
     assert spectui("studies", "show", "twin") == 0
     assert spectui.out == study.out
     tune = ("--trials", 3, "--spec-type", "draft-simple")
-    assert run("tune", *tune, "--study", "twin", "--resume") == 0, spectui.err
+    assert run("tune", *tune, "--study", "twin") == 0, spectui.err
 
 
 def spoilt(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:

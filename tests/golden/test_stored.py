@@ -154,7 +154,7 @@ def test_a_search_goes_on(spectui: Spectui, home: Path, tmp_path: Path, golden: 
     kept = home / "data" / "traces" / trace.name
     shutil.copy(trace, kept)
     with inside.neutral():
-        assert spectui(*TUNE, "--resume", "--json", "-") == 0, spectui.err
+        assert spectui(*TUNE, "--json", "-") == 0, spectui.err
     document = json.loads(spectui.out)
     assert document["study"] == TUNED
     # Nothing was recorded anew, under this name or another.

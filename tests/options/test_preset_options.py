@@ -44,10 +44,7 @@ def test_an_option_of_the_command_line_alone_is_refused_by_name(
         for option in alone:
             path.write_text(f"[options]\n{option} = '{written}'\n")
             assert spectui(*(name,) * (name != "cockpit"), "--preset", path) == 3
-            assert spectui.err == (
-                f"error: {path}: a preset may not set {option}, which is for the command line "
-                "alone; take it out\n"
-            )
+            assert spectui.err == (f"error: {path}: a preset cannot set {option}; take it out\n")
             assert not written.exists()
     assert found == ALONE
 

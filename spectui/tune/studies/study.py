@@ -17,7 +17,7 @@ from optuna.storages._heartbeat import BaseHeartbeatThread, get_heartbeat_thread
 from optuna.trial import TrialState as States
 
 from spectui.closing import Closing
-from spectui.errors import DoesNotFitError, EngineDiedError, SpectuiError, UsageError
+from spectui.errors import DoesNotFitError, EngineDiedError, SpectuiError
 from spectui.measure.arm import Arm
 from spectui.measure.comparable import spec_digest
 from spectui.monitor.machine import this_machine
@@ -89,8 +89,6 @@ class StudyOptions:
     """Optuna URL; None for the file in the user's data folder."""
     seed: int = 0
     """Seed of the sampler."""
-    must_exist: bool = False
-    """Whether to refuse to create it."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """Options of the search as they were typed, which the study keeps for its report."""
 
@@ -125,7 +123,7 @@ class TuningStudy(Closing):
 
         Raises:
             BadInputError: the storage cannot be used.
-            UsageError: the study belongs to another machine, pair or workload, or is missing.
+            UsageError: the study belongs to another machine, pair or workload.
         """
         self.name = name
         self.spec = spec
@@ -153,12 +151,12 @@ class TuningStudy(Closing):
     def _load(self, options: StudyOptions) -> None:
         """Load or create the study, in a database that of this kind of machine."""
         name, is_shared = self.name, self._is_shared
-        self.stored = self._created(name, options)
+        self.stored = self._created(name)
         """The study as Optuna has it."""
         known = self.stored.user_attrs[records.SPEC]
         if not records.check_same(name, known, self.spec, is_shared=is_shared):
             self.name = f"{name}@{spec_digest(self.spec)}"
-            self.stored = self._created(self.name, options)
+            self.stored = self._created(self.name)
             self.stored.set_user_attr(records.GROUP, name)
         group = self.stored.user_attrs.get(records.GROUP, self.name)
         self.recordings = Recordings(self._url, self._database, group) if is_shared else None
@@ -175,9 +173,7 @@ class TuningStudy(Closing):
             seed=seed, n_startup_trials=_STARTUP_TRIALS
         )
 
-    def _created(self, name: str, options: StudyOptions) -> optuna.Study:
-        if options.must_exist and name not in optuna.get_all_study_names(self._storage):
-            raise UsageError(f"there is no study {name} to resume; leave out --resume")
+    def _created(self, name: str) -> optuna.Study:
         found = optuna.create_study(
             study_name=name, storage=self._storage, direction="maximize", load_if_exists=True
         )
