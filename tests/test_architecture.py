@@ -156,7 +156,7 @@ def test_a_drafter_costs_the_files_that_are_named(scratch: Path, tiny: TinyPath)
     record = scratch.parent / "trace.json.gz"
     draft = ("-md", tiny(CLOSE_DRAFT))
     run(scratch, "trace", *pair, *draft, "--prompts", prompts, "--out", record)
-    replayed = json.loads(run(scratch, "replay", record, *toy, "--json", "-"))
+    replayed = json.loads(run(scratch, "replay", record, "--json", "-"))
     kinds = [one.get("ngram", {}).get("kind") for one in replayed["configs"]]
     assert "ngram-toy" in kinds
 

@@ -49,10 +49,6 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "measure/requests": (("1 + math.ceil(", "math.ceil("),),
     "measure/slots": (("self.n_slots * n_tokens", "n_tokens"),),
     "trace/replay": (("(2 * after - part_tokens - 1) / 2", "after"),),
-    "trace/costs": (
-        ("CLIFF * (m + 1) / (n + 1)", "CLIFF * m / n"),
-        ("max(0.0, emitted - 1 - self.drafted * p_full)", "max(0.0, emitted - 1)"),
-    ),
     "trace/fit": (
         ("rest.clip(-reach, reach)", "rest"),
         ("weights=weights[i:j]", "weights=None"),

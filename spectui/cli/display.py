@@ -14,25 +14,18 @@ from spectui.format import counted, left_text, percent_text, rate_text, times_te
 from spectui.interrupts import interrupts
 from spectui.measure.measurer import Run
 from spectui.tune.events import (
-    CostsMeasured,
-    DraftLeftOut,
-    DraftRecorded,
     ForecastMade,
-    OutputRecorded,
     PromptMeasured,
-    PromptProbed,
-    RaceDecided,
     RunsStarted,
-    StudyResumed,
+    StudyOpened,
     TraceProgress,
-    TracingEvent,
     TrialFinished,
     TrialStarted,
     TuneEvent,
 )
 from spectui.tune.forecast import Forecast
 from spectui.tune.race import finalist
-from spectui.tune.trials import TrialRecord, TrialState, best_trial, n_measured, speedup_estimate
+from spectui.tune.trials import TrialRecord, TrialState, best_trial, n_measured
 
 _SILENT_S = 15.0
 """Seconds without a line after which a log gets the next small step as well."""
@@ -77,7 +70,7 @@ class Lines(Progress):
     def on_tune(self, event: TuneEvent) -> None:
         """Show what a search does."""
         match event:
-            case StudyResumed(records=records):
+            case StudyOpened(records=records) if records:
                 self._records.extend(records)
                 self.say(f"resuming a study with {counted(n_measured(records), 'trial')}")
             case TrialStarted(number=number, arm=arm, n_prompts=n_prompts):
@@ -85,11 +78,11 @@ class Lines(Progress):
                 self.step(self._task)
             case TrialFinished(record=record):
                 self._records.append(record)
-                self.announce(_finished(record, self._records))
+                self.announce(_finished(record))
             case TraceProgress(step=None):
                 self.say("recording the prompts, to replay every setting on them")
             case TraceProgress(step=step) if step is not None:
-                self.step(traced(step))
+                self.step(step)
             case ForecastMade(forecasts=forecasts):
                 self.say(_forecast(forecasts))
             case RunsStarted(text=text, n_runs=n_runs):
@@ -97,8 +90,6 @@ class Lines(Progress):
                 self.say(text)
             case PromptMeasured():
                 self._count(event)
-            case RaceDecided(text=text):
-                self.say(text)
             case _:
                 pass
 
@@ -184,10 +175,9 @@ class Screen(Lines):
     def _drawn(self) -> Group:
         facts = [] if self._ends_s is None else [left_text(self._ends_s - self._clock())]
         best = best_trial(self._records)
-        gain = None if best is None else speedup_estimate(best, self._records)
-        if best is not None and gain is not None:
-            leads = f"best so far {times_text(gain)} ({best.arm.label})"
-            facts.append(leads if gain > 1 else "nothing beats off yet")
+        if best is not None and best.speedup is not None:
+            leads = f"best so far {times_text(best.speedup)} ({best.arm.label})"
+            facts.append(leads if best.speedup > 1 else "nothing beats off yet")
         # The ^C of a terminal goes to the empty line: behind a full one it would begin another,
         # and what is removed would be a line too low.
         return Group(_line(self._status, "bold"), _line(" · ".join(facts)), Text())
@@ -197,18 +187,17 @@ def _line(text: str, style: str = "") -> Text:
     return Text(text, style, no_wrap=True, overflow="ellipsis")
 
 
-def _finished(record: TrialRecord, records: list[TrialRecord]) -> str:
+def _finished(record: TrialRecord) -> str:
     """A trial that is over, with a remark where it did not end as planned."""
-    remark = " (noisy)" if record.noisy else ""
+    remark = ""
     if record.state is TrialState.INTERRUPTED:
-        remark += " (not finished)"
+        remark = " (not finished)"
     elif record.state is not TrialState.COMPLETE:
-        state = "pruned" if record.state is TrialState.PRUNED else "failed"
-        remark += f" {state}: {record.error}"
+        remark = f" failed: {record.error}"
     return (
         f"trial {record.number}: {rate_text(record.tokens_per_s)} tokens/s, "
-        f"{times_text(speedup_estimate(record, records))}, "
-        f"acceptance {percent_text(record.acceptance_rate)}, {record.arm.label}{remark}"
+        f"{times_text(record.speedup)}, acceptance {percent_text(record.acceptance_rate)}, "
+        f"{record.arm.label}{remark}"
     )
 
 
@@ -231,20 +220,3 @@ def _forecast(forecasts: tuple[Forecast, ...]) -> str:
         f"replayed {len(forecasts):,} settings; the forecast's choice: {best.arm.label}, "
         f"{times_text(best.speedup)}"
     )
-
-
-def traced(event: TracingEvent) -> str:
-    """A step of a recording."""
-    match event:
-        case DraftLeftOut(draft=draft, reason=reason):
-            return f"left out {draft}: {reason}"
-        case OutputRecorded(prompt_id=prompt, n_tokens=n):
-            return f"{prompt}: {n} tokens of the target"
-        case DraftRecorded(prompt_id=prompt, draft=draft, n_tokens=n, seconds=seconds):
-            return f"{prompt}: {draft} along {n} tokens in {seconds:.1f} s"
-        case PromptProbed(prompt_id=prompt, drafter=drafter):
-            return f"{prompt}: measured rounds of every length with {drafter}"
-        case CostsMeasured(draft=draft, costs=costs):
-            spread = costs.spread
-            unsteady = "" if spread is None else f", the machine unsteady by {percent_text(spread)}"
-            return f"{draft}: measured what rounds cost{unsteady}"

@@ -131,10 +131,10 @@ def _from_study(name: str | None, storage: str | None) -> tuple[ExportSetup, Dia
         UsageError: there is no such study, or more than one.
     """
     # It loads Optuna.
-    from spectui.tune.studies.listing import decided, find_study, list_studies
+    from spectui.tune.studies.listing import find_study, list_studies
 
     studies = list_studies(storage)
-    study = find_study(decided(studies) if name is None else studies, name)
+    study = find_study(studies, name)
     outcome = study.outcome
     if outcome is None:
         raise BadInputError(

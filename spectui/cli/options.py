@@ -386,17 +386,3 @@ MEASURED: tuple[Described, ...] = (_kinds(*HIDDEN_STATE_KINDS), *_NUMBERS)
 LISTED_NGRAMS: tuple[Described, ...] = tuple(
     listed(number).under(_DRAFTING) for drafter in NGRAMS for number in numbers_of(drafter)
 )
-REPLAYED_NGRAMS: tuple[Described, ...] = (
-    option(
-        "--spec-type",
-        type=ListOf(click.Choice([MODEL_KIND, *NGRAM_KINDS])),
-        default=(),
-        metavar="LIST",
-        help=(
-            "Also replay these n-gram drafters; naming one of their options does as well. With "
-            f"{MODEL_KIND} among them, which is whoever the trace recorded, MTP layers included, "
-            "they are asked before that, instead of alone."
-        ),
-    ),
-    *LISTED_NGRAMS,
-)

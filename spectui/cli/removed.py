@@ -20,6 +20,10 @@ _BY_SERVER = (
     "spectui's own engine has no such option any more; give it in a whole command, "
     "--from 'llama-server ...', with --backend server"
 )
+_REPLAY = (
+    "replay predicts all settings that tune searches, so that it has no lists of values any more; "
+    "leave them out, and find a setting in --json"
+)
 _REMOVED = {
     "probe": (
         "probe experts is gone; spectui doctor says what batches cost if tokens were routed at "
@@ -41,6 +45,11 @@ _REMOVED = {
         "the server tells now"
     ),
     "replay --costs": "replay draws no costs any more, so that --costs is gone; --json has them",
+    "replay --draft-max": _REPLAY,
+    "replay --draft-min": _REPLAY,
+    "replay --draft-p-min": _REPLAY,
+    "replay --spec-type": _REPLAY,
+    "replay -md": _REPLAY,
     "report --format json": (
         "the card of JSON is gone; --format row writes a row of a shared table, and studies show "
         "STUDY --json - the whole document"
@@ -53,12 +62,17 @@ _REMOVED = {
         "sweep --out draws one picture, speedups.svg, so that --png is gone; leave it out, and "
         "turn the SVG into a PNG with rsvg-convert or a browser"
     ),
+    "tune --depth": (
+        "tune measures no depths of their own any more, so that --depth is gone; --request "
+        "PROMPT+ANSWER measures the best setting behind prompts of that length"
+    ),
     "tune --group": (
         "machines have no groups any more, so that --group is gone; run the same spectui tune with "
         "--study NAME and --storage URL on each"
     ),
     "tune --pin": "tune leaves to the server what it fits; spectui export --pin writes it out",
-    "tune --resume": "tune goes on with a study wherever there is one; leave out --resume",
+    "tune --repeats": "tune times prompts as often as the answer takes; leave out --repeats",
+    "tune --resume": "tune goes on with the study that it finds; leave out --resume",
     "tune --sampler": "tune chooses settings with Optuna's TPE alone; leave out --sampler",
     "tune --server-url": (
         "--server-url: llama-server takes no speculative parameters per request, so a server that "

@@ -23,7 +23,7 @@ from spectui.tune.studies.listing import (
     find_study,
     list_studies,
     machines_of,
-    read_study,
+    stored_study,
 )
 from spectui.tune.studies.storage import file_of
 from spectui.tune.studies.transfer import (
@@ -52,7 +52,7 @@ def list_all(request: studies.List) -> None:
     """
     storage, json_path = request.storage, request.json_path
     check_writable(json_path, (file_of(storage),))
-    every = list_studies(storage, with_trials=True)
+    every = list_studies(storage)
     rows = [(one, one.state(storage)) for one in every]
     document = {
         **head("studies"),
@@ -124,44 +124,35 @@ def show(request: studies.Show) -> None:
     storage, json_path = request.storage, request.json_path
     check_writable(json_path, (file_of(storage),))
     every = list_studies(storage)
-    study = read_study(storage, find_study(every, request.study).name)
+    study = find_study(every, request.study)
     report = study.report
     document = _bare_document(study) if report is None else report.document
-    before = document.get("trials")
-    n_later = len(study.trials) - (len(before) if isinstance(before, list) else 0)
-    if n_later > 0:
-        complain(
-            f"since then the study has got {counted(n_later, 'trial')} more; run its spectui tune "
-            "command again for a verdict on all"
-        )
-    text = (report and report.text) or _bare_text(study, study.state(storage))
+    text = (report and report.text) or _bare_text(study)
     machines = machines_page(machines_of(study.name, every))
     write_result(document, page_text([*machines, text]), json_path)
 
 
 def _bare_document(study: StoredStudy) -> Json:
-    """What a study without a report keeps of ``spectui.tune/1``."""
+    """``spectui.tune/1`` of a study without a report, as far as the study keeps it."""
     outcome = study.outcome
     return {
         **head("tune"),
         "study": study.name,
         **or_reason("target", study.target and {"file": study.target}, "the study does not say"),
-        "trials": [record.document(study.trials) for record in study.trials],
+        "trials": [record.document() for record in study.trials],
         **or_reason("verdict", outcome and outcome.verdict.document(), _UNKNOWN),
         "interrupted": outcome is None or outcome.interrupted,
     }
 
 
-def _bare_text(study: StoredStudy, state: StudyState) -> str:
+def _bare_text(study: StoredStudy) -> str:
     n = counted(n_measured(study.trials), "measured trial")
     if study.outcome is not None:
         told = f"{study.outcome.verdict.reason}\n{study.name}, with {n}."
-    elif state is StudyState.WORKED_ON:
-        told = f"The study {study.name} is being worked on, with {n} so far."
     else:
         told = (
-            f"The study {study.name} ended early, before a verdict, with {n}; the same spectui "
-            "tune command goes on from there."
+            f"The study {study.name} has no verdict yet, with {n}; the same spectui tune command "
+            "goes on from there."
         )
     return "\n".join(map(sentence, told.split("\n")))
 
@@ -173,11 +164,11 @@ def export(request: studies.Export) -> None:
         BadInputError: the storage or the file cannot be used.
         UsageError: there is no such study.
     """
-    study = find_study(list_studies(request.storage), request.study)
-    found = export_study(request.storage, study.name, request.file)
-    say(sentence(f"{request.file}: {study.name}, {counted(len(found.trials), 'trial')}"))
-    if found.outcome is not None:
-        models = filter(None, (found.outcome.target, found.outcome.draft))
+    study = stored_study(request.storage, request.study)
+    export_study(study, request.file)
+    say(sentence(f"{request.file}: {study.name}, {counted(len(study.trials), 'trial')}"))
+    if study.outcome is not None:
+        models = filter(None, (study.outcome.target, study.outcome.draft))
         complain(f"it says where your models are: {', '.join(str(one.path) for one in models)}")
 
 

@@ -13,7 +13,6 @@ from spectui.cli.tune import Tune
 from spectui.cli.tune_request import (
     check_request,
     measuring_binary,
-    slots_of,
     takes_mtp,
     verifying_binary,
 )
@@ -29,7 +28,6 @@ from spectui.tune.document import Tuned
 from spectui.tune.page import commands_page, findings_page, machines_page
 from spectui.tune.served import Served, failure_of, search_budget_s, serve
 from spectui.tune.setup import Limits
-from spectui.tune.studies.storage import check_writable as check_storage
 from spectui.tune.trials import n_measured
 
 _PLACES_SHARE = 0.3
@@ -52,7 +50,6 @@ def tune(request: Tune) -> None:
     unmeasured = warn_of_unmeasured(given, through_server=options.is_server)
     takes_mtp(shared, options)
     check_writable(shared.json_path, shared.input_files())
-    check_storage(options.storage)
     read, chats = read_prompts(shared), read_chats(shared)
     with shared.shown() as shown:
         search = Search(
@@ -75,13 +72,11 @@ def tune(request: Tune) -> None:
 
 
 def _limits(options: Tune, verifying: ServerBinary | None) -> Limits:
-    has_server = verifying is not None or len(slots_of(options)) > 1
     budget_s = options.time_budget
     return Limits(
         places_s=None if budget_s is None else _PLACES_SHARE * budget_s,
         n_trials=options.trials,
-        time_budget_s=search_budget_s(options.time_budget, has_server=has_server),
-        n_confirmations=options.repeats,
+        time_budget_s=search_budget_s(options.time_budget, has_server=verifying is not None),
     )
 
 
@@ -134,7 +129,7 @@ def _report(
     page, commands = findings_page(found, served), commands_page(found, has_server=has_server)
     document, text = found.document(unmeasured, served), page_text([*page, *commands])
     # Of a storage that does not have the verdict, it was told before.
-    if found.result.not_kept is None and found.result.earlier is None:
+    if found.result.not_kept is None:
         not_kept = found.tuning.keep_report(click.unstyle(text), document)
         if not_kept is not None:
             complain(not_kept)
@@ -149,9 +144,8 @@ def _raise_ended(found: Tuned, served: Served | None) -> None:
         CancelledError: it was interrupted.
     """
     result, tuning = found.result, found.tuning
-    ended = found.by_slots.ended if served is None else served.ended
-    if ended is not None:
-        raise failure_of(ended)
+    if served is not None and served.ended is not None:
+        raise failure_of(served.ended)
     if result.error is not None:
         raise result.error
     if result.interrupted:

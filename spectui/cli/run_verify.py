@@ -31,7 +31,7 @@ from spectui.monitor.machine import this_machine
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt, builtin_suite
 from spectui.tune.outcome import advice_of
-from spectui.tune.studies.listing import StoredStudy, decided, find_study, list_studies
+from spectui.tune.studies.listing import StoredStudy, find_study, list_studies
 from spectui.verify.claim import Claim
 from spectui.verify.page import verified_page
 from spectui.verify.result import Verified
@@ -118,7 +118,7 @@ def _of_study(name: str | None, storage: str | None, given: Path | None) -> Clai
         UsageError: there is no such study.
     """
     studies = list_studies(storage)
-    entry = find_study(decided(studies) if name is None else studies, name)
+    entry = find_study(studies, name)
     promise = _promise_of(entry)
     names = () if entry.outcome is None else set_variables_of(entry.outcome.start)
     if names:

@@ -1,8 +1,6 @@
 """``spectui tune``: finds the best setting, and decides whether it is worth using."""
 
 from spectui.cli.click_options import (
-    ListOf,
-    Value,
     option,
     request,
     request_command,
@@ -21,7 +19,6 @@ from spectui.cli.options import (
     TIMEOUT,
     YES,
     BackendKind,
-    repeats_option,
     server_bin_option,
 )
 from spectui.options.drafters import DraftSimple, numbers_of
@@ -52,8 +49,8 @@ class Tune:
     target alone on other prompts. Ends with the verdict, why it is so, and a llama-server command.
     Ctrl-C keeps what was measured; the same command goes on from there. With --backend server your
     own llama-server measures: it shows what each draft length accepts and costs, and where it
-    cannot, settings are tried one by one, and each starts a server; with -np it searches with as
-    many streams at once as the first number says, and measures the best with the others.
+    cannot, settings are tried one by one, and each starts a server; with -np N it searches with as
+    many streams at once.
     """
 
     given: Given
@@ -61,8 +58,8 @@ class Tune:
         "--trials",
         type=Whole(1),
         help=(
-            "Time N settings in trials before the best is confirmed, those of a resumed study "
-            "included (default: none where they are forecast; else 50)."
+            "Time N settings beside the target alone before the best is confirmed, those of a "
+            "resumed study included (default: none where they are forecast; else 50)."
         ),
     )
     time_budget: float | None = option(
@@ -81,7 +78,6 @@ class Tune:
         help="Name of the study (default: made from the run).",
     )
     storage: str | None = STORAGE
-    repeats: int = repeats_option("Confirm the best N times on every prompt.")
     tuned: str = option(
         "--tune",
         default=",".join([*(number.name for number in numbers_of(DraftSimple)), "ahead"]),
@@ -102,15 +98,6 @@ class Tune:
         help="Least gain that makes speculation worth it.",
     )
     requests: tuple[RequestShape, ...] = REQUEST
-    depths: tuple[int, ...] = option(
-        "--depth",
-        default=(),
-        type=ListOf(Value(Whole(0))),
-        help=(
-            "In the end, measure the best behind prompts of N tokens, made of all prompts; 0 is "
-            "for the prompts as they are. Says up to which depth it pays."
-        ),
-    )
     dialect: str = option(
         "--dialect",
         default="llama.cpp",

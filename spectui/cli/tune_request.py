@@ -1,7 +1,5 @@
 """Consequences of a request of ``spectui tune``: servers, search space, plan in words."""
 
-import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -11,7 +9,6 @@ from typing import Any
 from spectui.cli.given import Given
 from spectui.cli.named_models import with_kind_of_file
 from spectui.cli.options import BackendKind, check_one_stream
-from spectui.cli.progress import Progress
 from spectui.cli.request import RunOptions
 from spectui.cli.session import wanted_binary, wanted_slots
 from spectui.cli.taken import taken_setup, warn_of_changed_defaults
@@ -19,10 +16,7 @@ from spectui.cli.tune import Tune
 from spectui.commands.takeover import Takeover
 from spectui.errors import UsageError
 from spectui.format import bytes_text, counted, duration_text
-from spectui.interrupts import interrupts
 from spectui.measure.served_models import size_bytes
-from spectui.measure.server_backend import ServerBackend
-from spectui.measure.statistics import MIN_PROMPTS
 from spectui.options.dialect import NGRAM_DIALECTS, Dialect
 from spectui.options.drafters import MTP_KIND
 from spectui.server.binary import ServerBinary, examine
@@ -31,18 +25,16 @@ from spectui.tune.division import FEWEST_FOR_BOTH
 from spectui.tune.evidence import FEW
 from spectui.tune.layouts import Layouts
 from spectui.tune.present import Present
-from spectui.tune.result import TuneResult
 from spectui.tune.setup import MOST_TRIALS, TuningSetup
-from spectui.tune.slots import SlotsMeasured, measure_slots
 from spectui.tune.space import PLACING, Parameter, SearchSpace
 
 _ALL = "all"
 """``--tune`` for every parameter."""
 
 
-def slots_of(request: Tune) -> tuple[int, ...]:
-    """Numbers of slots to measure with; that of the race first."""
-    return wanted_slots(request.given) if request.is_server else (1,)
+def n_slots_of(request: Tune) -> int:
+    """Slots of the servers that measure."""
+    return wanted_slots(request.given)[0] if request.is_server else 1
 
 
 def check_request(request: Tune) -> None:
@@ -57,6 +49,12 @@ def check_request(request: Tune) -> None:
         )
     if not request.is_server:
         check_one_stream(is_one={*request.parallel} <= {1})
+    if len(request.parallel) > 1:
+        numbers = ",".join(map(str, request.parallel))
+        raise UsageError(
+            f"-np {numbers}: a search has one number of slots; give one, and measure what it finds "
+            f"with spectui bench -np {numbers}"
+        )
     moving = [str(one) for one in PLACING if one in parameters_of(request)]
     if request.is_server and moving:
         raise UsageError(
@@ -174,37 +172,10 @@ def verifying_binary(options: Tune) -> ServerBinary | None:
     return binary
 
 
-def slots_measured(
-    options: Tune,
-    setup: TuningSetup,
-    result: TuneResult,
-    backend: ServerBackend,
-    progress: Progress,
-) -> SlotsMeasured:
-    """Measure the best with the other numbers of slots, unless the search was ended."""
-    if result.interrupted or result.error is not None:
-        return SlotsMeasured()
-    began_s = time.monotonic()
-    budget_s = math.inf if options.time_budget is None else options.time_budget
-    # What was found is kept by now: this may be interrupted as well.
-    interrupts.install()
-    found = measure_slots(
-        result,
-        setup.workload,
-        slots_of(options),
-        backend.with_slots,
-        min_gain=setup.min_gain,
-        on_run=progress.on_run,
-        left_s=lambda: budget_s - result.spent.took_s - (time.monotonic() - began_s),
-    )
-    interrupts.hold()
-    return found
-
-
 _OWN = frozenset(
     {
         *("study", "storage", "trials", "time_budget", "json_path", "quiet", "verbose", "yes"),
-        *("min_gain", "repeats", "requests", "depths", "command_line", "timeout"),
+        *("min_gain", "requests", "command_line", "timeout"),
     }
 )
 
@@ -225,11 +196,6 @@ def too_few(path: Path | None, n: int, *, forecasts: bool) -> str | None:
     if forecasts:
         more = f"with more than {FEW} it is for prompts like them"
         return f"{few}: the verdict will be for just these; {more}" if n <= FEW else None
-    if n < MIN_PROMPTS:
-        return (
-            f"{few} will not do for a verdict, which needs {MIN_PROMPTS} at least; "
-            f"{FEWEST_FOR_BOTH} or more are better"
-        )
     if n < FEWEST_FOR_BOTH:
         return (
             f"{few} may be too few for a verdict: what chooses a setting cannot judge it; give "
@@ -242,7 +208,7 @@ def plan_text(request: Tune, study: str, setup: TuningSetup, why_not: str | None
     """Plan of the search: steps, time limit, and that it may be interrupted."""
     limit = request.time_budget
     sampling = setup.workload.sampling.label
-    steps = ["the target alone"] if request.is_server else []
+    steps = list[str]()
     if not request.is_server:
         steps.append("a recording to replay every setting on")
     elif request.trials is None and why_not is None:
@@ -250,7 +216,8 @@ def plan_text(request: Tune, study: str, setup: TuningSetup, why_not: str | None
         steps.append(f"a forecast of every draft length with draft_p_min 0 ({others})")
     if request.trials is not None or why_not is not None:
         because = f" ({why_not})" if request.trials is None else ""
-        steps.append(f"up to {counted(request.trials or MOST_TRIALS, 'trial')}{because}")
+        trials = counted(request.trials or MOST_TRIALS, "trial")
+        steps.append(f"up to {trials} of a setting beside the target alone{because}")
     steps.append("the best against the target alone")
     told = f"{', '.join(steps[:-1])}, and {steps[-1]}"
     takes = "No limit of time (--time-budget sets one)"

@@ -21,11 +21,10 @@ from spectui.cli.tune import Tune
 from spectui.cli.tune_request import (
     cost_text,
     kept_options,
+    n_slots_of,
     parameters_of,
     plan_text,
     present_of,
-    slots_measured,
-    slots_of,
     space_of,
     takes_mtp,
     too_few,
@@ -120,7 +119,7 @@ class Search:
                 n_layers=0 if experts is None else experts.n_layers,
                 moe_caches_mib=caches_mib,
             )
-            setup = replace(setup, plan=plan, knobs=knobs, given=given)
+            setup = replace(setup, knobs=knobs, given=given)
             tuning = Tuning(setup, OwnEngine(engine, target, command))
             result = self._run(tuning)
         return Tuned(
@@ -214,7 +213,7 @@ class Search:
         target = look_at(left_open(shared.target_options(models.target), shared.fit))
         drafts = {n: look_at(shared.draft_options(path)) for n, path in models.drafts.items()}
         alone = shared.alone(target.options, shared.given.served_extra)
-        off = with_slot_context(alone, slots_of(self.options)[0], shared.given)
+        off = with_slot_context(alone, n_slots_of(self.options), shared.given)
         # What the binary has no words for is said before anything is started.
         measuring_arguments(off, binary)
         candidates, space = self._served_space(binary, target, drafts)
@@ -234,7 +233,6 @@ class Search:
             served = Served(backend, binary, target, drafts, forecasts=forecasts)
             tuning = Tuning(setup, served)
             result = self._run(tuning, why_not)
-            by_slots = slots_measured(self.options, setup, result, backend, self.shared.progress)
         return Tuned(
             tuning=tuning,
             result=result,
@@ -248,7 +246,6 @@ class Search:
             alteration=target.alteration,
             memory_bytes=models.memory_bytes,
             present=present,
-            by_slots=by_slots,
         )
 
     def _servers(
@@ -260,12 +257,11 @@ class Search:
         forecasts: bool,
     ) -> Fleet:
         """The servers, of which none is started yet; says what they cost."""
-        widest = replace(off, n_slots=max(slots_of(self.options)))
         path = off.target.path
         return open_servers(
             self.shared,
             binary,
-            widest,
+            off,
             drafts.values(),
             costs=lambda stays: cost_text(self.options, path, keeps_off=stays, forecasts=forecasts),
             name=lambda setup: _arm_of(setup, drafts).label,
@@ -339,13 +335,11 @@ class Search:
             prompts=shared.prompts,
             is_chat=bool(shared.chats),
             requests=options.requests,
-            depths=options.depths,
         )
 
     def _check_lengths(self, n_ctx: int, remedy: str) -> None:
-        options, n_predict = self.options, self.shared.n_predict
         check_lengths(
-            options.requests, options.depths, n_predict=n_predict, n_ctx=n_ctx, remedy=remedy
+            self.options.requests, n_predict=self.shared.n_predict, n_ctx=n_ctx, remedy=remedy
         )
 
     def _forecasts(self, why_not: str | None) -> bool:

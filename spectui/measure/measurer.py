@@ -294,7 +294,6 @@ class Measurer:
             sampling=self.workload.sampling_of(item),
             speculation=speculation,
             reuse_prompt=True,
-            n_prefix=item.n_prefix,
         )
 
     def _learn(self, result: GenerationResult) -> None:

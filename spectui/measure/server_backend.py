@@ -62,8 +62,6 @@ _STOPS = {"eos": Stop.END_OF_GENERATION, "word": Stop.END_OF_GENERATION}
 class ServerBackend:
     """Decodes prompts on servers: a ``Backend``, and a ``Loading``."""
 
-    place = None
-
     servers: "Servers"
     """Decode."""
     base: Setup
@@ -90,11 +88,6 @@ class ServerBackend:
         self.n_beside_off: int | None = int(self.servers.keeps_off)
         self.move_s = 0.0
         """Duration of the last start of a server."""
-
-    @property
-    def n_interruptions(self) -> int:
-        """Number of times that memory was short."""
-        return 0 if self.servers.gate is None else self.servers.gate.n_pauses
 
     @property
     def waited_s(self) -> float:

@@ -34,8 +34,6 @@ class WorkItem:
     tokens: tuple[int, ...]
     sample: int = 0
     """Which of the prompt's samples, from 0: each is drawn with a seed of its own."""
-    n_prefix: int = 0
-    """Tokens at the beginning that are a prompt of their own, which the rest continues."""
     given: AnswerWritten | None = None
     """The answer where it is there already, of a chat: a recording takes it as it is."""
 
@@ -182,8 +180,7 @@ def with_length(workload: Workload, n_tokens: int) -> Workload:
                 before += other.tokens
         kept = (*before, *own)
         text = (first, *kept[len(kept) - n_tokens + 1 :])
-        # What its first tokens were a prompt of stands no longer at the beginning.
-        return replace(items[index], tokens=text, n_prefix=0)
+        return replace(items[index], tokens=text)
 
     return replace(
         workload, items=tuple(map(lengthened, range(len(items)))), prompt_length=n_tokens

@@ -17,7 +17,7 @@ from spectui.measure.verdict import Answer, Basis, Verdict
 from spectui.report.document import ModelPart, SidePart, TuneDocument, arm_of, read_document, short
 from spectui.tune.outcome import Gain
 from spectui.tune.studies.listing import StoredStudy
-from spectui.tune.trials import TrialRecord, speedup_estimates
+from spectui.tune.trials import TrialRecord
 
 _ENDED_EARLY = "the search ended before it had found a verdict; its command goes on from there"
 _NOT_KEPT = "it was searched on the screen or by an older spectui, neither of which keeps this"
@@ -200,8 +200,8 @@ def _credible(gain: Gain | None, best: SidePart | None) -> Gain | None:
 def _tried(trials: Sequence[TrialRecord], predicted: Mapping[Arm, float]) -> tuple[Tried, ...]:
     found = [
         Tried(record=record, speedup=speedup, predicted=predicted.get(record.arm))
-        for record, estimate in zip(trials, speedup_estimates(trials), strict=True)
-        for speedup in [estimate if estimate is not None and isfinite(estimate) else None]
+        for record in trials
+        for speedup in [record.speedup if isfinite(record.speedup or 0.0) else None]
     ]
     return tuple(sorted(found, key=lambda one: (one.speedup is None, -(one.speedup or 0.0))))
 

@@ -68,28 +68,6 @@ class RequestPart(Gained, frozen=True, kw_only=True):
         return f"{self.n_prompt:,} + {self.n_answer:,} tokens"
 
 
-class DepthPart(Gained, frozen=True, kw_only=True):
-    """The best setting behind prompts of one length; 0 is for the prompts as they are."""
-
-    depth: Count
-    acceptance_rate: Amount | None = None
-    token_s: Amount | None = None
-
-    @property
-    def label(self) -> str:
-        """The length in words."""
-        return f"{self.depth:,} tokens" if self.depth else "prompts as they are"
-
-
-class TemperaturePart(Struct, frozen=True):
-    """The best setting at another temperature."""
-
-    temp: Amount
-    n_prompts: Count
-    predicted_speedup: Amount
-    acceptance_rate: Amount | None = None
-
-
 class CategoryPart(Gained, frozen=True, kw_only=True):
     """The best setting on one category of prompts."""
 
@@ -144,7 +122,6 @@ class RoundPart(Struct, frozen=True):
     round_s: dict[str, Amount]
     """Seconds by the part of the round."""
     speedup: Amount
-    speedup_limit: Amount
 
 
 class ConditionsPart(Struct, frozen=True):
@@ -231,9 +208,6 @@ class TuneDocument(Struct, frozen=True, kw_only=True):
     best: SidePart | None = None
     finalists: tuple[StandingPart, ...] | None = None
     requests: tuple[RequestPart, ...] | None = None
-    depths: tuple[DepthPart, ...] | None = None
-    depth_limit: Count | None = None
-    other_temperatures: tuple[TemperaturePart, ...] | None = None
     per_category: tuple[CategoryPart, ...] | None = None
     explanation: str | None = None
     explanation_terms: RoundPart | None = None

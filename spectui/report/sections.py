@@ -125,43 +125,6 @@ def map_section(content: Content) -> Known[Section]:
     return Known(Section(map=found, notes=tuple(notes)))
 
 
-def depth_section(content: Content) -> Known[Section]:
-    """The best setting behind prompts of several lengths."""
-    found = content.document.depths
-    if not found:
-        reason = "no lengths of prompt were asked for: spectui tune --depth 0,4096,16384 does"
-        return Known(None, reason if found is not None else content.reasons["depths"])
-    shown, limit = found[:MOST], content.document.depth_limit
-    notes = () if limit is None else (f"It pays up to a depth of about {limit:,} tokens.",)
-    chart = _forest((one.label, one) for one in shown)
-    columns = {
-        "length of prompt": lambda one: one.label,
-        "speedup": lambda one: times_text(one.speedup),
-        "95 % interval": lambda one: interval_text(one.speedup_ci95),
-        "accepted": lambda one: percent_text(one.acceptance_rate),
-        "a token of the target": lambda one: "–" if one.token_s is None else time_text(one.token_s),
-    }
-    return Known(Section(forest=chart, table=table_of(shown, columns), notes=notes))
-
-
-def temperatures_section(content: Content) -> Known[Section]:
-    """The best setting at other temperatures, as predicted."""
-    found, config = content.document.other_temperatures, content.document.config
-    if not found:
-        return Known(None, content.reasons["other_temperatures"])
-    notes: tuple[str, ...] = ()
-    if config is not None:
-        own = "greedy output" if config.temp <= 0 else SamplingConfig(temp=config.temp).label
-        notes = (f"Everything else here was measured with {own}.",)
-    columns = {
-        "sampling": lambda one: SamplingConfig(temp=one.temp).label,
-        "predicted speedup": lambda one: times_text(one.predicted_speedup),
-        "accepted": lambda one: percent_text(one.acceptance_rate),
-        "prompts": lambda one: str(one.n_prompts),
-    }
-    return Known(Section(table=table_of(found[:MOST], columns), notes=notes))
-
-
 def categories_section(content: Content) -> Known[Section]:
     """The best setting by category."""
     found = content.document.per_category
@@ -237,7 +200,6 @@ def round_section(content: Content) -> Known[Section]:
         ("α: chance that a guess is accepted", f"{found.alpha:.2f}"),
         ("c: a guess over a token of the target", f"{found.c:.3g}"),
         ("V(n)/V(1): the check over a token of the target", f"{found.verify_ratio:.2f}"),
-        ("most that any draft could give", times_text(found.speedup_limit)),
     ]
     text = content.document.explanation
     notes = () if text is None else (text,)
@@ -362,8 +324,6 @@ SECTIONS: Sequence[Topic] = (
     Topic("map", "Every setting", map_section, width="first"),
     Topic("round", "Where the time goes", round_section),
     Topic("categories", "By kind of prompt", categories_section),
-    Topic("depth", "Behind longer prompts", depth_section),
-    Topic("temperatures", "At other temperatures", temperatures_section),
     Topic("slots", "Several requests at once", slots_section),
     Topic("trials", "What was tried", trials_section, width="whole"),
     Topic("conditions", "What disturbed it", conditions_section),

@@ -292,8 +292,6 @@ def _found(state: "TuningState", setup: LiveSetup) -> "tuple[Speculation | None,
         # Otherwise they are as many as llama-server takes.
         measured = f" Measured with -t {threads}, which the command says." if threads else ""
         return advised, f"{result.verdict.reason}{measured}", True
-    if result is not None and (earlier := result.earlier) is not None:
-        return earlier.speculation, earlier.verdict.reason, True
     arm = finalist(state.records, state.forecasts)
     if arm is None:
         return None

@@ -112,7 +112,7 @@ class BackgroundTuning:
             result = tuning.run(on_event)
             # The study has it by now: a report that cannot be made must not hide it.
             self._change(result=result, current=None, records=result.trials)
-            if result.not_kept is None and result.earlier is None:
+            if result.not_kept is None:
                 document = Tuned(tuning=tuning, result=result, target=self._target).document()
                 result = replace(result, not_kept=tuning.keep_report("", document))
         error = None if result.error is None else str(result.error)

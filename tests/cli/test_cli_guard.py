@@ -184,7 +184,8 @@ def test_the_draft_and_its_placement_are_searched(
     assert layouts["alone"]["n_cpu_moe"] == 1
     assert {name: one["n_cpu_moe"] for name, one in layouts["beside"].items()} == {draft: 2}
     assert (
-        f"layers with their experts in RAM, instead of --cpu-moe: n_cpu_moe 1 without a draft; "
+        "layers with their experts in RAM, whatever the command says of them: n_cpu_moe 1 without "
+        f"a draft; "
         f"n_cpu_moe 2 beside {draft} at least; fewer do not fit\n"
     ) in spectui.err
     assert document["baseline"]["params"] == {"draft": None, "layout": "n_cpu_moe 1"}

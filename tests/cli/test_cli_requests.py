@@ -1,4 +1,4 @@
-"""Requests and depths on the command line: how they are written, and what they report."""
+"""Requests on the command line: how they are written."""
 
 import click
 import pytest

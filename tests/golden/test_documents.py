@@ -14,7 +14,7 @@ COMMANDS: list[tuple[object, ...]] = [
     ("sweep", *PAIR, "--draft-max", 2, "--name", "mine"),
     ("sweep", *PAIR, "--draft-max", 2, "--dry-run"),
     ("trace", *PAIR, "--out", "a.gz"),
-    ("replay", "a.gz", "--draft-max", "1,2"),
+    ("replay", "a.gz"),
     ("verify", "--server-bin", "./llama-server", *PAIR, "--no-promise"),
     ("doctor", "-m", "target.gguf", "-c", 256),
     ("models", "scan", ".", "-m", "moe.gguf"),

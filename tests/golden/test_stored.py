@@ -20,10 +20,6 @@ from tests.support.cli import Spectui
 
 pytest_plugins = ["tests.support.cli_fixtures"]
 
-NGRAMS = (
-    *("--spec-type", "ngram-simple", "--spec-ngram-simple-size-n", 2),
-    *("--spec-ngram-simple-size-m", "4,8", "--spec-type", "ngram-cache"),
-)
 ADVICE = tuple(f"advice-{name}" for name in inside.SPECULATIONS)
 TUNED = "target-8f7363ae"
 """The name that ``tune`` gave its study."""
@@ -108,17 +104,9 @@ def test_a_trace(name: str, spectui: Spectui, golden: Golden, tmp_path: Path) ->
     )
     assert again == trace
     about = {key: value for key, value in trace.items() if key not in {"recordings", "costs"}}
-    few = ("--draft-max", "1,2,4") if trace["drafts"] else ("--spec-type", "ngram-simple")
     texts = {
         "about.json": text_of(about),
-        "replay.txt": told(spectui, "replay", path, *few),
-        "ngrams.txt": told(spectui, "replay", path, *NGRAMS, codes=(0, 2, 3)),
-        "chained.txt": told(
-            spectui,
-            *("replay", path, "--spec-type", "ngram-cache,draft-simple", "--draft-max", "1,3"),
-            *("--draft-min", "0,2", "--draft-p-min", "0,0.5"),
-            codes=(0, 2, 3),
-        ),
+        "replay.txt": told(spectui, "replay", path, codes=(0,)),
     }
     golden(f"stored/trace-{name}", {k: v.replace(str(STORED), "@") for k, v in texts.items()})
 

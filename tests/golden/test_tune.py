@@ -184,19 +184,17 @@ def dear_prompts(model: str, n_tokens: int) -> float:
 
 @pytest.mark.ci
 def test_requests(golden: Golden, place: Place) -> None:
-    depths, requests = ("--depth", "0,60,200"), ("--request", "12+24", "--request", "200+16")
+    requests = ("--request", "12+24", "--request", "200+16")
     trials = ("--trials", 3)
-    deep = documented(place, memory_bound, "depths", *PAIR, *MODEL, *trials, *depths)
     several = documented(place, memory_bound, "several", *PAIR, *MODEL, *trials, *requests)
     requests_of = json.loads(several.pop("several.json"))["requests"]
     texts = {
-        **deep,
         **several,
         **tuned(place, dear_prompts, "dear", *PAIR, *MODEL, *trials, "--request", "200+8"),
         "requests.json": document_text(json.dumps(requests_of)),
     }
     texts["refused.txt"] = "\n".join(
         place.run("tune", *PAIR, *MODEL, *wrong).text
-        for wrong in (("--depth", "0,300"), ("--request", "250+24"), ("--request", "many"))
+        for wrong in (("--request", "250+24"), ("--request", "many"))
     )
     golden("tune/requests", texts)

@@ -33,7 +33,6 @@ ON = Speculation(DraftSimple(draft_max=4))
 class Recorder:
     """A backend that notes who decodes what."""
 
-    n_interruptions = 0
     waited_s = 0.0
 
     def __init__(self, n_beside_off: int | None) -> None:

@@ -271,12 +271,12 @@ def test_a_further_temperature_finds_what_the_first_one_read() -> None:
     assert run.requests_of(longer).reason == NOT_READ
 
 
-def test_requests_and_depths_have_to_fit() -> None:
-    def check(n_answer: int = 27, depths: tuple[int, ...] = (), n_predict: int = 8) -> None:
+def test_requests_have_to_fit() -> None:
+    def check(n_answer: int = 27, n_predict: int = 8) -> None:
         shape = RequestShape(n_prompt=100, n_answer=n_answer)
-        check_lengths([shape], depths, n_predict=n_predict, n_ctx=128, remedy="raise -c")
+        check_lengths([shape], n_predict=n_predict, n_ctx=128, remedy="raise -c")
 
-    check(27, (0, 119))
+    check(27)
     with pytest.raises(
         UsageError, match=r"--request 100\+28 needs a context of 129, but it has 128"
     ):
@@ -284,10 +284,6 @@ def test_requests_and_depths_have_to_fit() -> None:
     # A prompt of that length is continued as all are.
     with pytest.raises(UsageError, match=r"--request 100\+27 needs a context of 141"):
         check(27, n_predict=40)
-    with pytest.raises(
-        UsageError, match="a depth of 120 and 8 tokens to predict need a context of 129"
-    ):
-        check(27, (0, 120))
 
 
 GAIN, LOSS = gain(1.2, 1.25, 1.3), gain(0.8, 0.85, 0.9)

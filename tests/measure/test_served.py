@@ -229,12 +229,9 @@ def test_starts_and_requests_wait_for_memory(fleets: Fleets) -> None:
     with fleets.open(keeps_off=True) as fleet:
         servers = decoding(fleet)
         command = Generate(prompt=(1, 2), n_predict=4)
-        n_before = []
         for _twice in range(2):
             short_for(5)
             assert servers.generate(command).n_decoded == 3
-            n_before.append(servers.n_interruptions)
-    assert n_before == [1, 2]
     assert 2 * 5 < servers.waited_s < 2 * 20
     paused = "paused, because RAM has 0 B left below memory.max; it goes on once there is memory"
     assert [one.startswith(paused) for one in fleets.told] == [True, False, True, False]

@@ -24,7 +24,7 @@ ALONE = {
         "json",
     ),
     *("keep-both", "keep-text", "libraries", "min-gain", "out", "parallel", "pin", "preset"),
-    *("prompt-length", "prompts", "quiet", "repeats", "request", "resume", "server-bin"),
+    *("prompt-length", "prompts", "quiet", "repeats", "request", "server-bin"),
     *("server-url", "storage", "study", "theme", "time-budget", "timeout", "trials", "tune"),
     "until",
     *("verbose", "yes"),

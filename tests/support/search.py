@@ -35,11 +35,8 @@ def open_study(
     spec: dict[str, Any] = SPEC,
     space: SearchSpace = SPACE,
     seed: int = 0,
-    must_exist: bool = False,
 ) -> TuningStudy:
-    options = StudyOptions(
-        storage=f"sqlite:///{folder / 'studies.sqlite3'}", seed=seed, must_exist=must_exist
-    )
+    options = StudyOptions(storage=f"sqlite:///{folder / 'studies.sqlite3'}", seed=seed)
     return TuningStudy(name, options, spec=spec, space=space)
 
 
@@ -141,7 +138,6 @@ def spread(item: WorkItem) -> float:
 
 
 class NoModels:
-    n_interruptions = 0
     waited_s = 0.0
 
     def load_draft(self, _options: ModelOptions, *, mtp: bool) -> None:

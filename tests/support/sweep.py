@@ -127,7 +127,6 @@ def sweep(
 class ScriptedMeasurer(CellMeasurer):
     """Decodes by itself; fails and is interrupted where it is told to."""
 
-    n_interruptions = 0
     waited_s = 0.0
     n_beside_off: int | None = None
 

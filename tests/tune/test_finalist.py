@@ -36,7 +36,7 @@ def trial(which: Arm, speedup: float = 1.0) -> TrialRecord:
         state=TrialState.COMPLETE,
         arm=which,
         prompts=(score,),
-        anchor_tokens_per_s=10.0,
+        speedup=speedup,
     )
 
 
@@ -48,8 +48,7 @@ def unmeasured(state: TrialState) -> TrialRecord:
     return TrialRecord(number=9, state=state, arm=arm(6), error="e")
 
 
-FAILED, PRUNED = unmeasured(TrialState.FAIL), unmeasured(TrialState.PRUNED)
-AGAIN = unmeasured(TrialState.INTERRUPTED)
+FAILED, AGAIN = unmeasured(TrialState.FAIL), unmeasured(TrialState.INTERRUPTED)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +64,9 @@ AGAIN = unmeasured(TrialState.INTERRUPTED)
         ([AGAIN], {6: 1.3, 3: 1.2}, 6),
         # But for what cannot run.
         ([FAILED], {6: 1.3, 3: 1.2}, 3),
-        ([PRUNED], {6: 1.3, 3: 1.2}, 3),
+        # A setting without a forecast has to be better in its trial.
+        ([trial(arm(2), 1.4)], {6: 1.3, 3: 1.2}, 2),
+        ([trial(arm(2), 1.25)], {6: 1.3, 3: 1.2}, 6),
     ],
 )
 def test_the_best_forecast_is_raced(
@@ -84,19 +85,20 @@ class Free:
     prompt_token_s: float = 0.0
 
 
-def test_a_race_of_what_no_trial_has_timed_takes_what_its_forecast_says() -> None:
-    off = trial(OFF)
-    records = [off]
-    pace = Pace(100.0, lambda: 0.0, cast("Measurer", Free()), items(4), records=lambda: records)
-    per_prompt_s = off.prompts[0].decode_s
-    assert pace.race_s(arm(3), items(4)) == pytest.approx(4 * (1 + BASELINE_SHARE) * per_prompt_s)
-    pace.expected_s = {arm(3): 0.5 * per_prompt_s}
-    assert pace.race_s(arm(3), items(4)) == pytest.approx(4 * (0.5 + BASELINE_SHARE) * per_prompt_s)
-    # A trial says it better.
-    records.append(trial(arm(3), 4.0))
-    assert pace.race_s(arm(3), items(4)) == pytest.approx(
-        4 * (0.25 + BASELINE_SHARE) * per_prompt_s
-    )
+def test_a_race_takes_what_its_forecast_says_or_what_trials_have_taken() -> None:
+    now_s = 0.0
+
+    def run() -> None:
+        nonlocal now_s
+        now_s += 12.0
+
+    pace = Pace(100.0, lambda: now_s, cast("Measurer", Free()), items(4))
+    assert pace.race_s(arm(3), items(4)) == 0.0
+    pace.trial(run)
+    assert pace.race_s(arm(3), items(8)) == pytest.approx(2 * 12.0)
+    pace.expected_s = {OFF: 6.4, arm(3): 3.2}
+    assert pace.race_s(arm(3), items(4)) == pytest.approx(4 * (0.5 + BASELINE_SHARE) * 6.4)
+    assert pace.race_s(arm(2), items(4)) == pytest.approx(4 * (1 + BASELINE_SHARE) * 6.4)
 
 
 def test_an_error_of_the_forecasts_is_told_where_it_is_large() -> None:
