@@ -211,6 +211,7 @@ def request_command(
     run: str,
     *,
     shared: tuple[Described, ...] = (),
+    cls: type[Command] = Command,
     examples: Examples = (),
 ) -> Command:
     """The command of a request.
@@ -220,6 +221,7 @@ def request_command(
         name: the command's.
         run: ``module:function`` of ``spectui.cli`` that takes the request; imported when it runs.
         shared: options that stand before the request's own, and are in ``given`` alone.
+        cls: class of the command.
         examples: for its help.
     """
 
@@ -229,7 +231,7 @@ def request_command(
         getattr(import_module(f"spectui.cli.{module}"), function)(request_of(kind, context))
 
     own = [one.metadata[_OPTION] for one in fields(kind) if one.metadata]
-    return Command(
+    return cls(
         name=name,
         callback=command,
         params=[one.parameter() for one in (*shared, *own)],

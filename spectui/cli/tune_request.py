@@ -67,23 +67,16 @@ def parameters_of(request: Tune) -> frozenset[Parameter]:
     """Parse ``--tune``.
 
     Raises:
-        UsageError: it names an unknown parameter, or none in some place.
+        UsageError: it names an unknown parameter, or none.
     """
-    wanted = [name.strip() for name in request.tuned.split(",")]
-    if wanted == [_ALL]:
+    if request.tuned == _ALL:
         return frozenset(Parameter)
     known = [str(parameter) for parameter in Parameter]
-    if not any(wanted):
-        raise UsageError(f"--tune names nothing; choose among {', '.join(known)}, or {_ALL}")
-    if not all(wanted):
-        raise UsageError(
-            f"--tune {request.tuned!r} has an empty place; write one or more of "
-            f"{', '.join(known)}, with commas between them"
-        )
+    wanted = [name.strip() for name in request.tuned.split(",")]
     for name in wanted:
         if name not in known:
-            raise UsageError(f"--tune {name}: unknown; choose among {', '.join(known)}")
-    return frozenset(Parameter(name) for name in wanted)
+            raise UsageError(f"--tune {name!r} is none of {', '.join(known)}, nor {_ALL} alone")
+    return frozenset(map(Parameter, wanted))
 
 
 def takes_mtp(shared: RunOptions, options: Tune) -> bool:
@@ -188,15 +181,13 @@ def kept_options(given: Mapping[str, Any]) -> dict[str, Any]:
     return {**found, **({"from": True} if "command_line" in given else {})}
 
 
-def too_few(path: Path | None, n: int, *, forecasts: bool) -> str | None:
-    """Note on ``n`` prompts of a file that say little of others; None where they do."""
+def too_few(n: int, *, forecasts: bool) -> str | None:
+    """Note on ``n`` prompts that say little of others; None where they do."""
     few = counted(n, "prompt")
-    if path is not None and path.suffix == ".txt":
-        few = f"{few} (a .txt file is one)"
-    if forecasts:
+    if forecasts and n <= FEW:
         more = f"with more than {FEW} it is for prompts like them"
-        return f"{few}: the verdict will be for just these; {more}" if n <= FEW else None
-    if n < FEWEST_FOR_BOTH:
+        return f"{few}: the verdict will be for just these; {more}"
+    if not forecasts and n < FEWEST_FOR_BOTH:
         return (
             f"{few} may be too few for a verdict: what chooses a setting cannot judge it; give "
             f"{FEWEST_FOR_BOTH} or more"

@@ -353,7 +353,7 @@ class Search:
             tuning: the search.
             why_not: why nothing is forecast; None where something is.
         """
-        shared, progress, setup = self.shared, self.shared.progress, tuning.setup
+        progress, setup = self.shared.progress, tuning.setup
 
         def on_event(event: TuneEvent) -> None:
             if isinstance(event, SearchEnded):
@@ -361,7 +361,7 @@ class Search:
             if isinstance(event, StudyOpened):
                 progress.announce(plan_text(self.options, event.name, setup, why_not))
                 n, forecasts = len(setup.workload.items), self._forecasts(why_not)
-                if (few := too_few(shared.prompts, n, forecasts=forecasts)) is not None:
+                if (few := too_few(n, forecasts=forecasts)) is not None:
                     progress.announce(few)
             if isinstance(event, Notice):
                 progress.announce(event.text)
