@@ -108,8 +108,6 @@ class SearchSetup:
     """Prompts to decode, and sampling."""
     division: Division
     """Prompts that choose, and those that judge."""
-    n_ctx: int
-    """Context size of the target."""
     measurer: Measurer
     """Decodes it."""
     loader: Loading

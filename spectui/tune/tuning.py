@@ -127,7 +127,6 @@ class Tuning:
             study=study,
             workload=setup.workload,
             division=division,
-            n_ctx=setup.off.context.ctx_size,
             measurer=measurer_of(measuring, setup.workload, baseline_share=BASELINE_SHARE),
             loader=loader,
             limits=setup.limits,

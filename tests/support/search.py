@@ -162,7 +162,6 @@ def search(
             study=study,
             workload=workload,
             division=divide(workload, 8),
-            n_ctx=4096,
             measurer=cast("Measurer", measurer),
             loader=Loader(driver, drafts),
             limits=Limits(n_trials=n_trials, time_budget_s=time_budget_s),

@@ -127,7 +127,6 @@ class Ground:
             study=unused,
             workload=workload,
             division=divide(workload, 4),
-            n_ctx=100_000,
             measurer=cast("Measurer", self.measurer),
             loader=cast("Any", self.loads),
             limits=Limits(time_budget_s=budget_s),

@@ -101,7 +101,6 @@ def run(recorded: Recorded | None, budget_s: float | None = None) -> Experts:
         study=cast("TuningStudy", None),
         workload=workload,
         division=divide(workload, 4),
-        n_ctx=512,
         measurer=cast("Measurer", measurer),
         loader=cast("Loading", None),
         limits=Limits(),

@@ -216,7 +216,6 @@ def run(
             study=opened,
             workload=workload,
             division=divide(workload, 8),
-            n_ctx=4096,
             measurer=cast("Measurer", measurer),
             loader=loader_of(machine, space.drafts),
             limits=Limits(n_trials=n_trials),
