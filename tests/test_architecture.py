@@ -174,4 +174,4 @@ def test_an_option_of_a_command_costs_its_field(scratch: Path) -> None:
     assert "--toy N" in run(scratch, "doctor", "--help")
     assert json.loads(run(scratch, "doctor", "--toy", 5, "--json", "-"))["schema"]
     typed = {"COMP_WORDS": "spectui doctor --to", "COMP_CWORD": "2"}
-    assert run(scratch, _SPECTUI_COMPLETE="bash_complete", **typed) == "plain,--toy\n"
+    assert "plain,--toy\n" in run(scratch, _SPECTUI_COMPLETE="bash_complete", **typed)
