@@ -49,7 +49,6 @@ _REMOVED = {
     "replay --draft-min": _REPLAY,
     "replay --draft-p-min": _REPLAY,
     "replay --spec-type": _REPLAY,
-    "replay -md": _REPLAY,
     "report --format json": (
         "the card of JSON is gone; --format row writes a row of a shared table, and studies show "
         "STUDY --json - the whole document"

@@ -32,7 +32,7 @@ def replay(request: Replay) -> None:
 
 
 def _space_of(trace: Trace) -> SearchSpace:
-    """What is searched, as far as the trace answers for it."""
+    """The space of a search, as far as the trace answers for it."""
     chains = [one for recording in trace.recordings for one in recording.chains.values()]
     has_floors = all(one.floor <= LEAST_P_MIN for one in chains)
     first = trace.recordings[0].chains

@@ -45,7 +45,7 @@ from spectui.prompts.chats import Chats, load_chats
 from spectui.server.binary import ServerBinary, examine
 from spectui.server.client import LlamaClient
 from spectui.tune.candidates import Candidate
-from spectui.tune.drafters import Drafters, load_drafters
+from spectui.tune.drafters import load_draft, load_target, none_fits
 from spectui.verify.verification import Serving
 
 SUITE_PROMPTS = 8
@@ -259,7 +259,7 @@ def load_models(
     *,
     takes_mtp: bool = True,
 ) -> tuple[ModelLoaded, tuple[Candidate, ...]]:
-    """Load the target and every draft once; see ``load_drafters``.
+    """Load the target, with its MTP layers where these may draft, and every draft once.
 
     Args:
         engine: nothing is loaded yet.
@@ -267,17 +267,34 @@ def load_models(
         models: as they were found.
         command: loads the target, without its MTP layers.
         takes_mtp: False where the target's MTP layers may not draft.
+
+    Returns:
+        The target, and who may draft: the MTP layers, the drafts that fit, and, with an error,
+        those that cannot. A folder may hold none: n-gram drafters are left.
+
+    Raises:
+        SpectuiError: the target cannot be loaded, or nobody of those who were named can draft.
     """
-    wanted = Drafters(
-        models={name: shared.draft_options(path) for name, path in models.drafts.items()},
-        mtp_files=models.mtp_files,
-        refused=models.refused,
-        needs_model=bool(shared.model_draft),
+    target, own = load_target(
+        engine,
+        command,
         takes_mtp=takes_mtp and shared.takes(MTP_KIND),
         # Files that were given may be those that were named.
         needs_mtp=takes_mtp and shared.names(MTP_KIND) and not models.drafts,
     )
-    return load_drafters(engine, command, wanted, shared.progress.say)
+    drafts = [
+        load_draft(engine, name, shared.draft_options(path), target, mtp=name in models.mtp_files)
+        for name, path in models.drafts.items()
+    ]
+    drafts += models.refused
+    # The target's own layers come first: nothing has to be loaded for them.
+    candidates = (*own, *drafts)
+    for candidate in candidates:
+        if candidate.reason is not None:
+            shared.progress.say(f"left out {candidate.name}: {candidate.reason}")
+    if shared.model_draft and all(one.error is not None for one in drafts):
+        raise none_fits(drafts)
+    return target, candidates
 
 
 _SLOTS = "parallel"

@@ -207,8 +207,7 @@ def plan_text(request: Tune, study: str, setup: TuningSetup, why_not: str | None
         steps.append(f"a forecast of every draft length with draft_p_min 0 ({others})")
     if request.trials is not None or why_not is not None:
         because = f" ({why_not})" if request.trials is None else ""
-        trials = counted(request.trials or MOST_TRIALS, "trial")
-        steps.append(f"up to {trials} of a setting beside the target alone{because}")
+        steps.append(f"up to {counted(request.trials or MOST_TRIALS, 'trial')}{because}")
     steps.append("the best against the target alone")
     told = f"{', '.join(steps[:-1])}, and {steps[-1]}"
     takes = "No limit of time (--time-budget sets one)"

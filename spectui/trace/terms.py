@@ -100,7 +100,8 @@ class RoundTerms:
             draft_scale: share of its seconds that the draft would take.
             emitted: tokens per round.
         """
-        rollback_s = self.rejection_s * (1 - alpha**self.drafted)
+        p_full: float = alpha**self.drafted
+        rollback_s = self.rejection_s * (1 - p_full)
         draft_s = draft_scale * (self.chain_s + self.again_s)
         fixed_s = self.verify_s + self.mark_s + self.fixed_s
         return self.off_s * emitted / (draft_s + fixed_s + self.token_s * emitted + rollback_s)
@@ -254,9 +255,6 @@ class Findings:
 
     terms: RoundTerms
     speedup: float
-    decides: Term
-    speedup_without: float
-    """If what decides cost nothing."""
     drafts_are_free: bool
     """Whether drafting takes next to nothing, as that of n-gram drafters."""
     break_even_step_s: float | None
@@ -264,8 +262,6 @@ class Findings:
     draft for nothing would lose, or where drafts cost next to nothing as it is."""
     break_even_alpha: float | None
     """A lower acceptance makes it a loss, at the same costs. None where even 1 would lose."""
-    speedup_if_free: float
-    """Speedup with a draft that takes no time, at the same acceptance."""
     speedup_if_perfect: float
     """Speedup with a draft that is always right, at the same costs."""
 
@@ -280,16 +276,12 @@ def find(terms: RoundTerms, *, speedup: float) -> Findings:
     outlook = Outlook(terms, speedup)
     scale = outlook.break_even_draft()
     is_free = terms.chain_s + terms.again_s < _NOTHING * terms.total_s
-    decides, without = largest_loss(terms, speedup)
     return Findings(
         terms=terms,
         speedup=speedup,
-        decides=decides,
-        speedup_without=without,
         drafts_are_free=is_free,
         break_even_step_s=None if scale is None or is_free else scale * terms.step_s,
         break_even_alpha=outlook.break_even_alpha(),
-        speedup_if_free=outlook.speedup(draft_scale=0.0),
         speedup_if_perfect=outlook.speedup(alpha=1.0),
     )
 

@@ -17,7 +17,7 @@ from spectui.measure.workload import WorkItem
 from spectui.tune.depths import raced_requests
 from spectui.tune.division import mixed
 from spectui.tune.events import RunsStarted
-from spectui.tune.evidence import CategoryGain, Evidence, by_category
+from spectui.tune.evidence import CategoryGain, Evidence
 from spectui.tune.forecasting import Forecasting
 from spectui.tune.looks import ERROR
 from spectui.tune.pace import OutOfTimeError, Pace
@@ -169,11 +169,10 @@ class Confirmation:
 
     @property
     def categories(self) -> tuple[CategoryGain, ...]:
-        """Gains of the leader by category of prompt; empty without a race."""
-        pairs, race = self.pairs(), self._race
-        timed = measurements(pairs)
+        """Gains of the leader by category of recorded prompt; empty without any."""
+        timed, race = measurements(self.pairs()), self._race
         if race is None or race.evidence is None or not timed:
-            return by_category(pairs)
+            return ()
         return race.evidence.by_category(timed)
 
     @property

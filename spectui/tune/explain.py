@@ -170,7 +170,6 @@ def _ms(seconds: float) -> str:
 def _terms_document(found: Findings) -> Json:
     terms = found.terms
     no_draft = _FREE if found.drafts_are_free else _NO_DRAFT_HELPS
-    step_s = found.break_even_step_s
     return {
         "alpha": terms.alpha,
         "c": terms.c,
@@ -188,11 +187,7 @@ def _terms_document(found: Findings) -> Json:
             "other": terms.fixed_s,
         },
         "speedup": found.speedup,
-        "decides": str(found.decides),
-        "speedup_without": found.speedup_without,
-        **or_reason("break_even_draft_step_s", step_s, no_draft),
-        **or_reason("break_even_c", step_s and step_s / terms.target_step_s, no_draft),
+        **or_reason("break_even_draft_step_s", found.break_even_step_s, no_draft),
         **or_reason("break_even_alpha", found.break_even_alpha, _NO_ALPHA),
-        "speedup_if_free": found.speedup_if_free,
         "speedup_if_perfect": found.speedup_if_perfect,
     }

@@ -205,7 +205,7 @@ def promising(ordered: Sequence[Forecast], n: int = _PROMISING) -> tuple[Arm, ..
 
 
 def in_order(ordered: Sequence[Forecast], defaults: Sequence[Arm]) -> tuple[Arm, ...]:
-    """What is worth a trial: the best forecast, what the user has or gets anyway, and the others.
+    """Arms worth a trial: the best forecast, what the user has or gets anyway, and the others.
 
     Args:
         ordered: forecasts, best first.

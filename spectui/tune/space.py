@@ -144,7 +144,7 @@ class SearchSpace:
 
     @property
     def defaults(self) -> tuple[Arm, ...]:
-        """Arms that every study tries first: what the user has or gets without tuning.
+        """Arms that the user has or gets without tuning, besides off.
 
         One of them drafts from n-grams: so each kind of drafter has a real trial, however little
         time there is, and a sampler that has never seen a kind would leave it alone.

@@ -38,6 +38,8 @@ def test_every_variable_of_the_program_is_documented() -> None:
         (["verify", "--counts"], "compare counts with benchmarks/draft_counts.py of a clone"),
         (["verify", "--no-counts"], "compare counts with benchmarks/draft_counts.py of a clone"),
         (["replay", "a.gz", "--costs"], "--json has them"),
+        (["replay", "a.gz", "--draft-max", "1,2"], "find a setting in --json"),
+        (["tune", "--depth", "0,4096"], "--request PROMPT+ANSWER measures the best setting"),
         (["attach", "localhost:1", "--once"], "--json - alone writes what the server tells now"),
         (["tune", "--group", "a"], "run the same spectui tune with --study NAME"),
         (["probe", "experts"], "spectui tune measures what they cost on your prompts"),

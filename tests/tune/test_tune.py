@@ -355,7 +355,7 @@ def test_where_time_is_too_short_for_a_trial_the_defaults_are_raced(tmp_path: Pa
     assert [(one.arm, one.state) for one in again.trials[1:]] == [(default, TrialState.COMPLETE)]
 
 
-@pytest.mark.parametrize(("on_s", "n_prompts"), [(20.0, 6), (200.0, 0)])
+@pytest.mark.parametrize(("on_s", "n_prompts"), [(20.0, 7), (200.0, 0)])
 def test_a_long_trial_gives_way_to_the_race_which_ends_soon_after_the_budget(
     tmp_path: Path, on_s: float, n_prompts: int
 ) -> None:
@@ -477,7 +477,7 @@ def test_a_confirmation_that_ends_is_reported_with_what_was_measured(
 ) -> None:
     class Breaks(ScriptedMeasurer):
         def pair(self, item: WorkItem, speculation: Speculation | None, turn: int) -> Pair:
-            if turn == 7:
+            if turn == 7 and self.n_runs >= 3 * 16:  # behind the trials
                 raise error
             return super().pair(item, speculation, turn)
 
@@ -540,7 +540,8 @@ def test_a_setting_of_the_users_is_counted_or_tried(tmp_path: Path) -> None:
             n_trials=None,
             forecaster=ScriptedForecaster(lengths, measurer),
         )
-        assert [(one.arm, one.speedup) for one in result.trials] == [(own, expected)] * is_tried
+        assert [one.arm for one in result.trials] == [own] * is_tried
+        assert all(one.speedup == expected for one in result.trials)
         counted = [(one.arm, known(one.speedup).n_timed) for one in result.finalists[1:]]
         assert counted == [(own, 0)] * (not is_tried)
         assert not result.spent.ended_trials
@@ -639,7 +640,7 @@ def test_a_draft_that_fails_is_a_failed_trial_and_the_search_goes_on(tmp_path: P
     finished = [event.record for event in events if isinstance(event, TrialFinished)]
     assert finished == list(result.trials)
     alone = open_study(tmp_path, name="alone", space=SearchSpace(drafts=("broken",)))
-    verdict = run(alone, ScriptedMeasurer(), n_trials=3).verdict
+    verdict = run(alone, ScriptedMeasurer(), n_trials=2).verdict
     assert not verdict.use_speculation
     assert "broken.gguf cannot be loaded" in verdict.reason
 

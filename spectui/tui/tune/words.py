@@ -238,7 +238,7 @@ def replayed(total: Total, chat: ChatReplay, *, in_use: bool) -> str:
         if terms is not None:
             term, without = largest_loss(terms, total.speedup)
             loss, condition = LOSSES[term]
-            more.append(f"Largest loss: {loss}; {draw.speedup(without)} {condition}.")
+            more.append(f"Loses most to {loss}: {draw.speedup(without)} {condition}.")
     counts = (
         f"{counted(total.n_rounds, 'round')}, {total.n_drafted} drafted, {total.n_accepted} "
         f"accepted, {draw.number(total.tokens_per_round)} tokens/round"
