@@ -75,7 +75,7 @@ def parameters_of(request: Tune) -> frozenset[Parameter]:
     wanted = [name.strip() for name in request.tuned.split(",")]
     for name in wanted:
         if name not in known:
-            raise UsageError(f"--tune {name!r} is none of {', '.join(known)}, nor {_ALL} alone")
+            raise UsageError(f"--tune {name!r}: choose among {', '.join(known)}, or give {_ALL}")
     return frozenset(map(Parameter, wanted))
 
 

@@ -35,7 +35,7 @@ def test_the_place_is_searched_once_and_written(run: Run, spectui: Spectui) -> N
 
 def test_what_cannot_be_searched_is_refused(run: Run, spectui: Spectui) -> None:
     assert run("tune", "--tune", "everything") == 2
-    assert "--tune 'everything' is none of " in spectui.err
+    assert "--tune 'everything': choose among " in spectui.err
     assert run("tune", "--tune", "threads,split_mode", "--backend", "server") == 2
     assert "--tune split_mode,threads moves the target in spectui's own engine" in spectui.err
 
