@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from spectui.cli.models import Fetch, Find
 from spectui.cli.output import check_writable, complain, say, write_result
-from spectui.cli.page import page_text, shell_line
+from spectui.cli.page import page_text
 from spectui.cli.progress import open_progress
 from spectui.cli.run_scan import Findings, models_document, scan_page, shown
 from spectui.doctor.drafts import DraftSearch, or_why_not
@@ -140,7 +140,7 @@ def find(request: Find) -> None:
         doubt=drafts.search.doubt,
         passed_over=(),
         searched=", ".join(dict.fromkeys((*origin.names, *origin.families))),
-        fetch={path: shell_line(model.fetch_words) for path, model in drafts.models.items()},
+        fetch={path: shlex.join(model.fetch_words) for path, model in drafts.models.items()},
     )
     page = scan_page(found)
     if has_mtp_layers(own.gguf):

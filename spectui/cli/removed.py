@@ -16,6 +16,10 @@ _ISOLATE = (
     "the models always have a process of their own, so that --isolate and --no-isolate are gone; "
     "leave them out"
 )
+_BY_SERVER = (
+    "spectui's own engine has no such option any more; give it in a whole command, "
+    "--from 'llama-server ...', with --backend server"
+)
 _REPLAY = (
     "replay predicts all settings that tune searches, so that it has no lists of values any more; "
     "leave them out, and find a setting in --json"
@@ -65,21 +69,26 @@ _REMOVED = {
         "machines have no groups any more, so that --group is gone; run the same spectui tune with "
         "--study NAME and --storage URL on each"
     ),
-    "tune --repeats": (
-        "tune times each recorded prompt as often as the answer takes, so that --repeats is gone; "
-        "leave it out, or give more prompts"
-    ),
-    "tune --resume": (
-        "tune goes on with the study that it finds, so that --resume is gone; leave it out"
-    ),
+    "tune --pin": "tune leaves to the server what it fits; spectui export --pin writes it out",
+    "tune --repeats": "tune times prompts as often as the answer takes; leave out --repeats",
+    "tune --resume": "tune goes on with the study that it finds; leave out --resume",
     "tune --sampler": "tune chooses settings with Optuna's TPE alone; leave out --sampler",
     "tune --server-url": (
         "--server-url: llama-server takes no speculative parameters per request, so a server that "
         "runs cannot be searched on; give its binary with --backend server --server-bin PATH, or "
         "measure it as it stands with spectui bench"
     ),
+    "tune --until": "tune ends once the answer is decided; leave out --until",
     "verify --counts": _COUNTS,
     "verify --no-counts": _COUNTS,
+    **dict.fromkeys(
+        (
+            *("--cpu-strict", "--poll", "--cpu-mask-batch", "-Cb", "--cpu-range-batch", "-Crb"),
+            *("--cpu-strict-batch", "--prio-batch", "--poll-batch", "--lazy-mode", "-lzm"),
+            *("--no-host", "--n-cpu-ffn", "-ncffn"),
+        ),
+        _BY_SERVER,
+    ),
     "--isolate": _ISOLATE,
     "--no-isolate": _ISOLATE,
     "--monitor-replay": (

@@ -1,5 +1,6 @@
 """Runs ``spectui models scan`` and ``demo``: the search, its document, and its page."""
 
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,9 +9,10 @@ from pathlib import Path
 
 from spectui.cli.models import Demo, Scan
 from spectui.cli.output import check_writable, say, write_result
-from spectui.cli.page import is_ascii_only, page_text, shell_line
+from spectui.cli.page import is_ascii_only, page_text
 from spectui.cli.progress import Progress, open_progress
 from spectui.demo import DemoModel, ensure_demo_models
+from spectui.display import visible
 from spectui.doctor.drafts import DraftSearch, check_folder, is_same, or_why_not
 from spectui.documents import Json, fields_of, or_reason
 from spectui.format import bytes_text, counted, percent_text
@@ -26,7 +28,6 @@ from spectui.options.drafters import HIDDEN_STATE_KINDS, MTP_KIND
 from spectui.page import Page, Paragraph, Part, Table, Words
 from spectui.paths import text_of
 from spectui.settings import read_settings
-from spectui.tui.display import visible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +67,7 @@ def next_command(found: Findings) -> str:
     target, draft = str(found.target.path), str(found.first.model.path)
     if found.searched:
         return found.fetch[found.first.model.path]
-    return shell_line(["spectui", "tune", "-m", target, "-md", draft, "-c", str(found.n_ctx)])
+    return shlex.join(["spectui", "tune", "-m", target, "-md", draft, "-c", str(found.n_ctx)])
 
 
 _MEASURE = "Measure what it brings:"
@@ -139,7 +140,7 @@ def _elsewhere(found: Findings) -> list[Part]:
     """Where else a draft may be, below a sentence that says that there is none."""
     if found.target is None or found.searched:
         return []
-    command = shell_line(["spectui", "models", "find", "-m", str(found.target.path)])
+    command = shlex.join(["spectui", "models", "find", "-m", str(found.target.path)])
     return [Paragraph(_ELSEWHERE), command]
 
 

@@ -10,7 +10,7 @@ from spectui.cli.output import check_writable, complain, say, write_result
 from spectui.cli.page import is_terminal, page_text, sentence
 from spectui.documents import Json, head, or_reason
 from spectui.errors import CancelledError, UsageError
-from spectui.format import counted, rate_text, times_text
+from spectui.format import counted, times_text
 from spectui.interrupts import interrupts
 from spectui.measure.verdict import Answer
 from spectui.page import Table, Words
@@ -32,7 +32,7 @@ from spectui.tune.studies.transfer import (
     import_study,
     read_exported,
 )
-from spectui.tune.trials import TrialRecord, TrialState, n_measured
+from spectui.tune.trials import n_measured
 
 _NOTHING = "Nothing has been tuned yet: spectui tune makes a study."
 _WORDS = {
@@ -115,7 +115,7 @@ def _verdict(outcome: Outcome | None) -> str:
 
 
 def show(request: studies.Show) -> None:
-    """Print what ``tune`` printed, or the trials of a study without that.
+    """Print what ``tune`` printed, or how far a study without that has come.
 
     Raises:
         BadInputError: the storage cannot be used, or a newer spectui made the study.
@@ -146,37 +146,15 @@ def _bare_document(study: StoredStudy) -> Json:
 
 
 def _bare_text(study: StoredStudy) -> str:
-    outcome, trials = study.outcome, study.trials
-    n = counted(n_measured(trials), "measured trial")
-    if outcome is None:
-        head = (
+    n = counted(n_measured(study.trials), "measured trial")
+    if study.outcome is not None:
+        told = f"{study.outcome.verdict.reason}\n{study.name}, with {n}."
+    else:
+        told = (
             f"The study {study.name} has no verdict yet, with {n}; the same spectui tune command "
             "goes on from there."
         )
-    else:
-        head = f"{outcome.verdict.reason}\n{study.name}, with {n}."
-    head = "\n".join(map(sentence, head.split("\n")))
-    if not trials:
-        return head
-    columns = ("trial", Words(head="setting"), "tokens/s", "speedup", Words(head="state"))
-    cells = (
-        (
-            str(one.number),
-            one.arm.label,
-            rate_text(one.tokens_per_s),
-            times_text(one.speedup),
-            _state(one),
-        )
-        for one in trials
-    )
-    return page_text([head, "", Table(columns, list(cells))])
-
-
-def _state(one: TrialRecord) -> str:
-    if one.state is TrialState.COMPLETE:
-        return "measured in the old way" if one.is_old else "complete"
-    is_told = one.error == str(one.state)
-    return str(one.state) if is_told or not one.error else f"{one.state}: {one.error}"
+    return "\n".join(map(sentence, told.split("\n")))
 
 
 def export(request: studies.Export) -> None:

@@ -77,7 +77,6 @@ def _limits(options: Tune, verifying: ServerBinary | None) -> Limits:
         places_s=None if budget_s is None else _PLACES_SHARE * budget_s,
         n_trials=options.trials,
         time_budget_s=search_budget_s(options.time_budget, has_server=verifying is not None),
-        until_precise=options.until == "precise",
     )
 
 

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+import click
+
 from spectui.cli.click_options import (
     Described,
-    DrafterKind,
     ListOf,
     Value,
     listed,
@@ -14,7 +15,8 @@ from spectui.cli.click_options import (
     switch,
 )
 from spectui.cli.completion import grids
-from spectui.cli.given import FromUserOnly, Given
+from spectui.cli.given import Given
+from spectui.cli.help import FromUserOnly
 from spectui.cli.options import LISTED_NGRAMS, OF_BACKEND, OF_GRID, PARALLEL, SERVER_BIN
 from spectui.options import catalogue, context
 from spectui.options.drafters import MODEL_KIND, DraftSimple, numbers_of
@@ -25,7 +27,7 @@ _AXES: tuple[Described, ...] = (
     option(
         "--spec-type",
         cls=FromUserOnly,
-        type=ListOf(DrafterKind(DRAFTING_KINDS)),
+        type=ListOf(click.Choice(DRAFTING_KINDS)),
         multiple=True,
         metavar="LIST",
         help=(
@@ -33,7 +35,7 @@ _AXES: tuple[Described, ...] = (
             f"them stand in a row (default: {MODEL_KIND}). The target alone is always measured."
         ),
     ),
-    *map(listed, numbers_of(DraftSimple)),
+    *(listed(number).under("Speculation") for number in numbers_of(DraftSimple)),
     *LISTED_NGRAMS,
     listed(context.THREADS, means="one per physical core", help_text="Compute threads."),
     option(

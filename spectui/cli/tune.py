@@ -1,9 +1,6 @@
 """``spectui tune``: finds the best setting, and decides whether it is worth using."""
 
-import click
-
 from spectui.cli.click_options import (
-    DURATION,
     option,
     request,
     request_command,
@@ -17,7 +14,6 @@ from spectui.cli.options import (
     KEEP_BOTH,
     OF_SEARCH,
     PARALLEL,
-    PIN,
     REQUEST,
     STORAGE,
     TIMEOUT,
@@ -26,7 +22,7 @@ from spectui.cli.options import (
     server_bin_option,
 )
 from spectui.options.drafters import DraftSimple, numbers_of
-from spectui.options.option import Decimal, Whole
+from spectui.options.option import Decimal, Seconds, Whole
 from spectui.options.request import RequestShape
 
 _EXAMPLES = (
@@ -68,7 +64,7 @@ class Tune:
     )
     time_budget: float | None = option(
         "--time-budget",
-        type=DURATION,
+        type=Seconds(),
         help=(
             "Stop trying in time to confirm the best by then, from when the models are loaded: "
             "90s, 30m, 2h, with the unit. The prompt at work is finished, and the first ones that "
@@ -101,15 +97,6 @@ class Tune:
         metavar="SHARE",
         help="Least gain that makes speculation worth it.",
     )
-    until: str = option(
-        "--until",
-        default="decided",
-        type=click.Choice(["decided", "precise"]),
-        help=(
-            "End once the answer is decided (a gain also known within ±7 %, or after as long "
-            "again), or with the time budget and the prompts, for a narrower interval."
-        ),
-    )
     requests: tuple[RequestShape, ...] = REQUEST
     dialect: str = option(
         "--dialect",
@@ -122,7 +109,6 @@ class Tune:
         "takes as long as confirming it, and a quarter of --time-budget; where its numbers "
         "say otherwise, they count. With --backend server, the one that measures everything."
     )
-    pin: bool = PIN
     backend: str = BACKEND
     keeps_both: bool | None = KEEP_BOTH
     timeout: float = TIMEOUT

@@ -47,11 +47,6 @@ def check_request(request: Tune) -> None:
         raise UsageError(
             "--keep-both and --one-at-a-time are for --backend server; add that, or leave them out"
         )
-    if request.pin and request.is_server:
-        raise UsageError(
-            "--pin writes what spectui's own engine has fitted; leave it out with --backend "
-            "server, where llama-server fits by itself"
-        )
     if not request.is_server:
         check_one_stream(is_one={*request.parallel} <= {1})
     if len(request.parallel) > 1:
@@ -72,23 +67,16 @@ def parameters_of(request: Tune) -> frozenset[Parameter]:
     """Parse ``--tune``.
 
     Raises:
-        UsageError: it names an unknown parameter, or none in some place.
+        UsageError: it names an unknown parameter, or none.
     """
-    wanted = [name.strip() for name in request.tuned.split(",")]
-    if wanted == [_ALL]:
+    if request.tuned == _ALL:
         return frozenset(Parameter)
     known = [str(parameter) for parameter in Parameter]
-    if not any(wanted):
-        raise UsageError(f"--tune names nothing; choose among {', '.join(known)}, or {_ALL}")
-    if not all(wanted):
-        raise UsageError(
-            f"--tune {request.tuned!r} has an empty place; write one or more of "
-            f"{', '.join(known)}, with commas between them"
-        )
+    wanted = [name.strip() for name in request.tuned.split(",")]
     for name in wanted:
         if name not in known:
-            raise UsageError(f"--tune {name}: unknown; choose among {', '.join(known)}")
-    return frozenset(Parameter(name) for name in wanted)
+            raise UsageError(f"--tune {name!r}: choose among {', '.join(known)}, or give {_ALL}")
+    return frozenset(map(Parameter, wanted))
 
 
 def takes_mtp(shared: RunOptions, options: Tune) -> bool:
@@ -179,8 +167,8 @@ def verifying_binary(options: Tune) -> ServerBinary | None:
 
 _OWN = frozenset(
     {
-        *("study", "storage", "trials", "time_budget", "json_path", "quiet", "verbose"),
-        *("yes", "min_gain", "until", "requests", "pin", "command_line", "timeout"),
+        *("study", "storage", "trials", "time_budget", "json_path", "quiet", "verbose", "yes"),
+        *("min_gain", "requests", "command_line", "timeout"),
     }
 )
 
@@ -193,15 +181,13 @@ def kept_options(given: Mapping[str, Any]) -> dict[str, Any]:
     return {**found, **({"from": True} if "command_line" in given else {})}
 
 
-def too_few(path: Path | None, n: int, *, forecasts: bool) -> str | None:
-    """Note on ``n`` prompts of a file that say little of others; None where they do."""
+def too_few(n: int, *, forecasts: bool) -> str | None:
+    """Note on ``n`` prompts that say little of others; None where they do."""
     few = counted(n, "prompt")
-    if path is not None and path.suffix == ".txt":
-        few = f"{few} (a .txt file is one)"
-    if forecasts:
+    if forecasts and n <= FEW:
         more = f"with more than {FEW} it is for prompts like them"
-        return f"{few}: the verdict will be for just these; {more}" if n <= FEW else None
-    if n < FEWEST_FOR_BOTH:
+        return f"{few}: the verdict will be for just these; {more}"
+    if not forecasts and n < FEWEST_FOR_BOTH:
         return (
             f"{few} may be too few for a verdict: what chooses a setting cannot judge it; give "
             f"{FEWEST_FOR_BOTH} or more"
@@ -209,13 +195,10 @@ def too_few(path: Path | None, n: int, *, forecasts: bool) -> str | None:
     return None
 
 
-def plan_text(
-    request: Tune, shared: RunOptions, study: str, setup: TuningSetup, why_not: str | None
-) -> str:
+def plan_text(request: Tune, study: str, setup: TuningSetup, why_not: str | None) -> str:
     """Plan of the search: steps, time limit, and that it may be interrupted."""
     limit = request.time_budget
     sampling = setup.workload.sampling.label
-    origin = shared.temperature_origin(setup.off.target.path)
     steps = list[str]()
     if not request.is_server:
         steps.append("a recording to replay every setting on")
@@ -231,7 +214,7 @@ def plan_text(
     if limit is not None:
         takes = f"About {duration_text(limit)}: a step that has begun is finished"
     return (
-        f"tuning on {counted(len(setup.workload.items), 'prompt')}, {sampling} ({origin}): "
+        f"tuning on {counted(len(setup.workload.items), 'prompt')}, {sampling}: "
         f"{told}. {takes}; Ctrl+C keeps what is finished (study {study})"
     )
 

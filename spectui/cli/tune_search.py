@@ -330,7 +330,6 @@ class Search:
             command=replace(
                 form,
                 dialect=Dialect(options.dialect),
-                is_pinned=options.pin,
                 extra=with_slots(form.extra, options.parallel),
             ),
             prompts=shared.prompts,
@@ -354,15 +353,15 @@ class Search:
             tuning: the search.
             why_not: why nothing is forecast; None where something is.
         """
-        shared, progress, setup = self.shared, self.shared.progress, tuning.setup
+        progress, setup = self.shared.progress, tuning.setup
 
         def on_event(event: TuneEvent) -> None:
             if isinstance(event, SearchEnded):
                 interrupts.hold()
             if isinstance(event, StudyOpened):
-                progress.announce(plan_text(self.options, shared, event.name, setup, why_not))
+                progress.announce(plan_text(self.options, event.name, setup, why_not))
                 n, forecasts = len(setup.workload.items), self._forecasts(why_not)
-                if (few := too_few(shared.prompts, n, forecasts=forecasts)) is not None:
+                if (few := too_few(n, forecasts=forecasts)) is not None:
                     progress.announce(few)
             if isinstance(event, Notice):
                 progress.announce(event.text)

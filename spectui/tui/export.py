@@ -17,13 +17,13 @@ from textual.widgets import Input, Label, Static, TextArea
 from spectui.commands.command import Start
 from spectui.commands.formats import Format, file_name, render
 from spectui.commands.launch import ExportSetup, Launch
+from spectui.display import displayed, visible
 from spectui.errors import BadInputError
 from spectui.files import write_file, write_new_file
 from spectui.live.setup import LiveSetup
 from spectui.options.dialect import Dialect
 from spectui.options.speculation import Speculation
 from spectui.tui import draw
-from spectui.tui.display import displayed, visible
 from spectui.tui.widgets import ChoiceRow, KeyBar, key
 from spectui.tune.race import finalist
 

@@ -72,15 +72,16 @@ class Confirmation:
             items = self._recorded(evidence.prompts)
             self._items = tuple(self.setup.workload.passes(items, range(evidence.n_passes)))
         n = min(len(self._items), max(LOOK_EVERY, self._n_affordable(arm, self._items)))
-        until_decided = not self.setup.limits.until_precise
-        until = ", until it is decided" if until_decided else ""
-        text = f"confirming {arm.label} against off{until}, on {counted(n, 'prompt')} at most"
+        text = (
+            f"confirming {arm.label} against off, until it is decided, on {counted(n, 'prompt')} "
+            "at most"
+        )
         self.setup.on_event(RunsStarted(text=text, arm=arm, n_runs=n))
         race = self._race = self._prepared(arm, evidence)
         with suppress(OutOfTimeError):
-            race.run(until_decided=until_decided)
-            while self._goes_on(race, until_decided=until_decided):
-                race.run(until_decided=until_decided)
+            race.run()
+            while self._goes_on(race):
+                race.run()
 
     def _prepared(self, arm: Arm, evidence: Evidence | None) -> Race:
         return Race(
@@ -97,15 +98,14 @@ class Confirmation:
     def _n_affordable(self, arm: Arm, items: Sequence[WorkItem]) -> int:
         return self.pace.n_affordable(arm, items)
 
-    def _goes_on(self, race: Race, *, until_decided: bool) -> bool:
+    def _goes_on(self, race: Race) -> bool:
         """Look again with further prompts; False where no more are needed, or to be had."""
         evidence = race.evidence
         if evidence is None:
             return False
-        is_decided = until_decided and race.is_decided
-        if is_decided and self._is_precise(race):
+        if race.is_decided and self._is_precise(race):
             return False
-        more = self.forecasting.further(evidence, is_decided=is_decided)
+        more = self.forecasting.further(evidence, is_decided=race.is_decided)
         if more is not None:
             items = self._recorded(more.prompts[len(evidence.prompts) :])
             self._items = (*self._items, *items)

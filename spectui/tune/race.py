@@ -110,24 +110,22 @@ class Race:
         self._n_seen = 0
         """Pairs at the last look."""
 
-    def run(self, *, until_decided: bool = True) -> None:
+    def run(self) -> None:
         """Measure until it is decided, time is up, or prompts are. May be interrupted.
 
-        Args:
-            until_decided: whether to end as soon as it is decided, and where more timed prompts
-                would hardly narrow the interval; else time and prompts alone end it.
+        It ends as well where more timed prompts would hardly narrow the interval.
         """
         left = self._affordable()
-        if until_decided and self._n_seen and self._is_timed(self._progress(len(left))):
+        if self._n_seen and self._is_timed(self._progress(len(left))):
             return
         step = max(LOOK_EVERY, -(-len(left) // _MAX_LOOKS))
         leg = left[:step] if self.runs.n_items else self.items[:step]
         while leg:
             self.runs.measure(leg)
             rest = self._affordable()
-            progress = self._progress(len(rest)) if until_decided else self._share(len(rest))
+            progress = self._progress(len(rest))
             self._look_at(progress)
-            if until_decided and (self.is_decided or self._is_timed(progress)):
+            if self.is_decided or self._is_timed(progress):
                 return
             # A short rest is no look of its own: each one spends some of the error.
             leg = rest if len(rest) < step + _SHORTEST_LEG else rest[:step]

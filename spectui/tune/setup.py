@@ -43,8 +43,6 @@ class Limits:
     """Seconds that the search of the target's place may take; None for as long as it takes."""
     n_trial_prompts: int = 8
     """Prompts per trial, at most; they choose, and the others judge."""
-    until_precise: bool = False
-    """Whether a race goes on with the time and the prompts that there are, once it is decided."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +56,6 @@ class CommandOptions:
     """Names of the options that the user's command gave; None where there was no command."""
     start: Start = field(default_factory=Start)
     """Words before the arguments of the user's command."""
-    is_pinned: bool = False
-    """Whether it has the placement that was fitted, or leaves that to the server."""
 
     @classmethod
     def of(cls, taken: Takeover | None, extra: tuple[str, ...] = ()) -> Self:

@@ -245,7 +245,7 @@ class Tuning:
         if given is not None and self.placing is not None:
             changed = [one.option for one in self.setup.knobs if one.name in self.placing.best]
             given |= frozenset(changed)
-        found = ExportSetup(
+        return ExportSetup(
             target=self._target_beside(arm.draft),
             draft=self._draft_of(arm),
             context=self.setup.off.shared_context,
@@ -255,7 +255,6 @@ class Tuning:
             start=command.start,
             name=self.setup.off.target.path.stem,
         )
-        return found.pinned() if command.is_pinned else found
 
     def _draft_of(self, arm: Arm) -> ModelOptions | None:
         """File and placement of its draft; None for the target's own MTP layers, and for none."""

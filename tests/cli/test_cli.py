@@ -68,7 +68,7 @@ def test_the_same_command_resumes_and_another_sampling_is_another_study(
     assert (tmp_path / "home" / "data" / "studies.sqlite3").exists()
 
 
-@pytest.mark.parametrize("text", ["2m30s", "2 min 30 s", "1h 5min", "90sec"])
+@pytest.mark.parametrize("text", ["150s", "2.5m", "0.5 h"])
 def test_a_duration_has_the_units_that_it_is_told_in(spectui: Spectui, text: str) -> None:
     assert spectui("tune", "-m", "none.gguf", "--time-budget", text) == 3
     assert "none.gguf" in spectui.err

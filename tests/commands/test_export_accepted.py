@@ -72,7 +72,7 @@ def in_variables(setup: ExportSetup) -> ExportSetup:
         setup,
         target=replace(setup.target, override_kv=()),
         draft=None if draft is None else replace(draft, override_tensor=()),
-        context=replace(setup.context, threads_batch=0, cpu=CpuOptions(), cpu_batch=CpuOptions()),
+        context=replace(setup.context, threads_batch=0, cpu=CpuOptions()),
         speculation=None if speculation is None or is_ngram else Speculation(speculation.own),
         extra=tuple(word for word in setup.extra if word in {"--jinja", "--no-webui"}),
     )

@@ -105,15 +105,6 @@ def test_the_last_look_spends_what_is_left_where_time_ends_before_the_next() -> 
     assert found.interval == pytest.approx(whole.interval, rel=1e-3)
 
 
-def test_a_race_that_is_to_be_precise_goes_on_with_all_prompts() -> None:
-    one = race(ScriptedMeasurer(gain=1.4))
-    one.run(until_decided=False)
-    standing = one.conclude()
-    assert one.is_decided
-    assert standing.n_pairs == 24
-    assert known(standing.speedup).n_looks == 3
-
-
 def test_prompts_that_chose_and_texts_that_end_at_once_decide_nothing() -> None:
     class Silent(ScriptedMeasurer):
         def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:

@@ -10,8 +10,8 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Digits, Static
 
+from spectui.display import clip
 from spectui.tui import draw
-from spectui.tui.display import clip
 from spectui.tui.tune import words
 from spectui.tui.tune.ledger import Ledger
 from spectui.tui.tune.words import Headline
