@@ -78,7 +78,6 @@ _REMOVED = {
         "runs cannot be searched on; give its binary with --backend server --server-bin PATH, or "
         "measure it as it stands with spectui bench"
     ),
-    "tune --until": "tune ends once the answer is decided; leave out --until",
     "verify --counts": _COUNTS,
     "verify --no-counts": _COUNTS,
     **dict.fromkeys(

@@ -76,6 +76,7 @@ def _limits(options: Tune, verifying: ServerBinary | None) -> Limits:
     return Limits(
         places_s=None if budget_s is None else _PLACES_SHARE * budget_s,
         n_trials=options.trials,
+        until_precise=options.until == "precise",
         time_budget_s=search_budget_s(options.time_budget, has_server=verifying is not None),
     )
 

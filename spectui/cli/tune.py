@@ -1,5 +1,7 @@
 """``spectui tune``: finds the best setting, and decides whether it is worth using."""
 
+import click
+
 from spectui.cli.click_options import (
     option,
     request,
@@ -96,6 +98,15 @@ class Tune:
         type=Decimal(0),
         metavar="SHARE",
         help="Least gain that makes speculation worth it.",
+    )
+    until: str = option(
+        "--until",
+        default="decided",
+        type=click.Choice(["decided", "precise"]),
+        help=(
+            "End once the answer is decided (a gain also known within ±7 %, or after as long "
+            "again), or with the time budget and the prompts, for a narrower interval."
+        ),
     )
     requests: tuple[RequestShape, ...] = REQUEST
     dialect: str = option(

@@ -168,7 +168,7 @@ def verifying_binary(options: Tune) -> ServerBinary | None:
 _OWN = frozenset(
     {
         *("study", "storage", "trials", "time_budget", "json_path", "quiet", "verbose", "yes"),
-        *("min_gain", "requests", "command_line", "timeout"),
+        *("min_gain", "until", "requests", "command_line", "timeout"),
     }
 )
 

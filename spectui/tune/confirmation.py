@@ -72,10 +72,8 @@ class Confirmation:
             items = self._recorded(evidence.prompts)
             self._items = tuple(self.setup.workload.passes(items, range(evidence.n_passes)))
         n = min(len(self._items), max(LOOK_EVERY, self._n_affordable(arm, self._items)))
-        text = (
-            f"confirming {arm.label} against off, until it is decided, on {counted(n, 'prompt')} "
-            "at most"
-        )
+        until = "" if self.setup.limits.until_precise else ", until it is decided"
+        text = f"confirming {arm.label} against off{until}, on {counted(n, 'prompt')} at most"
         self.setup.on_event(RunsStarted(text=text, arm=arm, n_runs=n))
         race = self._race = self._prepared(arm, evidence)
         with suppress(OutOfTimeError):
@@ -93,6 +91,7 @@ class Confirmation:
             basis=self.basis,
             evidence=evidence,
             error=ERROR if evidence is None else evidence.error,
+            until_decided=not self.setup.limits.until_precise,
         )
 
     def _n_affordable(self, arm: Arm, items: Sequence[WorkItem]) -> int:
@@ -113,7 +112,12 @@ class Confirmation:
         return more is not None
 
     def _is_precise(self, race: Race) -> bool:
-        """Whether a gain that was shown is known well, or as much time again has gone into that."""
+        """Whether a gain that was shown is known well, or as much time again has gone into that.
+
+        Never where it shall be known as well as time and prompts allow.
+        """
+        if self.setup.limits.until_precise:
+            return False
         if self._decided_s is None:
             self._decided_s = self.pace.took_s
         found = race.speedup

@@ -97,6 +97,8 @@ class Race:
     error: float = ERROR
     """Error of all looks together, both sides; below ``ERROR`` where text of the same prompts chose
     the setting, so that intervals are of ``LEVEL`` for other prompts."""
+    until_decided: bool = True
+    """Whether it ends as soon as it is decided."""
     n_resamples: int = _N_RESAMPLES
     """Resamples of the bootstrap."""
 
@@ -111,9 +113,10 @@ class Race:
         """Pairs at the last look."""
 
     def run(self) -> None:
-        """Measure until it is decided, time is up, or prompts are. May be interrupted.
+        """Measure until it is decided, if it may end then, time is up, or prompts are.
 
-        It ends as well where more timed prompts would hardly narrow the interval.
+        It ends as well where more timed prompts would hardly narrow the interval. May be
+        interrupted.
         """
         left = self._affordable()
         if self._n_seen and self._is_timed(self._progress(len(left))):
@@ -125,7 +128,7 @@ class Race:
             rest = self._affordable()
             progress = self._progress(len(rest))
             self._look_at(progress)
-            if self.is_decided or self._is_timed(progress):
+            if (self.until_decided and self.is_decided) or self._is_timed(progress):
                 return
             # A short rest is no look of its own: each one spends some of the error.
             leg = rest if len(rest) < step + _SHORTEST_LEG else rest[:step]

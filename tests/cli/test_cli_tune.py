@@ -48,15 +48,13 @@ def test_prompts_are_recorded_in_stages(
     texts = [f"the ring {n} on the tin ring, and on and on" for n in range(31)]
     many.write_text("\n".join(json.dumps({"prompt": text}) for text in texts))
     models = pair if with_draft else [*pair[:2], *pair[4:]]
-    arguments = [*models, "--prompts", many, "--json", "-"]
+    arguments = [*models, "--prompts", many, "--until", "precise", "--json", "-"]
     assert spectui("tune", *arguments) == 0, spectui.err
     found = json.loads(spectui.out)
     assert "not decided yet" not in spectui.err
-    n = found["finalists"][0]["n_prompts"]
-    # More are recorded as long as it is not decided.
-    assert n in {12, 24, 31}
-    assert ("further prompts" in spectui.err) == (n > 12)
-    assert sum(one["n_prompts"] for one in found["per_category"]) == n
+    assert "recording 7 further prompts" in spectui.err
+    assert found["finalists"][0]["n_prompts"] == 31
+    assert sum(one["n_prompts"] for one in found["per_category"]) == 31
 
 
 def test_what_the_answers_use_of_the_experts_is_told(

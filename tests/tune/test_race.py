@@ -63,6 +63,7 @@ def race(
     n_affordable: Callable[[int], int] = lambda n_left: n_left,
     requests: Callable[[Standing], Sequence[Request]] = lambda _standing: (),
     basis: Basis | None = None,
+    until_decided: bool = True,
 ) -> Race:
     decodes = cast("Measurer", measurer)
     return Race(
@@ -72,6 +73,7 @@ def race(
         n_affordable=lambda rest: min(n_affordable(len(rest)), len(rest)),
         requests=requests,
         basis=basis,
+        until_decided=until_decided,
     )
 
 
@@ -103,6 +105,15 @@ def test_the_last_look_spends_what_is_left_where_time_ends_before_the_next() -> 
     assert (found.n_pairs, found.n_looks) == (LOOK_EVERY, 1)
     whole = paired_speedup(pairs, level=1 - ERROR, n_resamples=40_000)
     assert found.interval == pytest.approx(whole.interval, rel=1e-3)
+
+
+def test_a_race_that_is_to_be_precise_goes_on_with_all_prompts() -> None:
+    one = race(ScriptedMeasurer(gain=1.4), until_decided=False)
+    one.run()
+    standing = one.conclude()
+    assert one.is_decided
+    assert standing.n_pairs == 24
+    assert known(standing.speedup).n_looks == 3
 
 
 def test_prompts_that_chose_and_texts_that_end_at_once_decide_nothing() -> None:
