@@ -57,6 +57,10 @@ class Described:
         """The same with the name of a field."""
         return replace(self, name=name)
 
+    def typed(self, parsed: click.ParamType[Any]) -> "Described":
+        """The same, parsed by another type."""
+        return replace(self, attributes={**self.attributes, "type": parsed})
+
     def parameter(self) -> click.Parameter:
         """The parameter of a new command."""
         attributes = dict(self.attributes)
@@ -255,6 +259,18 @@ class Value(click.ParamType[Any]):
             return read_value(self.values, str(value))
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+class Single(Value):
+    """A value of an option of which ``spectui sweep`` takes a list."""
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Any:
+        """Parse, or fail with what is accepted."""
+        if "," in str(value):
+            self.fail(f"{value!r} is a list, which spectui sweep takes; give one value", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 def range_text(parsed: click.ParamType[Any]) -> str:

@@ -21,7 +21,7 @@ from spectui.engine.events import (
 )
 from spectui.format import counted, left_text, percent_text, rate_text, times_text
 from spectui.interrupts import interrupts
-from spectui.measure.measurer import Run
+from spectui.measure.measurer import Pair
 from spectui.speculative.counters import Counters, count
 from spectui.tune.events import (
     CostsMeasured,
@@ -136,9 +136,9 @@ class Lines(_Display):
             case _:
                 pass
 
-    def on_run(self, run: Run) -> None:
+    def on_pair(self, pair: Pair) -> None:
         """Print one line per prompt."""
-        self.say(_measured(run))
+        self.say(_measured(pair))
 
     def announce(self, text: str) -> None:
         """Print one line."""
@@ -225,10 +225,10 @@ class Screen(_Display):
         self._status = self._task = task
         self._n_done, self._n_prompts = 0, n_prompts
 
-    def on_run(self, run: Run) -> None:
+    def on_pair(self, pair: Pair) -> None:
         """Show which prompt was measured."""
         self._n_runs += 1
-        self._status = f"{self._n_runs} measured · {_measured(run)}"
+        self._status = f"{self._n_runs} measured · {_measured(pair)}"
         self._paint(force=True)
 
     def say(self, text: str) -> None:
@@ -323,14 +323,13 @@ def _finished(record: TrialRecord, records: list[TrialRecord]) -> str:
     )
 
 
-def _measured(run: Run) -> str:
+def _measured(pair: Pair) -> str:
     """A prompt that was measured."""
-    if not run.has_decoded:
-        return f"{run.item.id}: ended at once"
-    off = "" if run.baseline is None else f"off {rate_text(run.baseline.tokens_per_s)}, on "
-    rate = percent_text(run.speculative.counters.acceptance_rate)
-    on = rate_text(run.speculative.tokens_per_s)
-    return f"{run.item.id}: {off}{on} tokens/s, acceptance {rate}"
+    if not pair.has_decoded:
+        return f"{pair.item.id}: ended at once"
+    off, on = rate_text(pair.baseline.tokens_per_s), rate_text(pair.speculative.tokens_per_s)
+    rate = percent_text(pair.speculative.counters.acceptance_rate)
+    return f"{pair.item.id}: off {off}, on {on} tokens/s, acceptance {rate}"
 
 
 def _forecast(forecasts: tuple[Forecast, ...]) -> str:

@@ -42,14 +42,14 @@ _SUBJECTS: dict[str, tuple[str, ...]] = {
     "Search": (
         *("trials", "time_budget", "until", "study", "storage", "resume", "tuned", "min_gain"),
     ),
-    "Grid": ("grid", "list_grids", "name", "restart", "retry_failed", "dry_run"),
+    "Grid": ("name", "restart"),
     "Run": (
-        *("prompts", "chats", "n_prompts", "n_predict", "prompt_length", "lengths", "requests"),
+        *("prompts", "chats", "n_prompts", "n_predict", "prompt_length", "requests"),
         *("depths", "depth", "repeats", "costs", "keep_text", "yes"),
     ),
     "llama-server": (
-        *("backend", "server_bin", "server_url", "baseline_url", "parallel", "keeps_both"),
-        *("timeout", "no_promise", "dialect", "pin", "libraries"),
+        *("backend", "server_bin", "parallel", "keeps_both"),
+        *("timeout", "dialect", "pin", "libraries"),
     ),
     "Sampling": (),
     "Context": (),

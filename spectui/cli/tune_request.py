@@ -1,48 +1,35 @@
 """Consequences of a request of ``spectui tune``: servers, search space, plan in words."""
 
-import math
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from spectui.cli.given import Given
 from spectui.cli.named_models import with_kind_of_file
-from spectui.cli.options import BackendKind, check_one_stream
-from spectui.cli.progress import Progress
+from spectui.cli.options import check_no_servers
 from spectui.cli.request import RunOptions
-from spectui.cli.session import wanted_binary, wanted_slots
+from spectui.cli.session import wanted_binary
 from spectui.cli.taken import taken_setup, warn_of_changed_defaults
 from spectui.cli.tune import Tune
 from spectui.commands.takeover import Takeover
 from spectui.errors import UsageError
 from spectui.format import bytes_text, counted, duration_text
-from spectui.interrupts import interrupts
 from spectui.measure.served_models import size_bytes
-from spectui.measure.server_backend import ServerBackend
 from spectui.measure.statistics import MIN_PROMPTS
 from spectui.options.dialect import NGRAM_DIALECTS, Dialect
 from spectui.options.drafters import MTP_KIND
-from spectui.server.binary import ServerBinary, examine
+from spectui.server.binary import ServerBinary
 from spectui.tune.candidates import Candidate
 from spectui.tune.division import FEWEST_FOR_BOTH
 from spectui.tune.evidence import FEW
 from spectui.tune.layouts import Layouts
 from spectui.tune.present import Present
-from spectui.tune.result import TuneResult
 from spectui.tune.setup import MOST_TRIALS, TuningSetup
-from spectui.tune.slots import SlotsMeasured, measure_slots
 from spectui.tune.space import PLACING, Parameter, SearchSpace
 
 _ALL = "all"
 """``--tune`` for every parameter."""
-
-
-def slots_of(request: Tune) -> tuple[int, ...]:
-    """Numbers of slots to measure with; that of the race first."""
-    return wanted_slots(request.given) if request.is_server else (1,)
 
 
 def check_request(request: Tune) -> None:
@@ -51,17 +38,13 @@ def check_request(request: Tune) -> None:
     Raises:
         UsageError: such an option was given.
     """
-    if request.keeps_both is not None and not request.is_server:
-        raise UsageError(
-            "--keep-both and --one-at-a-time are for --backend server; add that, or leave them out"
-        )
+    if not request.is_server:
+        check_no_servers(request.given)
     if request.pin and request.is_server:
         raise UsageError(
             "--pin writes what spectui's own engine has fitted; leave it out with --backend "
             "server, where llama-server fits by itself"
         )
-    if not request.is_server:
-        check_one_stream(is_one={*request.parallel} <= {1})
     moving = [str(one) for one in PLACING if one in parameters_of(request)]
     if request.is_server and moving:
         raise UsageError(
@@ -159,68 +142,6 @@ def measuring_binary(options: Tune, given: Given) -> tuple[ServerBinary, Tune]:
     if "dialect" in given.typed:
         binary.check_dialect(Dialect(options.dialect))
     return binary, replace(options, dialect=str(binary.dialect))
-
-
-def verifying_binary(options: Tune) -> ServerBinary | None:
-    """The user's llama-server; None if it was not given.
-
-    Raises:
-        ServerError: it is none, or cannot be asked.
-        UsageError: it has another dialect than what is searched for.
-    """
-    if options.server_bin is None:
-        return None
-    binary = examine(options.server_bin)
-    if binary.dialect != options.dialect:
-        raise UsageError(
-            f"--server-bin {options.server_bin} has the options of {binary.dialect}; give "
-            f"--dialect {binary.dialect}"
-        )
-    return binary
-
-
-def slots_measured(
-    options: Tune,
-    setup: TuningSetup,
-    result: TuneResult,
-    backend: ServerBackend,
-    progress: Progress,
-) -> SlotsMeasured:
-    """Measure the best with the other numbers of slots, unless the search was ended."""
-    if result.interrupted or result.error is not None:
-        return SlotsMeasured()
-    began_s = time.monotonic()
-    budget_s = math.inf if options.time_budget is None else options.time_budget
-    # What was found is kept by now: this may be interrupted as well.
-    interrupts.install()
-    found = measure_slots(
-        result,
-        setup.workload,
-        slots_of(options),
-        backend.with_slots,
-        min_gain=setup.min_gain,
-        on_run=progress.on_run,
-        left_s=lambda: budget_s - result.spent.took_s - (time.monotonic() - began_s),
-    )
-    interrupts.hold()
-    return found
-
-
-_OWN = frozenset(
-    {
-        *("study", "storage", "resume", "trials", "time_budget", "json_path", "quiet", "verbose"),
-        *("yes", "min_gain", "until", "repeats", "requests", "depths", "pin", "command_line"),
-        "timeout",
-    }
-)
-
-
-def kept_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The typed options of a command that its study keeps."""
-    found = {name: value for name, value in given.items() if name not in _OWN}
-    if given.get("backend") != BackendKind.SERVER:
-        found.pop("server_bin", None)
-    return {**found, **({"from": True} if "command_line" in given else {})}
 
 
 def too_few(path: Path | None, n: int, *, forecasts: bool) -> str | None:

@@ -14,18 +14,16 @@ from spectui.cli.session import (
     place_target,
     served_workload,
     tokenized,
+    wanted_slots,
     with_slot_context,
     with_slots,
 )
 from spectui.cli.tune import Tune
 from spectui.cli.tune_request import (
     cost_text,
-    kept_options,
     parameters_of,
     plan_text,
     present_of,
-    slots_measured,
-    slots_of,
     space_of,
     takes_mtp,
     too_few,
@@ -214,7 +212,7 @@ class Search:
         target = look_at(left_open(shared.target_options(models.target), shared.fit))
         drafts = {n: look_at(shared.draft_options(path)) for n, path in models.drafts.items()}
         alone = shared.alone(target.options, shared.given.served_extra)
-        off = with_slot_context(alone, slots_of(self.options)[0], shared.given)
+        off = with_slot_context(alone, wanted_slots(shared.given), shared.given)
         # What the binary has no words for is said before anything is started.
         measuring_arguments(off, binary)
         candidates, space = self._served_space(binary, target, drafts)
@@ -234,7 +232,6 @@ class Search:
             served = Served(backend, binary, target, drafts, forecasts=forecasts)
             tuning = Tuning(setup, served)
             result = self._run(tuning, why_not)
-            by_slots = slots_measured(self.options, setup, result, backend, self.shared.progress)
         return Tuned(
             tuning=tuning,
             result=result,
@@ -248,7 +245,6 @@ class Search:
             alteration=target.alteration,
             memory_bytes=models.memory_bytes,
             present=present,
-            by_slots=by_slots,
         )
 
     def _servers(
@@ -260,15 +256,13 @@ class Search:
         forecasts: bool,
     ) -> Fleet:
         """The servers, of which none is started yet; says what they cost."""
-        widest = replace(off, n_slots=max(slots_of(self.options)))
         path = off.target.path
         return open_servers(
             self.shared,
             binary,
-            widest,
+            off,
             drafts.values(),
             costs=lambda stays: cost_text(self.options, path, keeps_off=stays, forecasts=forecasts),
-            name=lambda setup: _arm_of(setup, drafts).label,
         )
 
     def _served_space(
@@ -330,7 +324,6 @@ class Search:
                 storage=options.storage,
                 seed=shared.sampling.seed,
                 must_exist=options.resume,
-                arguments=kept_options(shared.given.words),
             ),
             command=replace(
                 form,
@@ -384,11 +377,6 @@ class Search:
 def _beginning_with(present: Known[Arm] | None, space: SearchSpace) -> SearchSpace:
     """The search space with the user's present setting, which is tried first."""
     return space if present is None else replace(space, present=present.value)
-
-
-def _arm_of(setup: Setup, drafts: Mapping[str, ModelOptions]) -> Arm:
-    draft = next((name for name, options in drafts.items() if options == setup.draft), None)
-    return Arm(draft=draft, speculation=setup.speculation)
 
 
 def _server_arguments(

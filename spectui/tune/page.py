@@ -18,7 +18,6 @@ from spectui.format import (
 from spectui.llama.facts import price_note
 from spectui.measure.arm import Arm
 from spectui.measure.backend import ENGINE
-from spectui.measure.bench import SLOTS_LEGEND, slots_parts
 from spectui.measure.lossless import UNTOLD, LosslessCheck
 from spectui.measure.observed import totals
 from spectui.measure.promise import Promise
@@ -40,7 +39,6 @@ from spectui.tune.places import Placing, text_of
 from spectui.tune.present import present_sentence
 from spectui.tune.race import LOOK_EVERY, forecast_error, forecast_errors
 from spectui.tune.result import TuneResult
-from spectui.tune.served import Served
 from spectui.tune.studies.listing import StoredStudy
 from spectui.tune.temperatures import temperatures_sentence
 from spectui.tune.trials import speedup_estimate
@@ -55,20 +53,8 @@ _OVER = 1.1
 _NONE = "–"
 
 
-def findings_page(found: Tuned, served: Served | None) -> list[Part]:
-    """All that was found, without what to do next.
-
-    Args:
-        found: what was searched and found.
-        served: results on llama-server.
-    """
-    page = _summary(found)
-    if served is not None:
-        page += [*map(Paragraph, served.lines()), ""]
-    return page + _slots(found)
-
-
-def _summary(found: Tuned) -> list[Part]:
+def findings_page(found: Tuned) -> list[Part]:
+    """All that was found, without what to do next."""
     result = found.result
     told = [result.verdict.reason]
     if found.present is not None:
@@ -155,15 +141,6 @@ def _notes(found: Tuned) -> Iterator[str]:
     if result.conditions is not None:
         yield from result.conditions.notes
     yield from _time_notes(result)
-
-
-def _slots(found: Tuned) -> list[Part]:
-    """The best setting by the number of slots."""
-    results, left_out = found.by_slots.results, found.by_slots.left_out
-    if not results:
-        return []
-    left = f"note: for want of time not measured: -np {','.join(map(str, left_out))}."
-    return [*slots_parts(results), SLOTS_LEGEND, *([Line(left)] if left_out else []), ""]
 
 
 def _lossless_line(check: LosslessCheck) -> Iterator[str]:

@@ -15,7 +15,6 @@ ALONE = {
     *(
         "ascii",
         "backend",
-        "baseline-url",
         "chats",
         "costs",
         "depth",
@@ -25,7 +24,7 @@ ALONE = {
     ),
     *("keep-both", "keep-text", "libraries", "min-gain", "out", "parallel", "pin", "preset"),
     *("prompt-length", "prompts", "quiet", "repeats", "request", "resume", "server-bin"),
-    *("server-url", "storage", "study", "theme", "time-budget", "timeout", "trials", "tune"),
+    *("storage", "study", "theme", "time-budget", "timeout", "trials", "tune"),
     "until",
     *("verbose", "yes"),
 }

@@ -2,9 +2,9 @@
 
 import math
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import msgspec
@@ -91,8 +91,6 @@ class StudyOptions:
     """Seed of the sampler."""
     must_exist: bool = False
     """Whether to refuse to create it."""
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    """Options of the search as they were typed, which the study keeps for its report."""
 
 
 class TuningStudy(Closing):
@@ -164,8 +162,6 @@ class TuningStudy(Closing):
         self.recordings = Recordings(self._url, self._database, group) if is_shared else None
         """Recordings of all machines; None in a file."""
         self.stored.set_user_attr(records.SCHEMA, records.STUDY_SCHEMA)
-        if options.arguments:
-            self.stored.set_user_attr(records.ARGUMENTS, dict(options.arguments))
         if is_shared:
             self.stored.set_user_attr(records.MACHINE, this_machine().label)
         # Machines that begin alike would all measure the same, and so would a search that goes on.
