@@ -147,12 +147,12 @@ def test_a_drafter_costs_the_files_that_are_named(scratch: Path, tiny: TinyPath)
         scratch, "export", "--from", " ".join(command), "--format", "json", "--dialect", "llama.cpp"
     )
     assert json.loads(kept)["speculation"] == {"kind": "ngram-toy", "size_m": 2}
-    plan = run(
+    table = run(
         scratch, "sweep", *pair, "--spec-type", "ngram-toy", "--spec-ngram-toy-size-m", "2,4",
-        "--prompts", prompts, "--dry-run",
+        "--prompts", prompts,
     )  # fmt: skip
-    assert "ngram-toy: m 2" in plan
-    assert "ngram-toy: m 4" in plan
+    assert "ngram-toy: m 2" in table
+    assert "ngram-toy: m 4" in table
     record = scratch.parent / "trace.json.gz"
     draft = ("-md", tiny(CLOSE_DRAFT))
     run(scratch, "trace", *pair, *draft, "--prompts", prompts, "--out", record)

@@ -47,7 +47,6 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "measure/verdict": (("if low >= 1 - self.min_gain", "if low >= 1"),),
     "measure/requests": (("1 + math.ceil(", "math.ceil("),),
-    "measure/slots": (("self.n_slots * n_tokens", "n_tokens"),),
     "trace/replay": (("(2 * after - part_tokens - 1) / 2", "after"),),
     "trace/fit": (
         ("rest.clip(-reach, reach)", "rest"),

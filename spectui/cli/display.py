@@ -12,7 +12,7 @@ from spectui.demo import DemoProgress
 from spectui.engine.events import Event, LoadProgress, LoadWarned, MemoryPaused
 from spectui.format import counted, left_text, percent_text, rate_text, times_text
 from spectui.interrupts import interrupts
-from spectui.measure.measurer import Run
+from spectui.measure.measurer import Pair
 from spectui.tune.events import (
     ForecastMade,
     PromptMeasured,
@@ -106,9 +106,9 @@ class Lines(Progress):
         rate = rate_text(event.result.tokens_per_s)
         self.step(f"{done} · {self._task} · {event.prompt_id}: {rate} tokens/s")
 
-    def on_run(self, run: Run) -> None:
+    def on_pair(self, pair: Pair) -> None:
         """Show a prompt that was measured."""
-        self.say(_measured(run))
+        self.say(_measured(pair))
 
     def announce(self, text: str) -> None:
         """Print one line."""
@@ -201,14 +201,13 @@ def _finished(record: TrialRecord) -> str:
     )
 
 
-def _measured(run: Run) -> str:
+def _measured(pair: Pair) -> str:
     """A prompt that was measured."""
-    if not run.has_decoded:
-        return f"{run.item.id}: ended at once"
-    off = "" if run.baseline is None else f"off {rate_text(run.baseline.tokens_per_s)}, on "
-    rate = percent_text(run.speculative.counters.acceptance_rate)
-    on = rate_text(run.speculative.tokens_per_s)
-    return f"{run.item.id}: {off}{on} tokens/s, acceptance {rate}"
+    if not pair.has_decoded:
+        return f"{pair.item.id}: ended at once"
+    off, on = rate_text(pair.baseline.tokens_per_s), rate_text(pair.speculative.tokens_per_s)
+    rate = percent_text(pair.speculative.counters.acceptance_rate)
+    return f"{pair.item.id}: off {off}, on {on} tokens/s, acceptance {rate}"
 
 
 def _forecast(forecasts: tuple[Forecast, ...]) -> str:

@@ -172,29 +172,14 @@ CHATS = option(
 ).under(_IN_RUN)
 
 
-PARALLEL = option(
-    "-np",
-    "--parallel",
-    type=ListOf(Value(Whole(1, MOST_SLOTS))),
-    default=(),
-    help=(
-        "With --backend server: as many streams at once, on servers with as many slots, each with "
-        "a context of -c (default: as the command of --from, else 1)."
-    ),
+_STREAMS = (
+    "With --backend server: as many streams at once, on a server with as many slots, each with a "
+    "context of -c (default: as the command of --from, else 1)."
+)
+PARALLEL = option("-np", "--parallel", type=Whole(1, MOST_SLOTS), help=_STREAMS).under(_SERVER)
+LISTED_PARALLEL = option(
+    "-np", "--parallel", type=ListOf(Value(Whole(1, MOST_SLOTS))), default=(), help=_STREAMS
 ).under(_SERVER)
-
-
-def check_one_stream(*, is_one: bool) -> None:
-    """Refuse several streams where nothing is served.
-
-    Raises:
-        UsageError: they were asked for.
-    """
-    if not is_one:
-        raise UsageError(
-            "-np: spectui's own engine has one stream; add --backend server --server-bin "
-            "PATH, or leave out -np"
-        )
 
 
 def _check_library_beside(server_bin: str) -> None:
@@ -216,6 +201,11 @@ def check_no_servers(parsed: Mapping[str, Any]) -> None:
     Raises:
         UsageError: one was given, or a llama-server whose library cannot run the models instead.
     """
+    if parsed["parallel"] not in (None, (), 1, (1,)):
+        raise UsageError(
+            "-np: spectui's own engine has one stream; add --backend server --server-bin "
+            "PATH, or leave out -np"
+        )
     if parsed["server_bin"] is not None:
         _check_library_beside(parsed["server_bin"])
     if parsed["keeps_both"] is not None:
@@ -350,8 +340,6 @@ _RUN: tuple[Described, ...] = (
 COCKPIT: tuple[Described, ...] = (_MODEL, _DRAFT, _PRESET, _FROM, *_CONTENT)
 """Options of the interactive screen that other commands have, too."""
 OF_ONE_DRAFT: tuple[Described, ...] = (*COCKPIT, *_RUN, YES)
-OF_TEMPERATURES = tuple(one for one in OF_ONE_DRAFT if one is not _TEMPERATURE)
-"""Shared options of a command that takes one draft, and has temperatures of its own."""
 OF_CANDIDATES = (_MODEL, _DRAFTS, _DRAFT_DIR, _DRAFTERS, _PRESET, _FROM, *_CONTENT, *_RUN)
 """Shared options of a command that takes several drafts."""
 OF_SEARCH = tuple(

@@ -24,6 +24,19 @@ _REPLAY = (
     "replay predicts all settings that tune searches, so that it has no lists of values any more; "
     "leave them out, and find a setting in --json"
 )
+_VERIFY = (
+    "verify holds the promise of a study alone; measure a setting with spectui bench, and again "
+    "with spectui bench --backend server"
+)
+_GRIDS = (
+    "sweep has no files of grids any more; give lists such as --draft-max 2,4,8, and run it once "
+    "for each part of a grid"
+)
+_RUNNING = (
+    "bench starts the llama-servers that it measures, so that --server-url and --baseline-url are "
+    "gone; give the binary with --backend server --server-bin PATH, or watch a server that runs "
+    "with spectui attach"
+)
 _REMOVED = {
     "probe": (
         "probe experts is gone; spectui doctor says what batches cost if tokens were routed at "
@@ -49,6 +62,8 @@ _REMOVED = {
     "replay --draft-min": _REPLAY,
     "replay --draft-p-min": _REPLAY,
     "replay --spec-type": _REPLAY,
+    "bench --server-url": _RUNNING,
+    "bench --baseline-url": _RUNNING,
     "report --format json": (
         "the card of JSON is gone; --format row writes a row of a shared table, and studies show "
         "STUDY --json - the whole document"
@@ -56,6 +71,16 @@ _REMOVED = {
     "report OTHER": (
         "two studies side by side are gone; write a report of each, or put the lines of "
         "--format row below one another"
+    ),
+    "sweep --grid": _GRIDS,
+    "sweep --list": _GRIDS,
+    "sweep --dry-run": (
+        "sweep says at its start how much it measures, so that --dry-run is gone; Ctrl-C ends it, "
+        "and keeps what was measured"
+    ),
+    "sweep --retry-failed": (
+        "the same sweep tries again whatever has failed, so that --retry-failed is gone; leave it "
+        "out"
     ),
     "sweep --png": (
         "sweep --out draws one picture, speedups.svg, so that --png is gone; leave it out, and "
@@ -77,6 +102,13 @@ _REMOVED = {
         "--server-url: llama-server takes no speculative parameters per request, so a server that "
         "runs cannot be searched on; give its binary with --backend server --server-bin PATH, or "
         "measure it as it stands with spectui bench"
+    ),
+    **dict.fromkeys(
+        (
+            *("verify -m", "verify --model", "verify -md", "verify --model-draft"),
+            *("verify --demo", "verify --preset", "verify --from", "verify --no-promise"),
+        ),
+        _VERIFY,
     ),
     "verify --counts": _COUNTS,
     "verify --no-counts": _COUNTS,

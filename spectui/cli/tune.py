@@ -17,11 +17,11 @@ from spectui.cli.options import (
     OF_SEARCH,
     PARALLEL,
     REQUEST,
+    SERVER_BIN,
     STORAGE,
     TIMEOUT,
     YES,
     BackendKind,
-    server_bin_option,
 )
 from spectui.options.drafters import DraftSimple, numbers_of
 from spectui.options.option import Decimal, Seconds, Whole
@@ -37,8 +37,8 @@ _EXAMPLES = (
         "spectui tune -m target.gguf -md small.gguf -md tiny.gguf --cpu-moe",
     ),
     (
-        "Improve a command that you have, and confirm it on your llama-server",
-        "spectui tune --from serve.sh --server-bin ./llama-server",
+        "Improve a command that you have, measured through your llama-server",
+        "spectui tune --from serve.sh --backend server --server-bin ./llama-server",
     ),
 )
 
@@ -51,8 +51,8 @@ class Tune:
     target alone on other prompts. Ends with the verdict, why it is so, and a llama-server command.
     Ctrl-C keeps what was measured; the same command goes on from there. With --backend server your
     own llama-server measures: it shows what each draft length accepts and costs, and where it
-    cannot, settings are tried one by one, and each starts a server; with -np N it searches with as
-    many streams at once.
+    cannot, settings are tried one by one, and each starts a server; with -np it measures as many
+    streams at once.
     """
 
     given: Given
@@ -115,15 +115,11 @@ class Tune:
         type=DIALECTS,
         help="Whose option names the printed command uses.",
     )
-    server_bin: str | None = server_bin_option(
-        "In the end, measure the best on your own llama-server as spectui verify does, which "
-        "takes as long as confirming it, and a quarter of --time-budget; where its numbers "
-        "say otherwise, they count. With --backend server, the one that measures everything."
-    )
+    server_bin: str | None = SERVER_BIN
     backend: str = BACKEND
     keeps_both: bool | None = KEEP_BOTH
     timeout: float = TIMEOUT
-    parallel: tuple[int, ...] = PARALLEL
+    parallel: int | None = PARALLEL
 
     @property
     def is_server(self) -> bool:

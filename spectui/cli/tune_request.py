@@ -1,16 +1,15 @@
 """Consequences of a request of ``spectui tune``: servers, search space, plan in words."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from spectui.cli.given import Given
 from spectui.cli.named_models import with_kind_of_file
-from spectui.cli.options import BackendKind, check_one_stream
+from spectui.cli.options import check_no_servers
 from spectui.cli.request import RunOptions
-from spectui.cli.session import wanted_binary, wanted_slots
+from spectui.cli.session import wanted_binary
 from spectui.cli.taken import taken_setup, warn_of_changed_defaults
 from spectui.cli.tune import Tune
 from spectui.commands.takeover import Takeover
@@ -19,7 +18,7 @@ from spectui.format import bytes_text, counted, duration_text
 from spectui.measure.served_models import size_bytes
 from spectui.options.dialect import NGRAM_DIALECTS, Dialect
 from spectui.options.drafters import MTP_KIND
-from spectui.server.binary import ServerBinary, examine
+from spectui.server.binary import ServerBinary
 from spectui.tune.candidates import Candidate
 from spectui.tune.division import FEWEST_FOR_BOTH
 from spectui.tune.evidence import FEW
@@ -32,29 +31,14 @@ _ALL = "all"
 """``--tune`` for every parameter."""
 
 
-def n_slots_of(request: Tune) -> int:
-    """Slots of the servers that measure."""
-    return wanted_slots(request.given)[0] if request.is_server else 1
-
-
 def check_request(request: Tune) -> None:
     """Refuse options that no search supports.
 
     Raises:
         UsageError: such an option was given.
     """
-    if request.keeps_both is not None and not request.is_server:
-        raise UsageError(
-            "--keep-both and --one-at-a-time are for --backend server; add that, or leave them out"
-        )
     if not request.is_server:
-        check_one_stream(is_one={*request.parallel} <= {1})
-    if len(request.parallel) > 1:
-        numbers = ",".join(map(str, request.parallel))
-        raise UsageError(
-            f"-np {numbers}: a search has one number of slots; give one, and measure what it finds "
-            f"with spectui bench -np {numbers}"
-        )
+        check_no_servers(request.given)
     moving = [str(one) for one in PLACING if one in parameters_of(request)]
     if request.is_server and moving:
         raise UsageError(
@@ -145,40 +129,6 @@ def measuring_binary(options: Tune, given: Given) -> tuple[ServerBinary, Tune]:
     if "dialect" in given.typed:
         binary.check_dialect(Dialect(options.dialect))
     return binary, replace(options, dialect=str(binary.dialect))
-
-
-def verifying_binary(options: Tune) -> ServerBinary | None:
-    """The user's llama-server; None if it was not given.
-
-    Raises:
-        ServerError: it is none, or cannot be asked.
-        UsageError: it has another dialect than what is searched for.
-    """
-    if options.server_bin is None:
-        return None
-    binary = examine(options.server_bin)
-    if binary.dialect != options.dialect:
-        raise UsageError(
-            f"--server-bin {options.server_bin} has the options of {binary.dialect}; give "
-            f"--dialect {binary.dialect}"
-        )
-    return binary
-
-
-_OWN = frozenset(
-    {
-        *("study", "storage", "trials", "time_budget", "json_path", "quiet", "verbose", "yes"),
-        *("min_gain", "until", "requests", "command_line", "timeout"),
-    }
-)
-
-
-def kept_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The typed options of a command that its study keeps."""
-    found = {name: value for name, value in given.items() if name not in _OWN}
-    if given.get("backend") != BackendKind.SERVER:
-        found.pop("server_bin", None)
-    return {**found, **({"from": True} if "command_line" in given else {})}
 
 
 def too_few(n: int, *, forecasts: bool) -> str | None:

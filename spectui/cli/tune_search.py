@@ -14,14 +14,13 @@ from spectui.cli.session import (
     place_target,
     served_workload,
     tokenized,
+    wanted_slots,
     with_slot_context,
     with_slots,
 )
 from spectui.cli.tune import Tune
 from spectui.cli.tune_request import (
     cost_text,
-    kept_options,
-    n_slots_of,
     parameters_of,
     plan_text,
     present_of,
@@ -213,7 +212,7 @@ class Search:
         target = look_at(left_open(shared.target_options(models.target), shared.fit))
         drafts = {n: look_at(shared.draft_options(path)) for n, path in models.drafts.items()}
         alone = shared.alone(target.options, shared.given.served_extra)
-        off = with_slot_context(alone, n_slots_of(self.options), shared.given)
+        off = with_slot_context(alone, wanted_slots(shared.given), shared.given)
         # What the binary has no words for is said before anything is started.
         measuring_arguments(off, binary)
         candidates, space = self._served_space(binary, target, drafts)
@@ -264,7 +263,6 @@ class Search:
             off,
             drafts.values(),
             costs=lambda stays: cost_text(self.options, path, keeps_off=stays, forecasts=forecasts),
-            name=lambda setup: _arm_of(setup, drafts).label,
         )
 
     def _served_space(
@@ -325,7 +323,6 @@ class Search:
                 name=options.study,
                 storage=options.storage,
                 seed=shared.sampling.seed,
-                arguments=kept_options(shared.given.words),
             ),
             command=replace(
                 form,
@@ -376,11 +373,6 @@ class Search:
 def _beginning_with(present: Known[Arm] | None, space: SearchSpace) -> SearchSpace:
     """The search space with the user's present setting, which is tried first."""
     return space if present is None else replace(space, present=present.value)
-
-
-def _arm_of(setup: Setup, drafts: Mapping[str, ModelOptions]) -> Arm:
-    draft = next((name for name, options in drafts.items() if options == setup.draft), None)
-    return Arm(draft=draft, speculation=setup.speculation)
 
 
 def _server_arguments(

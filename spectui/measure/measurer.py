@@ -26,70 +26,19 @@ _SHORTEST_READ = 16
 NOTHING_DRAFTED = "nothing was drafted"
 NO_ROUNDS = "llama-server does not tell how many rounds it ran"
 """The tokens do not tell either: a text ended inside a draft, or the target redoes rounds."""
-NO_BASELINE = (
-    "nothing was compared: llama-server takes no speculative parameters per request; give a server "
-    "without speculation with --baseline-url"
-)
 _RECALLED = "it is not known to have been evaluated as a whole for this"
 _NO_PARTS = "llama-server does not tell it apart"
 _NOTHING_DECODED = "the answer ended before anything was decoded"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """One continued prompt."""
-
-    item: WorkItem
-    speculative: GenerationResult
-    """By whoever drafts."""
-    baseline: GenerationResult | None = None
-    """By the target alone; None where nothing is compared."""
-
-    @property
-    def has_decoded(self) -> bool:
-        """Whether no answer ended before anything was decoded."""
-        return all(one.n_decoded for one in (self.speculative, self.baseline) if one is not None)
-
-    def document(self) -> Json:
-        """Result of the prompt in documents."""
-        result, counters = self.speculative, self.speculative.counters
-        off, why = None, NO_BASELINE
-        if self.baseline is not None:
-            off, why = self.baseline.tokens_per_s, _NOTHING_DECODED
-        return {
-            "id": self.item.id,
-            "category": self.item.category,
-            "n_prompt_tokens": result.n_prompt_tokens,
-            **_prompt_document(result, self.baseline),
-            **or_reason("baseline_tokens_per_s", off, why),
-            **or_reason("tokens_per_s", result.tokens_per_s, _NOTHING_DECODED),
-            "n_drafted": counters.n_drafted,
-            "n_accepted": counters.n_accepted,
-            **or_reason("n_rounds", counters.known_rounds, NO_ROUNDS),
-            "stop": str(result.stop),
-            "output_sha256": sha256(result.tokens),
-        }
-
-
-def _prompt_document(result: GenerationResult, baseline: GenerationResult | None) -> Json:
-    """Seconds of the prompt and until the first token, without and with speculation."""
-    prompt_s, draft_s = (
-        (result.prompt_s, result.prompt_draft_s) if result.is_prompt_new else (None,) * 2
-    )
-    off_s = baseline.prompt_s if baseline is not None and baseline.is_prompt_new else None
-    first_s = None if off_s is None and prompt_s is None else {"off": off_s, "on": prompt_s}
-    return {
-        **or_reason("prompt_s", prompt_s, _RECALLED),
-        **or_reason("prompt_draft_s", draft_s, _RECALLED if prompt_s is None else _NO_PARTS),
-        **or_reason("time_to_first_token_s", first_s, _RECALLED),
-    }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pair(Run):
+class Pair:
     """One prompt decoded without and with speculation, close in time."""
 
+    item: WorkItem
     baseline: GenerationResult
+    """By the target alone."""
+    speculative: GenerationResult
     segments: tuple[Segment, ...] = ()
     """Segments of the answer, where both sides took turns within it."""
     n_slow: int = 0
@@ -97,6 +46,11 @@ class Pair(Run):
     whole_s: tuple[float, float] | None = None
     """Seconds of the whole requests without and with speculation, waiting included, where others
     were decoded beside it; else None."""
+
+    @property
+    def has_decoded(self) -> bool:
+        """Whether neither answer ended before anything was decoded."""
+        return bool(self.baseline.n_decoded and self.speculative.n_decoded)
 
     @property
     def measurement(self) -> PairedMeasurement | None:
@@ -112,6 +66,38 @@ class Pair(Run):
             speculative_tokens=self.speculative.n_decoded,
             n_accepted=self.speculative.counters.n_accepted,
         )
+
+    def document(self) -> Json:
+        """Result of the prompt in documents."""
+        result, counters = self.speculative, self.speculative.counters
+        off = self.baseline.tokens_per_s
+        return {
+            "id": self.item.id,
+            "category": self.item.category,
+            "n_prompt_tokens": result.n_prompt_tokens,
+            **_prompt_document(result, self.baseline),
+            **or_reason("baseline_tokens_per_s", off, _NOTHING_DECODED),
+            **or_reason("tokens_per_s", result.tokens_per_s, _NOTHING_DECODED),
+            "n_drafted": counters.n_drafted,
+            "n_accepted": counters.n_accepted,
+            **or_reason("n_rounds", counters.known_rounds, NO_ROUNDS),
+            "stop": str(result.stop),
+            "output_sha256": sha256(result.tokens),
+        }
+
+
+def _prompt_document(result: GenerationResult, baseline: GenerationResult) -> Json:
+    """Seconds of the prompt and until the first token, without and with speculation."""
+    prompt_s, draft_s = (
+        (result.prompt_s, result.prompt_draft_s) if result.is_prompt_new else (None,) * 2
+    )
+    off_s = baseline.prompt_s if baseline.is_prompt_new else None
+    first_s = None if off_s is None and prompt_s is None else {"off": off_s, "on": prompt_s}
+    return {
+        **or_reason("prompt_s", prompt_s, _RECALLED),
+        **or_reason("prompt_draft_s", draft_s, _RECALLED if prompt_s is None else _NO_PARTS),
+        **or_reason("time_to_first_token_s", first_s, _RECALLED),
+    }
 
 
 Timed = tuple[GenerationResult, float | None]
@@ -260,11 +246,6 @@ class Measurer:
             return tuple(self.pair(item, speculation, turn) for item in items)
         first = self._begins_with_off(turn)
         return tuple(self._in_turn(items, speculation, baseline_first=first))
-
-    def alone(self, items: Sequence[WorkItem], repeats: int) -> Iterator[Run]:
-        """Decode every prompt ``repeats`` times, with nothing to compare it with."""
-        for item in self.workload.passes(items, range(repeats)):
-            yield Run(item=item, speculative=self.decode(item, None))
 
     def _begins_with_off(self, turn: int) -> bool:
         """Whether a block begins without speculation: of two in a row, by chance one does."""

@@ -230,14 +230,6 @@ class Confirmation:
             return None
         return race.evidence.of_others(timed)
 
-    @property
-    def prompt_s(self) -> float | None:
-        """Seconds that a prompt took without speculation and with the leader; None if none did."""
-        runs = [run for pair in self.pairs() for run in (pair.baseline, pair.speculative)]
-        prompts = {pair.item.id for pair in self.pairs()}
-        total_s = sum(run.prompt_s + run.decode_s for run in runs)
-        return total_s / len(prompts) if prompts else None
-
     def pairs_where_target_moved(self) -> tuple[Pair, ...]:
         """The leader against the target alone as it lies beside the leader's draft, if moved."""
         return () if self._race is None else self._race.pairs_where_target_moved

@@ -14,7 +14,6 @@ from spectui.tune.explain import Explanation, explain_result
 from spectui.tune.forecast import Outlook, best_by_drafter
 from spectui.tune.outcome import advised
 from spectui.tune.result import TuneResult
-from spectui.tune.served import Served
 from spectui.tune.setup import TuningSetup
 from spectui.tune.tuning import Tuning
 
@@ -59,12 +58,11 @@ class Tuned:
     present: Known[Arm] | None = None
     """The present setting of the command of ``--from``; None without a command."""
 
-    def document(self, unmeasured: Sequence[str] = (), served: Served | None = None) -> Json:
+    def document(self, unmeasured: Sequence[str] = ()) -> Json:
         """``spectui.tune/1``: ``command`` follows the verdict, ``best_command`` what measured best.
 
         Args:
             unmeasured: parts of the ``--from`` command that are not measured.
-            served: results on llama-server.
         """
         result, setup, layouts = self.result, self.tuning.setup, self.tuning.space.layouts
         placing = self.tuning.placing
@@ -101,7 +99,6 @@ class Tuned:
             "command": advice.text,
             "notes": [*unmeasured, *filter(None, [setup.workload.note])],
             **self.backend,
-            **({} if served is None else served.document()),
             **present_document(self.present, result),
         }
 

@@ -34,7 +34,6 @@ from spectui.tune.places import Placing, text_of
 from spectui.tune.present import gain_of, present_sentence
 from spectui.tune.race import forecast_error, forecast_errors
 from spectui.tune.result import TuneResult
-from spectui.tune.served import Served
 from spectui.tune.studies.listing import StoredStudy
 
 _BUILDS = "https://github.com/ggml-org/llama.cpp/releases"
@@ -44,20 +43,8 @@ _DRAFTERS = (
 )
 
 
-def findings_page(found: Tuned, served: Served | None) -> list[Part]:
-    """All that was found, without what to do next.
-
-    Args:
-        found: what was searched and found.
-        served: results on llama-server.
-    """
-    page = _summary(found)
-    if served is not None:
-        page += [*map(Paragraph, served.lines()), ""]
-    return page
-
-
-def _summary(found: Tuned) -> list[Part]:
+def findings_page(found: Tuned) -> list[Part]:
+    """All that was found, without what to do next."""
     result = found.result
     told = [result.verdict.reason]
     if found.present is not None:

@@ -266,7 +266,6 @@ class Search:
             what=best.label,
             basis=confirmation.basis,
             temp=self._setup.workload.sampling.temp,
-            prompt_s=confirmation.prompt_s,
             requests=requests,
         )
         if confirmation.of_others is None:

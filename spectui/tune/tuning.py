@@ -24,7 +24,7 @@ from spectui.tune.backends import OwnEngine, Served, study_name
 from spectui.tune.division import Division, divide
 from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
 from spectui.tune.loading import Loading
-from spectui.tune.outcome import Outcome, advised, outcome_of, predictions_of
+from spectui.tune.outcome import Outcome, advised, outcome_of
 from spectui.tune.places import Placing
 from spectui.tune.race import BASELINE_SHARE, Standing
 from spectui.tune.result import Conditions, TuneResult
@@ -135,14 +135,6 @@ class Tuning:
             requests=setup.shapes,
         )
 
-    def keep(self, result: TuneResult) -> TuneResult:
-        """Keep another verdict on what was measured: llama-server may rank it otherwise."""
-        try:
-            with self._open() as study:
-                return self._kept(study, result)
-        except BadInputError as error:
-            return replace(result, not_kept=f"{_UNKNOWN}: {error}")
-
     def keep_report(self, text: str, document: Json) -> str | None:
         """Keep what is printed in the end; why that was not possible, None where it was."""
         try:
@@ -185,12 +177,11 @@ class Tuning:
                 if earlier is not None and earlier.is_confirmed:
                     kept = f"the study keeps its earlier verdict: {earlier.verdict.reason}"
                     return replace(result, not_kept=kept)
-            forecasts, promise = result.outlook.forecasts, None
+            promise = None
             winner = next((one for one in result.finalists if one.arm == result.best), None)
             if winner is not None:
                 promise = self.promise_of(winner, result.verdict.basis)
-            predictions = predictions_of(forecasts) if forecasts else None
-            study.keep(outcome=outcome, promise=promise, predictions=predictions)
+            study.keep(outcome=outcome, promise=promise)
         except BadInputError as error:
             return replace(result, not_kept=f"{_UNKNOWN}: {error}")
         return result
@@ -231,7 +222,6 @@ class Tuning:
             llama_cpp_commit=commit,
             library=self._backend.library,
             is_chat=setup.is_chat,
-            streams=any(pair.whole_s is not None for pair in raced.pairs),
             basis=basis,
         )
         return lasting(promise)

@@ -92,16 +92,12 @@ def test_sweep_and_trace_measure_the_same(
 
 
 @pytest.mark.usefixtures("no_process_is_left")
-@pytest.mark.parametrize(
-    "command",
-    [("bench", "--backend", "server"), ("verify", "--no-promise")],
-    ids=lambda command: command[0],
-)
 def test_a_server_is_asked_for_the_same(
-    spectui: Spectui, asking: list[object], tmp_path: Path, command: tuple[object, ...]
+    spectui: Spectui, asking: list[object], tmp_path: Path
 ) -> None:
     binary = write_server(tmp_path / "llama-server")
-    assert spectui(*command, *asking, "--server-bin", binary) == 0, spectui.err
+    command = ("bench", "--backend", "server", *asking, "--server-bin", binary)
+    assert spectui(*command) == 0, spectui.err
     document = json.loads(spectui.out)
     assert (document["config"]["temp"], document["config"]["top_k"]) == (0.5, 7)
     assert len([note for note in document["notes"] if NOTE in note]) == 1

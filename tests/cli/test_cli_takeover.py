@@ -234,11 +234,10 @@ def test_sampling_is_the_commands_else_the_presets_else_the_servers() -> None:
         (["--preset", "demo-moe"], greedy),
         (["--demo", "--temp", "0.8"], defaults),
     )
-    for command in ("bench", "tune", "sweep", "trace", "verify", "cockpit"):
+    for command in ("bench", "tune", "sweep", "trace", "cockpit"):
         parsed = import_module(f"spectui.cli.{command}").command
-        server = ["--server-bin", "x"] if command == "verify" else []
         for arguments, expected in cases:
-            with parsed.make_context(command, [*arguments, *server]) as context:
+            with parsed.make_context(command, [*arguments]) as context:
                 found = tuple(context.params[name] for name in SAMPLING)
             # Some take several temperatures; a sweep has its default from those of the grid.
             temps = found[0] if isinstance(found[0], tuple) else (found[0],)
@@ -270,18 +269,16 @@ def test_a_context_that_is_left_to_the_server_is_told(
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("command", ["verify", "bench"])
 def test_so_it_is_where_a_server_is_started(
-    spectui: Spectui, tiny: TinyPath, prompts: Path, command: str, llama_server_binary: Path
+    spectui: Spectui, tiny: TinyPath, prompts: Path, llama_server_binary: Path
 ) -> None:
     line = f"llama-server -m {tiny(TARGET)} -md {tiny(CLOSE_DRAFT)} -t 1 --repeat-penalty 1.1"
     options = ["--from", line, "--prompts", prompts, "-n", 6, "--quiet", "--json", "-"]
-    more = {"verify": (), "bench": ("--backend", "server")}[command]
-    assert spectui(command, *options, *more, "--server-bin", llama_server_binary) == 0, spectui.err
+    served = ("--backend", "server", "--server-bin", llama_server_binary)
+    assert spectui("bench", *options, *served) == 0, spectui.err
     (note, *_others) = json.loads(spectui.out)["notes"]
     # A server that is started in its place gets what only the command knows.
-    without = {"verify": "without --repeat-penalty 1.1; ", "bench": ""}[command]
-    assert note == LEFT.replace("measured ", f"measured {without}")
+    assert note == LEFT
 
 
 def test_trace_records_the_draft_of_a_command(

@@ -3,7 +3,6 @@
 import json
 import re
 from functools import partial
-from types import SimpleNamespace
 
 import pytest
 
@@ -147,33 +146,6 @@ def test_server(golden: Golden, place: Place) -> None:
         place.server("llama-server", **how)
         texts |= tuned(place, memory_bound, name, *PAIR, *served)
     golden("tune/server", texts)
-
-
-@pytest.mark.ci
-def test_verified(golden: Golden, place: Place) -> None:
-    found = (*PAIR, *MODEL, "--trials", 2, *LENGTH[:2], "--server-bin", "./llama-server")
-    place.server("llama-server", on_ms=5.0)
-    texts = tuned(place, memory_bound, "noise", *found)
-    place.server("llama-server", on_ms=8.0)
-    texts |= documented(place, compute_bound, "overrules", *found)
-    golden("tune/verified", texts)
-
-
-@pytest.mark.ci
-@pytest.mark.parametrize(("name", "at"), [("few", "d: off"), ("enough", "d2: off")])
-def test_time_ends_on_llama_server(
-    name: str, at: str, golden: Golden, place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # The clock by which llama-server's part of the time budget ends.
-    clock = SimpleNamespace(monotonic=lambda: 0.0)
-    monkeypatch.setattr("spectui.tune.served.time", clock)
-    place.server("llama-server", on_ms=12.5)
-    place.at(at, lambda: setattr(clock, "monotonic", lambda: 7200.0))
-    found = (*PAIR, *MODEL, "--trials", 2, *LENGTH[:2], "--server-bin", "./llama-server")
-    texts = tuned(place, memory_bound, name, *found, "--time-budget", "1h")
-    # The search took a few seconds of the real clock.
-    took = re.compile(r"it took \d+ (h|min) \d+ (min|s)")
-    golden(f"tune/cut-{name}", {file: took.sub("it took <time>", texts[file]) for file in texts})
 
 
 def dear_prompts(model: str, n_tokens: int) -> float:

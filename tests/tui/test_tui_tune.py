@@ -506,7 +506,7 @@ def test_whether_the_output_was_lossless() -> None:
 
 
 async def test_at_every_size_what_matters_is_in_view() -> None:
-    open_case = judge(speedup(1.1, 0.9, 1.2), min_gain=0.02, what=BEST, temp=0.8, prompt_s=30.0)
+    open_case = judge(speedup(1.1, 0.9, 1.2), min_gain=0.02, what=BEST, temp=0.8)
     met = Conditions(temperatures_c=(UNHEARD, UNHEARD), disturbance=DISTURBED)
     undecided = replace(tuned(speedup=speedup(1.1, 0.9, 1.2)), verdict=open_case, conditions=met)
     lost = replace(tuned(), not_kept="the disk is full")

@@ -16,7 +16,7 @@ from spectui.errors import BadInputError, UsageError
 from spectui.measure.promise import Promise
 from spectui.paths import STORAGE_VARIABLE, own_storage_file
 from spectui.tune.layouts import Layouts
-from spectui.tune.outcome import Outcome, Predictions
+from spectui.tune.outcome import Outcome
 from spectui.tune.places import Placing
 from spectui.tune.studies import records
 from spectui.tune.studies.storage import (
@@ -69,11 +69,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """None where the search was interrupted, or a spectui that did not keep it made the study."""
     promise: Promise | None = None
     """None where no setting was confirmed."""
-    predictions: Predictions | None = None
-    """What every replayed setting was predicted to gain; None where none was replayed."""
     report: Report | None = None
-    arguments: dict[str, Any] | None = None
-    """Options of its search as they were typed."""
     group: str | None = None
     """Name under which all machines have theirs; None where that is its own."""
     machine: str | None = None
@@ -116,7 +112,7 @@ class StoredStudy(Kept, frozen=True, kw_only=True):
 _PARTS: dict[str, Any] = {one.name: one.type for one in msgspec.structs.fields(Kept)}
 _UNREAD = {key: _PARTS[key] for key in (records.SPEC, records.GROUP, records.MACHINE)}
 """Parts that are shown of a study which cannot be read."""
-PORTABLE = _PARTS.keys() - {records.ARGUMENTS, records.GROUP, records.MACHINE}
+PORTABLE = _PARTS.keys() - {records.GROUP, records.MACHINE}
 """Parts that a study takes to another machine."""
 
 

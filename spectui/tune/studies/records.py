@@ -23,8 +23,6 @@ PLACING = "placing"
 """Under which it keeps the place in which the target was found to be fastest by itself."""
 OUTCOME = "outcome"
 """Under which it keeps what it advised."""
-ARGUMENTS = "arguments"
-"""Under which it keeps the options of its search, for its report."""
 GROUP = "group"
 """Under which a study of a database keeps the name under which all machines have theirs; nothing
 where that is its own."""

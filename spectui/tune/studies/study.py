@@ -2,8 +2,8 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import msgspec
@@ -88,8 +88,6 @@ class StudyOptions:
     """Optuna URL; None for the file in the user's data folder."""
     seed: int = 0
     """Seed of the sampler."""
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    """Options of the search as they were typed, which the study keeps for its report."""
 
 
 class TuningStudy(Closing):
@@ -159,8 +157,6 @@ class TuningStudy(Closing):
         self.recordings = Recordings(self._url, self._database, group) if is_shared else None
         """Recordings of all machines; None in a file."""
         self.stored.set_user_attr(records.SCHEMA, records.STUDY_SCHEMA)
-        if options.arguments:
-            self.stored.set_user_attr(records.ARGUMENTS, dict(options.arguments))
         if is_shared:
             self.stored.set_user_attr(records.MACHINE, this_machine().label)
         # Machines that begin alike would all measure the same, and so would a search that goes on.
