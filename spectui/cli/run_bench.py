@@ -61,7 +61,7 @@ from spectui.prompts.chats import reasons_text
 from spectui.server.address import parse_address
 from spectui.server.client import LlamaClient
 from spectui.server.watch.poller import Attachment
-from spectui.server.watch.sample import HostState, ProcessSample, ServerFacts
+from spectui.server.watch.sample import HostState, ProcessSample, ServerFacts, unrouted
 from spectui.speculative.models import unserved
 
 _REMEDY = "start the server with a larger context, lower -n"
@@ -324,10 +324,7 @@ class _Bench:
         if facts is None:
             raise ServerError(f"{url} does not tell about its model: {sample.facts.reason}")
         if facts.is_router:
-            raise ServerError(
-                f"{url} is a router, which hands requests on; give the address of a server that "
-                "runs the model itself"
-            )
+            raise ServerError(unrouted(url, facts))
         timeout_s = self.given["timeout"]
         client = LlamaClient(url, api_key=attachment.api_key, request_timeout_s=timeout_s)
         return client, facts, sample.host

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import psutil
 import pytest
 
 from spectui.documents import Known
@@ -85,9 +84,6 @@ def state_of(pid: int) -> HostState:
         pid=pid,
         name="llama-server",
         rss_bytes=1,
-        n_threads=1,
-        cpu_s=0.0,
-        started_s=psutil.Process(pid).create_time(),
     )
     return HostState(is_here=True, process=Known(sample))
 
