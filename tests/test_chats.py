@@ -238,7 +238,6 @@ def test_a_folder_without_exports(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("PK\x03\x04", r"x\.json is an archive; unpack it, and give the JSON in it"),
         (
             '[{"a": "b',
             r"x\.json:1: invalid JSON .*; export the chats again: spectui reads the JSON",

@@ -32,9 +32,6 @@ class Attach:
     json_path: str | None = json_option(
         "Write what the server tells now as JSON, and end; - for stdout."
     )
-    model: str | None = option(
-        "--model", metavar="NAME", help="Of a router: which of its models to watch."
-    )
     theme: str | None = THEME
     ascii: bool = ASCII
 

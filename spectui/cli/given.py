@@ -106,9 +106,6 @@ def _apply_preset(ctx: click.Context, preset: Preset) -> None:
     Raises:
         BadInputError: the preset names an option that no command has, or a wrong value.
     """
-    for options in preset.placement.by_vram_gb().values():
-        # None is applied, but a mistake is said now, not when somebody copies them.
-        _defaults(ctx, preset, options)
     ctx.default_map = {**(ctx.default_map or {}), **_defaults(ctx, preset, preset.options)}
 
 

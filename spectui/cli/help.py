@@ -176,7 +176,7 @@ VARIABLES = {
     "(`spectui doctor --libraries` lists them).",
     "HF_HOME, HF_HUB_CACHE, LLAMA_CACHE": "Folders in which models are looked for, beside the "
     "usual ones.",
-    "HF_ENDPOINT, HF_TOKEN": "The hub that models find and fetch ask, and the token for it, as "
+    "HF_ENDPOINT, HF_TOKEN": "The hub that models find asks, and the token for it, as "
     "huggingface_hub has them.",
     "GGML_BACKEND_PATH": "A backend that llama.cpp loads as well, such as one for CUDA.",
     "NO_COLOR": "Print without colours.",

@@ -5,7 +5,6 @@ from pathlib import Path
 import click
 
 from spectui.cli.click_options import argument, option, request, request_command
-from spectui.cli.completion import presets
 from spectui.cli.help import Group
 from spectui.cli.options import QUIET, json_option
 from spectui.options.option import File, Whole
@@ -28,7 +27,7 @@ _CONTEXT = option(
 
 @click.group(name="models", cls=Group, examples=_EXAMPLES)
 def command() -> None:
-    """Find and fetch models and drafts for them, or build the demo models."""
+    """Find models and drafts for them, or build the demo models."""
 
 
 @request
@@ -51,7 +50,8 @@ class Find:
     """Ask Hugging Face's hub for drafts that fit a target; fetch none.
 
     Smaller models of its family, and files of MTP layers, EAGLE-3 and DFlash that were made for it.
-    Of each, the header is read: some megabytes. Needs huggingface_hub, as the extra hub brings it.
+    Of each, the header is read: some megabytes. Prints the commands of Hugging Face's own program,
+    hf, that fetch them. Needs huggingface_hub, as the extra hub brings it.
     """
 
     target: Path | None = option(
@@ -69,20 +69,6 @@ class Find:
 
 
 @request
-class Fetch:
-    """Fetch FILE of REPO, or the target and the first draft of PRESET, and print the paths.
-
-    REPO is OWNER/NAME on Hugging Face's hub, OWNER/NAME:QUANT as llama-server's -hf takes it, or
-    the address of a repository or of a file there. Files go to the hub's cache, a preset's to its
-    folder; what is there already stays. Needs huggingface_hub, as the extra hub brings it.
-    """
-
-    what: str = argument(metavar="REPO|PRESET", shell_complete=presets)
-    file: str | None = argument(required=False)
-    quiet: bool = QUIET
-
-
-@request
 class Demo:
     """Build the demo models and print their paths.
 
@@ -95,5 +81,4 @@ class Demo:
 
 command.add_command(request_command(Scan, "scan", "run_scan:scan"))
 command.add_command(request_command(Find, "find", "hub:find"))
-command.add_command(request_command(Fetch, "fetch", "hub:fetch"))
 command.add_command(request_command(Demo, "demo", "run_scan:build_demo"))

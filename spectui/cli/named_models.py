@@ -83,8 +83,8 @@ def with_preset_models(options: RunOptions, *, most_drafts: int | None = None) -
 
 def _missing(preset: Preset, name: str, what: str) -> BadInputError:
     return BadInputError(
-        f"models of preset {preset.name} are missing: fetch {what} into {preset.models_folder} "
-        f"with spectui models fetch {shlex.quote(name)}, or give your own with -m and -md"
+        f"models of preset {preset.name} are missing: fetch {what} into {preset.models_folder}, "
+        f"as spectui presets show {shlex.quote(name)} says, or give your own with -m and -md"
     )
 
 
@@ -263,15 +263,13 @@ def _with_folders(options: RunOptions, target: Path, given: Sequence[Path]) -> M
     from spectui.llama.devices import use_rpc
 
     use_rpc(options.target_options(target).devices.rpc)
-    found = look_into(options.draft_dirs, target, n_ctx=options.context.ctx_size)
-    if found.doubt is not None:
-        options.progress.say(f"note: {found.doubt}")
-    for reason in found.reasons:
+    found, reasons = look_into(options.draft_dirs, target, n_ctx=options.context.ctx_size)
+    for reason in reasons:
         options.progress.say(f"passed over: {reason}")
-    names = named((*given, *(one.model.path for one in found.options)))
+    names = named((*given, *(one.model.path for one in found)))
     by_path = {path.resolve(): name for name, path in names.items()}
     refused, memory_bytes = [], {}
-    for one in found.options:
+    for one in found:
         name = by_path[one.model.path.resolve()]
         size_bytes = one.memory_bytes or one.model.size_bytes
         if size_bytes:

@@ -1,7 +1,5 @@
 """``spectui presets``: lists and shows presets."""
 
-import shlex
-
 import click
 
 from spectui.cli.completion import presets
@@ -34,11 +32,8 @@ def list_() -> None:
 def show(name: str) -> None:
     """Show what the preset NAME says: options, models, placement, expected numbers, traps.
 
-    Its first lines are commands that fetch its models: spectui's, which takes the first draft, and
-    those of Hugging Face's own program, hf.
+    Its first lines are commands that fetch its models, with Hugging Face's own program, hf.
     """
     preset = find_preset(name)
     content = read_file(preset.path, SMALL_BYTES).decode().rstrip()
-    fetch = [f"spectui models fetch {shlex.quote(name)}"] if preset.downloads else []
-    lines = (str(preset.path), *fetch, *preset.downloads)
-    say("\n".join(f"# {line}" for line in lines) + f"\n{content}")
+    say("\n".join(f"# {line}" for line in (preset.path, *preset.downloads)) + f"\n{content}")

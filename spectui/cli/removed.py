@@ -37,6 +37,10 @@ _RUNNING = (
     "gone; give the binary with --backend server --server-bin PATH, or watch a server that runs "
     "with spectui attach"
 )
+_FETCH = (
+    "models fetch is gone; fetch files with hf download OWNER/NAME FILE, as spectui models find "
+    "and spectui presets show print it"
+)
 _REMOVED = {
     "probe": (
         "probe experts is gone; spectui doctor says what batches cost if tokens were routed at "
@@ -46,9 +50,8 @@ _REMOVED = {
         "spectui worker is gone; run the same spectui tune with --study NAME and --storage URL, a "
         "PostgreSQL database, on each machine"
     ),
-    "models pull": (
-        "models pull is gone: spectui models fetch PRESET fetches its models, with huggingface_hub"
-    ),
+    "models fetch": _FETCH,
+    "models pull": _FETCH,
     "studies repair": (
         "studies repair is gone: whichever command finds the file damaged moves it aside; studies "
         "export and studies import keep copies of studies"
@@ -56,6 +59,10 @@ _REMOVED = {
     "attach --once": (
         "attach has no page of text any more, so that --once is gone; --json - alone writes what "
         "the server tells now"
+    ),
+    "attach --model": (
+        "--model is gone; give attach the address of the server that runs the model, whose port a "
+        "router tells when it is asked without --model"
     ),
     "replay --costs": "replay draws no costs any more, so that --costs is gone; --json has them",
     "replay --draft-max": _REPLAY,

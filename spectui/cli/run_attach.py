@@ -1,14 +1,12 @@
 """Runs ``spectui attach`` with parsed options: the screen, or the state as a document."""
 
 from collections.abc import Callable
-from contextlib import closing
 
 from spectui.cli.attach import JSON_S, SCREEN_S, Attach
 from spectui.cli.guard import MakeApp, show_screen, writable_log
 from spectui.cli.output import check_writable, write_document
 from spectui.cli.running_server import api_key_from_environment, look, unlocked
 from spectui.errors import UsageError
-from spectui.monitor.readings import Snapshot
 from spectui.server.address import parse_address
 from spectui.server.watch.document import attach_document
 from spectui.server.watch.poller import Attachment
@@ -21,8 +19,8 @@ def attach(request: Attach) -> None:
     """Watch a server, or write its present state.
 
     Raises:
-        UsageError: the address is none, is that of a router of which no model was chosen, or there
-            is no terminal for the screen; or options contradict each other.
+        UsageError: the address is none, or that of a router, or there is no terminal for the
+            screen; or options contradict each other.
         ServerError: with ``--json``, the server tells nothing.
     """
     json_path, interval_s = request.json_path, request.interval_s
@@ -32,26 +30,14 @@ def attach(request: Attach) -> None:
         raise UsageError(f"--interval {interval_s:g} is too short; give {_SHORTEST_S} or more")
     if interval_s is None:
         interval_s = SCREEN_S if json_path is None else JSON_S
-    attachment = Attachment(
-        address=parse_address(request.address),
-        api_key=api_key_from_environment(),
-        model=request.model,
-    )
+    address, api_key = parse_address(request.address), api_key_from_environment()
+    attachment = Attachment(address=address, api_key=api_key)
     if json_path is not None:
         check_writable(json_path, ())
         state = look(attachment, interval_s)
-        snapshot = _read_machine() if state.sample.host.is_here else None
-        write_document(attach_document(state, snapshot, interval_s=interval_s), json_path)
+        write_document(attach_document(state, interval_s=interval_s), json_path)
         return
     _show(unlocked(attachment), interval_s, request)
-
-
-def _read_machine() -> Snapshot:
-    """Read the state of this machine."""
-    from spectui.monitor.sampler import LiveSource
-
-    with closing(LiveSource()) as source:
-        return source.read()
 
 
 def _show(attachment: Attachment, interval_s: float, request: Attach) -> None:

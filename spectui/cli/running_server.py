@@ -16,7 +16,7 @@ from spectui.server.watch.sample import (
     Sample,
     ServerSample,
     Trouble,
-    unchosen,
+    unrouted,
 )
 from spectui.server.watch.tracker import AttachState, Tracker
 
@@ -68,12 +68,12 @@ def look(attachment: Attachment, interval_s: float) -> AttachState:
 
     Raises:
         ServerError: the server tells nothing.
-        UsageError: it is a router, and no model of it was chosen.
+        UsageError: it is a router.
     """
     _attachment, samples = _asked(attachment, interval_s)
     tracker = Tracker(attachment.address.url)
     for sample in samples:
-        _check_chosen(attachment, sample)
+        _check_runs_model(attachment, sample)
         tracker.add(_answer(sample))
     return tracker.state
 
@@ -84,10 +84,10 @@ def unlocked(attachment: Attachment) -> Attachment:
     A server that does not answer within two seconds is left to the screen.
 
     Raises:
-        UsageError: it is a router, and no model of it was chosen.
+        UsageError: it is a router.
     """
     with_key, (sample,) = _asked(replace(attachment, timeout_s=_PROBE_S))
-    _check_chosen(attachment, sample)
+    _check_runs_model(attachment, sample)
     return replace(attachment, api_key=with_key.api_key)
 
 
@@ -98,19 +98,19 @@ def _answer(sample: Sample) -> ServerSample:
         ServerError: it is none.
     """
     if isinstance(sample, Failure):
-        raise ServerError(sample.sentence)
+        raise ServerError(sample.reason)
     return sample
 
 
-def _check_chosen(attachment: Attachment, sample: Sample) -> None:
-    """Refuse a router as the server to watch: it lists models and serves none itself.
+def _check_runs_model(attachment: Attachment, sample: Sample) -> None:
+    """Refuse a router as the server to watch: it lists models and runs none itself.
 
     Raises:
         UsageError: it is one.
     """
     facts = None if isinstance(sample, Failure) else sample.facts.value
-    if facts is not None and facts.is_router and attachment.model is None:
-        raise UsageError(unchosen(attachment.address.url, facts))
+    if facts is not None and facts.is_router:
+        raise UsageError(unrouted(attachment.address.url, facts))
 
 
 def _asked(

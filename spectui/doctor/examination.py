@@ -1,9 +1,8 @@
 """Examination of a target and its drafts by their headers, against the machine's memory."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 
 from spectui.doctor.speed import (
     Bandwidth,
@@ -27,16 +26,10 @@ from spectui.engine.fitting import (
     alone,
     largest_context,
     smallest_n_cpu_moe,
-    with_smallest_context,
 )
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.llama.planned import Backend, Plan, PlanRequest
-from spectui.llama.rpc import Link, RpcServer
-from spectui.models.beside import inspected, target_header
-from spectui.models.facts import ModelFacts
-from spectui.models.pairs import PairReport
-from spectui.models.ranking import ModelInspected
 from spectui.models.weights import WeightTraffic
 from spectui.monitor.dram import ram_limit
 from spectui.monitor.machine import Machine
@@ -70,14 +63,6 @@ class ExaminedDraft:
         return self.request.draft or self.request.target
 
     @property
-    def cache_types(self) -> tuple[str, str]:
-        """Types of its cache, for keys and values."""
-        options = self.options
-        if self.is_mtp:
-            return options.cache_type_k_mtp, options.cache_type_v_mtp
-        return options.cache_type_k, options.cache_type_v
-
-    @property
     def is_compatible(self) -> bool | None:
         """Whether it can serve the target; None where that did not become known."""
         return None if self.plan is None else self.plan.incompatibility is None
@@ -86,11 +71,6 @@ class ExaminedDraft:
     def is_mtp(self) -> bool:
         """Whether it is the target's own MTP layers."""
         return self.request.mtp and self.request.draft is None
-
-    @property
-    def report(self) -> PairReport | None:
-        """The draft beside the target; None where its file is unusable, and for MTP layers."""
-        return None if self.plan is None else self.plan.report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,9 +87,6 @@ class Examination:
     """In tokens; None if not even the smallest fits."""
     from_disk: bool
     """Whether RAM cannot hold all mapped weights, though the plan can be loaded."""
-    always_from_disk: bool
-    """Whether that is so with the smallest context, too, so that the largest one is not bound by
-    it."""
     smallest_n_cpu_moe: int | None
     """0 if all experts fit on the GPUs; None where that is no question, or no answer."""
     drafts: tuple[ExaminedDraft, ...]
@@ -140,8 +117,6 @@ class Surroundings:
     """This llama.cpp, and the GPUs that it can use."""
     free: FreeMemory
     bandwidth: Bandwidth
-    links: Mapping[str, Link] = field(default_factory=dict)
-    """Links to the RPC servers, by ``HOST:PORT``."""
 
 
 def surroundings(planner: Planner, machine: Machine) -> Surroundings:
@@ -151,10 +126,6 @@ def surroundings(planner: Planner, machine: Machine) -> Surroundings:
         UsageError: an RPC server cannot be used.
     """
     planner.wait()
-    links = {}
-    for endpoint in planner.rpc:
-        with RpcServer(endpoint) as server:
-            links[endpoint] = server.link()
     backend = planner.backend()
     # After the planner has started: beside it neither would be measured alone.
     bandwidth = Bandwidth(
@@ -162,29 +133,7 @@ def surroundings(planner: Planner, machine: Machine) -> Surroundings:
         gpu_bytes_per_s=gpu_bytes_per_s(backend.gpus),
     )
     free = free_memory(backend.gpus)
-    return Surroundings(
-        machine=machine, backend=backend, free=free, bandwidth=bandwidth, links=links
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeaderLook:
-    """A target and its drafts by their headers: all there is without a llama.cpp library."""
-
-    target: ModelFacts
-    drafts: Mapping[str, ModelInspected]
-    """By name, beside the target."""
-
-
-def look_at_headers(target: Path, drafts: Mapping[str, Path]) -> HeaderLook:
-    """Look at a target and at drafts for it.
-
-    Raises:
-        BadInputError: the target's file is unusable, or is no model that generates.
-    """
-    header = target_header(target)
-    found = {name: inspected(header, path) for name, path in drafts.items()}
-    return HeaderLook(target=header.facts, drafts=found)
+    return Surroundings(machine=machine, backend=backend, free=free, bandwidth=bandwidth)
 
 
 def examine(
@@ -253,7 +202,6 @@ def _examined(
         fits_alone=can_load(plan(alone(chosen)), free),
         largest_context=largest_context(plan, chosen, free),
         from_disk=reads_from_disk(planned, free),
-        always_from_disk=reads_from_disk(plan(with_smallest_context(chosen)), free),
         smallest_n_cpu_moe=smallest_n_cpu_moe(plan, chosen, free) if has_gpus else None,
         drafts=drafts,
         bound=bound,

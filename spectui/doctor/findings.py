@@ -1,17 +1,15 @@
 """Findings of an examination: errors, warnings and notes."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
-from spectui.commands.finding import FULL_PRECISION, OFFLOAD_BATCH, Finding, Severity, Topic
+from spectui.commands.finding import Finding, Severity
 from spectui.doctor.examination import Examination, ExaminedDraft
 from spectui.doctor.speed import DraftBound
 from spectui.engine.demand import Demand
 from spectui.engine.fitting import expert_overrides
-from spectui.format import bytes_text, percent_text
-from spectui.llama.buffers import HOST, BufferKind
+from spectui.format import percent_text
+from spectui.llama.buffers import HOST
 from spectui.llama.planned import ModelPlan
-from spectui.models.pairs import PairReport, Templates
 from spectui.speculative.models import Rollback
 
 _HARD_ALPHA = 0.7
@@ -21,13 +19,13 @@ _VERIFY_RATIO = 2.0
 """V(5)/V(1) by bandwidth above which experts make long drafts dear."""
 
 
-def finding(severity: Severity, text: str, flag: str = "-m", topic: Topic | None = None) -> Finding:
+def finding(severity: Severity, text: str, flag: str = "-m") -> Finding:
     """A finding on the model of ``flag``, all of it in one sentence or two."""
-    return Finding(severity=severity, flag=flag, what=text, topic=topic)
+    return Finding(severity=severity, flag=flag, what=text)
 
 
-def _warning(text: str, flag: str = "-m", topic: Topic | None = None) -> Finding:
-    return finding(Severity.WARNING, text, flag, topic)
+def _warning(text: str, flag: str = "-m") -> Finding:
+    return finding(Severity.WARNING, text, flag)
 
 
 def findings(examination: Examination, *, is_drafting: bool = True) -> tuple[Finding, ...]:
@@ -37,18 +35,17 @@ def findings(examination: Examination, *, is_drafting: bool = True) -> tuple[Fin
         examination: examination of the models.
         is_drafting: whether anything shall draft, or what drafts cost is of no interest.
     """
-    alteration = examination.plan.target.info.alteration
     found = [
         *_of_memory(examination),
         *_of_training(
             "the target",
             examination.plan.target,
             examination.request.context.ctx_size,
+            flag="-m",
             beyond="llama-server uses no more",
         ),
         *(one for draft in examination.drafts for one in _of_draft(examination, draft)),
         *(_of_drafting(examination) if is_drafting else ()),
-        *(() if alteration is None else (finding(Severity.NOTE, alteration),)),
     ]
     order = list(Severity)
     return tuple(sorted(found, key=lambda finding: order.index(finding.severity)))
@@ -60,7 +57,6 @@ def _of_drafting(examination: Examination) -> Iterator[Finding]:
     if plan.draft is not None and draft is not None:
         yield from _checkpoints(draft.name, plan.draft, "-md")
     yield from _of_experts(examination)
-    yield from _of_length(examination)
 
 
 def _checkpoints(who: str, plan: ModelPlan, flag: str) -> Iterator[Finding]:
@@ -88,21 +84,6 @@ def _of_experts(examination: Examination) -> Iterator[Finding]:
         )
 
 
-def _of_length(examination: Examination) -> Iterator[Finding]:
-    has_gpu = any(buffer.memory != HOST for buffer in examination.plan.buffers)
-    if (
-        has_gpu
-        and examination.traffic.cpu_bytes
-        and examination.request.max_draft >= OFFLOAD_BATCH - 1
-    ):
-        yield _warning(
-            f"from {OFFLOAD_BATCH} tokens per batch on llama.cpp copies weights from RAM to "
-            f"the GPU, which costs more than it saves for few tokens; keep --draft-max below "
-            f"{OFFLOAD_BATCH - 1}",
-            topic=Topic.LARGE_BATCH,
-        )
-
-
 def _of_draft(examination: Examination, draft: ExaminedDraft) -> Iterator[Finding]:
     """Yield why it cannot be used, or what speaks against it."""
     name, reason = draft.name, draft.reason
@@ -115,9 +96,15 @@ def _of_draft(examination: Examination, draft: ExaminedDraft) -> Iterator[Findin
     has_experts = examination.traffic.n_experts > 0
     if draft.bound and (text := hard_to_win(name, draft.bound, has_experts=has_experts)):
         yield _warning(text, "-md")
-    yield from _of_draft_context(draft, examination.request.context.ctx_size)
-    if draft.report is not None:
-        yield from (finding(Severity.NOTE, text, "-md") for text in _apart(name, draft.report))
+    # The context of MTP layers is the target's.
+    if draft.plan is not None and draft.plan.draft is not None and not draft.is_mtp:
+        yield from _of_training(
+            name,
+            draft.plan.draft,
+            examination.request.context.ctx_size,
+            flag="-md",
+            beyond="beyond that its guesses will be wrong",
+        )
 
 
 def hard_to_win(name: str, bound: DraftBound, *, has_experts: bool) -> str | None:
@@ -146,26 +133,9 @@ def hard_to_win(name: str, bound: DraftBound, *, has_experts: bool) -> str | Non
     return None
 
 
-def _of_draft_context(draft: ExaminedDraft, n_ctx: int) -> Iterator[Finding]:
-    plan = draft.plan
-    own = None if plan is None else plan.draft
-    if own is None:
-        return
-    quantised = {*draft.cache_types} - FULL_PRECISION
-    if quantised:
-        yield _warning(
-            f"the cache of {draft.name} is {' and '.join(sorted(quantised))}: a draft guesses "
-            "worse with a quantised cache, and it is small; leave out -ctkd and -ctvd",
-            "-md",
-            Topic.DRAFT_CACHE,
-        )
-    if not draft.is_mtp:
-        # Else their context is the target's.
-        found = _of_training(draft.name, own, n_ctx, beyond="beyond that its guesses will be wrong")
-        yield from (replace(one, flag="-md") for one in found)
-
-
-def _of_training(who: str, plan: ModelPlan, n_ctx: int, *, beyond: str) -> Iterator[Finding]:
+def _of_training(
+    who: str, plan: ModelPlan, n_ctx: int, *, flag: str, beyond: str
+) -> Iterator[Finding]:
     """Yield that a context of ``n_ctx`` tokens is longer than those a model was trained with.
 
     ``beyond`` says what comes of that.
@@ -175,42 +145,19 @@ def _of_training(who: str, plan: ModelPlan, n_ctx: int, *, beyond: str) -> Itera
         yield _warning(
             f"{who} was trained for {n_ctx_train} tokens of context, and -c asks for "
             f"{n_ctx}: {beyond}",
+            flag,
         )
-
-
-def _apart(name: str, report: PairReport) -> Iterator[str]:
-    """Yield differences that llama.cpp's rule does not cover."""
-    if report.target.pre != report.draft.pre:
-        yield (
-            f"{name} cuts text in another way than the target ({report.draft.pre}, not "
-            f"{report.target.pre}), so it was trained on other tokens than it will see"
-        )
-    if report.templates is Templates.DIFFERENT:
-        yield f"{name} was trained with another chat template; the target's is used for both"
-    if report.templates is Templates.MISSING_IN_TARGET:
-        yield "the target has no chat template, but its draft has: is it a base model?"
-    if report.target_ends or report.draft_ends:
-        ends = sorted({token.text for token in (*report.target_ends, *report.draft_ends)})
-        yield f"{name} and the target do not end a text with the same tokens: {', '.join(ends)}"
-
-
-_REPACKED = "_REPACK"
-"""End of the name of a buffer type whose weights are laid out anew when they are loaded."""
 
 
 def _of_memory(examination: Examination) -> Iterator[Finding]:
     """Yield the findings about every memory."""
     for demand in examination.demands:
         if demand.shortage is not None:
-            parts = (demand.shortage, *_repacked(demand, examination), _advice(demand, examination))
-            yield finding(Severity.ERROR, "; ".join(parts))
+            advice = _advice(demand, examination)
+            yield finding(Severity.ERROR, f"{demand.shortage}; {advice}")
         elif demand.slowness is not None:
             advice = "choose a smaller quantization, or close other programs"
             yield _warning(f"{demand.slowness}; {advice}")
-        elif demand.tightness is not None:
-            can_shrink = examination.largest_context is not None
-            advice = "use a smaller -c" if can_shrink else "keep fewer layers there with -ngl"
-            yield _warning(f"{demand.tightness}: {advice}")
 
 
 def _advice(demand: Demand, examination: Examination) -> str:
@@ -223,20 +170,6 @@ def _advice(demand: Demand, examination: Examination) -> str:
     if demand.memory != HOST:
         return "choose a smaller quantization, or keep fewer layers there with -ngl"
     return "choose a smaller quantization"
-
-
-def _repacked(demand: Demand, examination: Examination) -> Iterator[str]:
-    """Yield why weights take room in RAM though models are mapped."""
-    repacked_bytes = sum(
-        buffer.size_bytes
-        for buffer in examination.plan.buffers
-        if buffer.kind is BufferKind.WEIGHTS and buffer.device.endswith(_REPACKED)
-    )
-    if demand.memory == HOST and repacked_bytes:
-        yield (
-            f"{bytes_text(repacked_bytes)} of it are weights that llama.cpp repacks for this "
-            "processor and so cannot map, unlike those of some other quantizations"
-        )
 
 
 def n_cpu_moe_text(examination: Examination) -> str:

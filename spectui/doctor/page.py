@@ -1,30 +1,21 @@
 """A diagnosis as a page: the machine, the models, their memory, and what was found."""
 
-import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
 from spectui.commands.finding import Finding, Severity
-from spectui.doctor.document import LookedAt
-from spectui.doctor.examination import Examination, ExaminedDraft, HeaderLook, Surroundings
+from spectui.doctor.examination import Examination, ExaminedDraft, Surroundings
 from spectui.doctor.findings import n_cpu_moe_text
-from spectui.doctor.libraries import FoundLibrary
 from spectui.doctor.speed import DraftBound, SpeedBound
 from spectui.engine.demand import Demand
 from spectui.format import bytes_text, count_text, counted, percent_text
 from spectui.llama.buffers import HOST, BufferKind
 from spectui.llama.facts import LibraryFacts, unused_text
-from spectui.llama.library import install_command
+from spectui.llama.library import Library, Refused, install_command
 from spectui.llama.planned import CONTEXT_STEP, Backend, ModelPlan
-from spectui.llama.rpc import Link
 from spectui.llama.search import find_server
-from spectui.models.facts import ModelFacts
-from spectui.models.pairs import PairReport, SpecialToken
-from spectui.models.ranking import read_share
 from spectui.page import Page, Paragraph, Part, Table, Words, section
-from spectui.presets import Preset, preset_folders
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: ""}
-_GIGA = 1e9
 _KINDS = {
     "weights": (BufferKind.WEIGHTS,),
     "cache": (BufferKind.KV, BufferKind.RECURRENT),
@@ -34,35 +25,40 @@ _KINDS = {
 
 def diagnosis(
     around: Surroundings,
-    looked_at: LookedAt,
+    examination: Examination | None,
     found: Sequence[Finding],
-    preset: Preset | None,
-    libraries: Sequence[FoundLibrary] = (),
+    libraries: Sequence[Library | Refused] = (),
 ) -> Page:
     """All sections of a diagnosis.
 
     Args:
         around: the machine.
-        looked_at: None if no target was given, or the preset's target is missing; what headers
-            say where there is no llama.cpp library.
+        examination: of the models; None without any.
         found: what is to be said of the examination.
-        preset: the named preset; None without one.
         libraries: those of this machine, where they were asked for.
     """
     page = section("Machine", [*_machine(around)])
     if libraries:
-        lines = (line for one in libraries for line in one.lines())
-        page += _section("Libraries of llama.cpp", lines)
-    if preset is not None:
-        page += _section(f"Preset {preset.name}", _preset_lines(preset))
-    if looked_at is None:
+        page += _section("Libraries of llama.cpp", _libraries(libraries))
+    if examination is None:
         return page
-    page += _by_headers(looked_at) if isinstance(looked_at, HeaderLook) else _examined(looked_at)
+    page += _examined(examination)
     page.append(Paragraph("Findings", style="bold"))
     if not found:
         return [*page, "nothing speaks against it"]
     page += [_broken(f"{one.severity}: {one.what}", _STYLES[one.severity]) for one in found]
     return page
+
+
+def _libraries(found: Sequence[Library | Refused]) -> Iterator[str]:
+    """Yield each library, or why it cannot be used; the first that can is the one in use."""
+    used = next((one for one in found if isinstance(one, Library)), None)
+    for one in found:
+        if isinstance(one, Refused):
+            yield f"{one.place.folder} cannot be used: {one.why}"
+        else:
+            beside = f", beside {one.server}" if one.server else ""
+            yield f"{one}{', which is used' if one is used else ''}: {one.file}{beside}"
 
 
 def _broken(text: str, style: str = "") -> Paragraph:
@@ -72,34 +68,6 @@ def _broken(text: str, style: str = "") -> Paragraph:
 
 def _section(title: str, lines: Iterable[str]) -> list[Part]:
     return section(title, [*map(_broken, lines)])
-
-
-def _by_headers(look: HeaderLook) -> list[Part]:
-    page = _section("Target, by its header", [_facts(look.target)])
-    for name, draft in look.drafts.items():
-        lines = [] if draft.facts is None else [_facts(draft.facts)]
-        share = read_share(look.target, draft.facts)
-        if share is not None:
-            read = percent_text(share)
-            lines.append(f"a token of it reads {read} of the weights that the target's reads")
-        # A file of MTP layers alone has no vocabulary to compare.
-        if draft.reason is None and draft.facts is not None and draft.facts.draft_kind is None:
-            lines.append("its vocabulary is as llama.cpp wants it beside the target's")
-        page += _section(f"Draft {name}, by its header", lines)
-    return page
-
-
-def _facts(facts: ModelFacts) -> str:
-    text = f"{_described(facts)}, vocabulary of {facts.n_vocab}"
-    return f"{text}, {facts.n_experts} experts" if facts.n_experts else text
-
-
-def _described(facts: ModelFacts) -> str:
-    return (
-        f"{facts.path.name}: {facts.arch}, {count_text(facts.n_params)} parameters, "
-        f"{bytes_text(facts.size_bytes)}, {facts.n_layers} layers, trained for "
-        f"{facts.n_ctx_train} tokens"
-    )
 
 
 def _examined(examination: Examination) -> list[Part]:
@@ -121,13 +89,9 @@ def _machine(around: Surroundings) -> Iterator[Part]:
     memory = _free(machine.memory_bytes, around.free.by_memory.get(HOST))
     yield _broken(f"{machine.cpu}, {machine.n_cores} cores; RAM {memory}, {read}")
     for gpu in backend.gpus:
-        link = around.links.get(gpu.description)
-        # Of an RPC server its address, of a GPU its product name.
-        name = gpu.name if link is None else gpu.title
         part = ", a part of the RAM" if gpu.in_ram else ""
-        far = "" if link is None else _link_text(link)
         free = _free(gpu.total_bytes, gpu.free_bytes)
-        yield _broken(f"{name}: {gpu.description}, {free}{part}{far}")
+        yield _broken(f"{gpu.title}: {gpu.description}, {free}{part}")
     if not backend.gpus and backend.llama_cpp.value is not None:
         seen = f"; the driver knows {', '.join(machine.gpus)}" if machine.gpus else ""
         yield _broken(f"no GPU that this llama.cpp can use{seen}")
@@ -162,13 +126,6 @@ def _whose(facts: LibraryFacts) -> str:
     return f", beside {facts.server}" if facts.server else f" ({facts.origin})"
 
 
-def _link_text(link: Link) -> str:
-    return (
-        f"; its link: {1e3 * link.round_trip_s:.2g} ms for a round trip, "
-        f"{_speed_text(link.sent_bytes_per_s)} there, {_speed_text(link.received_bytes_per_s)} back"
-    )
-
-
 def _unused_gpus(backend: Backend) -> Iterator[Part]:
     if "cuda" in backend.backends:
         yield _broken(
@@ -190,50 +147,14 @@ def _free(total_bytes: int | None, free_bytes: int | None) -> str:
     return total if free_bytes is None else f"{total}, {bytes_text(free_bytes)} free"
 
 
-def _preset_lines(preset: Preset) -> Iterator[str]:
-    """Yield the preset's lines, before its models are examined."""
-    if preset.description:
-        yield preset.description
-    yield from _what_is_missing(preset)
-    for role, files in (("target", preset.target), *(("draft", one) for one in preset.draft)):
-        if files is not None:
-            size = "" if files.size_gb is None else f", {bytes_text(round(files.size_gb * _GIGA))}"
-            is_here = files.find(preset.models_folder) is not None
-            yield f"{role}: {files}{size}: {'here' if is_here else 'not here'}"
-    for vram_gb, options in preset.placement.by_vram_gb().items():
-        if options:
-            given = " ".join(f"--{name} {value}" for name, value in options.items())
-            yield f"with {vram_gb} GB of video memory: {given}"
-    yield from (f"trap: {trap}" for trap in preset.traps)
-
-
-def _what_is_missing(preset: Preset) -> Iterator[str]:
-    named = (*((preset.target,) if preset.target else ()), *preset.draft)
-    missing = [one for one in named if one.find(preset.models_folder) is None]
-    if not missing:
-        return
-    what = "Some of its models"
-    if missing == list(named):
-        what = "Its models"
-    elif missing == list(preset.draft):
-        what = "Its drafts"
-    # By its name only where that finds it.
-    is_known = preset.path.parent in preset_folders()
-    given = shlex.quote(preset.name if is_known else str(preset.path))
-    yield f"{what} are not here; fetch them with spectui models fetch {given}."
-
-
 def _target_lines(examination: Examination) -> Iterator[str]:
     """Yield facts about the target, and the speed that reading its weights allows."""
     yield _model(examination.plan.target)
     traffic, bound = examination.traffic, examination.bound
     if traffic.n_experts:
         yield f"{traffic.n_experts_used} of {traffic.n_experts} experts per token"
-    yield (
-        "Its weights lie in a memory of unknown speed, so that nothing bounds its tokens/s."
-        if bound is None
-        else _speed(bound)
-    )
+    if bound is not None:
+        yield _speed(bound)
     if bound is not None and examination.from_disk:
         yield (
             "RAM does not hold all weights: the disk, which is slower than that, decides the speed."
@@ -241,7 +162,12 @@ def _target_lines(examination: Examination) -> Iterator[str]:
 
 
 def _model(plan: ModelPlan) -> str:
-    return f"{_described(plan.info)}; rollback by {plan.rollback}"
+    facts = plan.info
+    return (
+        f"{facts.path.name}: {facts.arch}, {count_text(facts.n_params)} parameters, "
+        f"{bytes_text(facts.size_bytes)}, {facts.n_layers} layers, trained for "
+        f"{facts.n_ctx_train} tokens; rollback by {plan.rollback}"
+    )
 
 
 def _speed(bound: SpeedBound) -> str:
@@ -271,21 +197,13 @@ def draft_lines(draft: ExaminedDraft, *, has_experts: bool) -> Iterator[str]:
     plan = draft.plan
     if plan is not None and plan.draft is not None:
         yield _mtp(plan.target) if draft.is_mtp else _model(plan.draft)
-        if draft.request.mtp and not draft.is_mtp:
-            layers = counted(plan.draft.info.mtp_layers, "MTP layer")
-            yield f"a file of {layers} alone, which read the target's hidden states"
-    if draft.report is not None:
-        yield from _compared(draft.report)
     if draft.bound is not None and draft.bound.can_pay:
         yield _payment(draft.bound, has_experts=has_experts)
 
 
 def _mtp(target: ModelPlan) -> str:
-    n = target.info.mtp_layers
-    layers = "layer for multi-token prediction"
-    if n > 1:
-        layers = f"{n} {layers.replace('layer', 'layers')}, each for one token of a draft"
-    return f"the target's own {layers}; its weights are counted with the target"
+    layers = counted(target.info.mtp_layers, "layer")
+    return f"the target's own {layers} for multi-token prediction, whose weights are counted there"
 
 
 def _payment(bound: DraftBound, *, has_experts: bool) -> str:
@@ -300,29 +218,6 @@ def _payment(bound: DraftBound, *, has_experts: bool) -> str:
     if has_experts:
         pays += f" ({random})"
     return f"{cost}: {pays}, and gives {most}."
-
-
-def _compared(report: PairReport) -> Iterator[str]:
-    overlap = report.overlap_percent
-    same = "no tokens to compare"
-    if overlap is not None:
-        same = f"{overlap:.2f} % of the tokens are the same"
-    sizes = f"{report.target.n_tokens} (target), {report.draft.n_tokens} (draft)"
-    yield f"{same}; vocabularies {sizes}; chat templates {report.templates}"
-    if report.differences:
-        shown = ", ".join(f"{one.id} ({one.target!r}, {one.draft!r})" for one in report.differences)
-        yield f"first differing tokens: {shown}"
-    for name, ours, theirs in (
-        ("BOS", report.target.bos, report.draft.bos),
-        ("EOS", report.target.eos, report.draft.eos),
-    ):
-        if ours != theirs:
-            yield f"{name}: {_special(ours)} (target), {_special(theirs)} (draft)"
-
-
-def _special(token: SpecialToken) -> str:
-    added = "added" if token.added else "not added"
-    return f"{token.id} {token.text!r}, {added}" if token.id >= 0 else f"none, {added}"
 
 
 def _memory_table(examination: Examination) -> Table:
@@ -378,34 +273,16 @@ def _known(n_bytes: int | None) -> str:
 
 def _what_fits(examination: Examination) -> Iterator[str]:
     """Yield the configurations that would fit."""
-    tight = [one for one in examination.demands if one.is_tight]
-    if examination.largest_context is None and examination.fits and tight:
-        margins = " and ".join(
-            f"{bytes_text(one.margin_bytes)} free on {one.where}" for one in tight
-        )
-        yield f"No context leaves {margins}."
-    elif examination.largest_context is None:
-        yield "No context fits."
+    largest = examination.largest_context
+    if largest is not None:
+        n_trained = examination.plan.target.info.n_ctx_train // CONTEXT_STEP * CONTEXT_STEP
+        bound = ", all that the target was trained for" if largest == n_trained else ""
+        asked = examination.request.context.ctx_size
+        yield f"The largest context that fits is {largest} tokens{bound}; you asked for {asked}."
     else:
-        yield _largest_context(examination, examination.largest_context)
+        margins = "leaves a GPU the margin of --fit-target" if examination.fits else "fits"
+        yield f"No context {margins}."
     if examination.smallest_n_cpu_moe is not None:
         yield f"As few experts in RAM as fit: {n_cpu_moe_text(examination)}."
     if examination.chosen is not None and examination.fits_alone and not examination.fits:
         yield "Without a draft the target fits."
-
-
-def _largest_context(examination: Examination, largest: int) -> str:
-    what = "The largest context that fits"
-    if examination.from_disk and not examination.always_from_disk:
-        what = "The largest context with which no weights are read from disk"
-    bound = ""
-    if largest == _trained_context(examination):
-        bound = ", all that the target was trained for"
-    if examination.always_from_disk:
-        bound += " (weights are read from disk with any context)"
-    asked = examination.request.context.ctx_size
-    return f"{what} is {largest} tokens{bound}; you asked for {asked}."
-
-
-def _trained_context(examination: Examination) -> int:
-    return examination.plan.target.info.n_ctx_train // CONTEXT_STEP * CONTEXT_STEP

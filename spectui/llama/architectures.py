@@ -12,7 +12,7 @@ from spectui.llama.library import C
 from spectui.llama.native import ensure_backend, native_function
 from spectui.models.beside import compare_headers
 from spectui.models.facts import ModelFacts, check_is_target, facts_of
-from spectui.models.gguf import check_tokens, is_cut, read_gguf
+from spectui.models.gguf import read_gguf
 from spectui.models.header import GgufFile
 from spectui.models.ranking import ModelInspected
 from spectui.speculative.models import Rollback, unserved
@@ -96,15 +96,29 @@ def inspect_header(path: Path) -> ModelInspected:
         gguf = read_gguf(path)
         facts = facts_of(path, gguf)
         check_is_target(path, gguf)
-        if (name := _unknown(gguf)) is not None:
-            raise BadInputError(  # noqa: TRY301 - as the checks below
-                f"{path} cannot be loaded (this llama.cpp runs no architecture {name!r}); check "
-                "that the download is complete, or give another model"
-            )
+        _check_loadable(path, gguf)
         check_generates(path, gguf)
     except BadInputError as error:
         reason = str(error)
     return ModelInspected(target=path, path=path, facts=facts, reason=reason)
+
+
+def _check_loadable(path: Path, gguf: GgufFile) -> None:
+    """Refuse a file that is cut short, or of an architecture that this llama.cpp does not know.
+
+    Raises:
+        BadInputError: it is such a file.
+    """
+    name = str(gguf.metadata.get("general.architecture", ""))
+    if architecture(name).is_known is False:
+        raise BadInputError(
+            f"{path} cannot be loaded (this llama.cpp runs no architecture {name!r}); check "
+            "that the download is complete, or give another model"
+        )
+    if gguf.is_cut:
+        raise BadInputError(
+            f"{path} cannot be loaded (it ends before its tensors do); download it again"
+        )
 
 
 def inspect_pair(target: Path, draft: Path) -> ModelInspected:
@@ -112,44 +126,18 @@ def inspect_pair(target: Path, draft: Path) -> ModelInspected:
 
     A target that cannot be used is told as the draft of itself.
     """
-    own = _whole(inspect_header(target))
+    own = inspect_header(target)
     if own.reason is not None or own.facts is None or draft == target:
         return own
     told = compare_headers(target, draft)
     if told.facts is None or told.facts.draft_kind is not None:
         # MTP layers: their cache forgets, whatever other layers their architecture has.
         return told
-    alone = _whole(inspect_header(draft))
+    alone = inspect_header(draft)
     if alone.reason is not None:
         return replace(alone, target=target, facts=None)
     reason = told.reason or unserved(_rollback(own.facts), _rollback(told.facts))
     return replace(told, reason=reason)
-
-
-def _unknown(gguf: GgufFile) -> str | None:
-    """The architecture that this llama.cpp does not know; None for one that it knows."""
-    name = str(gguf.metadata.get("general.architecture", ""))
-    return name if architecture(name).is_known is False else None
-
-
-def _whole(told: ModelInspected) -> ModelInspected:
-    """The same as for a load: whether the file is cut short, or its vocabulary damaged."""
-    path = told.path
-    if told.facts is not None and (name := _unknown(read_gguf(path))) is not None:
-        reason = (
-            f"{path} cannot be loaded (error loading model: unknown model architecture: {name!r}); "
-            "check that the download is complete and that this llama.cpp knows the architecture"
-        )
-        return replace(told, reason=reason)
-    if told.reason is None and is_cut(path):
-        reason = f"{path} cannot be loaded (it ends before its tensors do); download it again"
-        return replace(told, reason=reason)
-    if told.reason is None:
-        try:
-            check_tokens(path)
-        except BadInputError as error:
-            return replace(told, reason=str(error))
-    return told
 
 
 def _rollback(facts: ModelFacts) -> Rollback:

@@ -52,8 +52,7 @@ from spectui.models.facts import (
 )
 from spectui.models.gguf import FileIdentity, check_file, read_gguf
 from spectui.models.header import GgufFile
-from spectui.models.pairs import Outline, Token, readable
-from spectui.models.pairs import report as pair_report
+from spectui.models.pairs import incompatibility
 from spectui.models.weights import WeightTraffic, mtp_traffic, weight_traffic
 from spectui.options.setup import ModelOptions
 from spectui.speculative.models import unserved
@@ -144,12 +143,11 @@ class PlanMaker(Closing):
             draft.model, request.context, target_vocabulary=vocabulary, n_slots=request.n_slots
         ) as drafting:
             theirs = _planned(drafting, _traffic(draft))
-        report = pair_report(outline(target.model), outline(draft.model))
+            reason = incompatibility(vocabulary.outline, draft.model.vocabulary.outline)
         return Plan(
             target=ours,
             draft=theirs,
-            incompatibility=report.reason or unserved(ours.rollback, theirs.rollback),
-            report=report,
+            incompatibility=reason or unserved(ours.rollback, theirs.rollback),
         )
 
     def close(self) -> None:
@@ -317,20 +315,6 @@ def _state_bytes(device: str, share: Share, logged: Sequence[Buffer]) -> int:
     if not any(buffer.kind is BufferKind.KV for buffer in here):
         return share.cache_bytes
     return sum(buffer.size_bytes for buffer in here if buffer.kind is BufferKind.RECURRENT)
-
-
-def outline(model: Model) -> Outline:
-    """Take down what pairs are judged by. It stays when the model is closed."""
-    vocabulary = model.vocabulary
-    return replace(
-        vocabulary.outline,
-        pre=model.metadata("tokenizer.ggml.pre"),
-        end_tokens=tuple(
-            Token(id=id_, text=readable(vocabulary.text(id_)))
-            for id_ in sorted(vocabulary.end_tokens)
-        ),
-        chat_template=model.chat_template,
-    )
 
 
 HEADER_BYTES = 400 << 20

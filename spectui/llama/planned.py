@@ -11,7 +11,6 @@ from spectui.errors import SpectuiError
 from spectui.llama.buffers import Buffer, DeviceMemory
 from spectui.llama.facts import LibraryFacts
 from spectui.models.facts import ModelFacts, is_mtp_file
-from spectui.models.pairs import PairReport
 from spectui.models.weights import WeightTraffic
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions
@@ -67,8 +66,6 @@ class Plan:
     of a target's own are among the target's."""
     incompatibility: str | None
     """Why the draft cannot serve the target; None if it can, and without a draft."""
-    report: PairReport | None = None
-    """The two beside each other; None without a draft model."""
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:

@@ -5,7 +5,7 @@ from functools import cached_property
 from itertools import compress, repeat
 
 from spectui.llama.library import C
-from spectui.models.pairs import Outline, SpecialToken, readable
+from spectui.models.pairs import Outline, SpecialToken
 
 _NO_TOKENIZER = 0
 """``LLAMA_VOCAB_TYPE_NONE``: llama.cpp ends the process when it is asked for such a token."""
@@ -41,17 +41,13 @@ class Vocabulary:
     def bos(self) -> SpecialToken:
         """Beginning of text."""
         added = C.llama_vocab_get_add_bos(self._vocab)
-        return self._special(C.llama_vocab_bos(self._vocab), added=added)
+        return SpecialToken(id=C.llama_vocab_bos(self._vocab), added=added)
 
     @cached_property
     def eos(self) -> SpecialToken:
         """End of text."""
         added = C.llama_vocab_get_add_eos(self._vocab)
-        return self._special(C.llama_vocab_eos(self._vocab), added=added)
-
-    def _special(self, token: int, *, added: bool) -> SpecialToken:
-        text = readable(self.text(token)) if 0 <= token < self.n_tokens else ""
-        return SpecialToken(id=token, text=text, added=added)
+        return SpecialToken(id=C.llama_vocab_eos(self._vocab), added=added)
 
     @cached_property
     def end_tokens(self) -> frozenset[int]:

@@ -13,7 +13,7 @@ from spectui.errors import ServerError
 from spectui.measure.backend import Backend, one_after_the_other
 from spectui.measure.measurer import Measurer, Timed
 from spectui.measure.workload import Workload
-from spectui.models.sampling import unmeasured_sampling
+from spectui.models.sampling import repeat_penalty
 from spectui.options.setup import ModelOptions, Setup
 from spectui.options.speculation import Speculation
 from spectui.server.client import Completion, LlamaClient, completion_body
@@ -43,18 +43,6 @@ REMEMBERS = (
 )
 
 
-_SAMPLERS = [
-    *("penalties", "dry", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc"),
-    "temperature",
-]
-"""Llama-server's default, of which the engine has those that do anything by default."""
-_NEUTRAL: dict[str, tuple[str, object]] = {
-    "repeat-penalty": ("repeat_penalty", 1.0),
-    "xtc-probability": ("xtc_probability", 0.0),
-    "mirostat": ("mirostat", 0),
-    "samplers": ("samplers", _SAMPLERS),
-}
-"""Fields of a request, by llama-server's options, and the values that the engine samples with."""
 _STOPS = {"eos": Stop.END_OF_GENERATION, "word": Stop.END_OF_GENERATION}
 
 
@@ -205,9 +193,9 @@ def _neutral(setup: Setup) -> Json:
 
     What the user's own arguments say stays as it is.
     """
-    given = {item.name for item in divide(setup.extra)}
-    asked = unmeasured_sampling(setup.target.path).keys() - given
-    return {field: value for name, (field, value) in _NEUTRAL.items() if name in asked}
+    is_given = any(item.name == "repeat-penalty" for item in divide(setup.extra))
+    asks = repeat_penalty(setup.target.path) is not None and not is_given
+    return {"repeat_penalty": 1.0} if asks else {}
 
 
 def _body(command: Generate) -> Json:

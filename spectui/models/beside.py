@@ -121,6 +121,6 @@ def _special(gguf: GgufFile, other: GgufFile, name: str) -> SpecialToken:
     key = f"tokenizer.ggml.add_{name}_token"
     added, _ = rules = gguf.metadata.get(key), other.metadata.get(key)
     if None in rules:
-        return SpecialToken(id=-1, text="", added=False)
+        return SpecialToken(id=-1, added=False)
     id_ = gguf.metadata.get(f"tokenizer.ggml.{name}_token_id", -1)
-    return SpecialToken(id=int(id_), text="", added=bool(added))
+    return SpecialToken(id=int(id_), added=bool(added))

@@ -60,7 +60,7 @@ class HubModel(FoundModel):
     @property
     def fetch_words(self) -> tuple[str, ...]:
         """The command that fetches it."""
-        return ("spectui", "models", "fetch", self.repository, self.files[0])
+        return ("hf", "download", self.repository, *self.files)
 
 
 Search = Callable[..., Iterable[Repository]]
@@ -161,13 +161,3 @@ def choose_file(
     small = (one for one in known if one.size_bytes <= most)
     smallest = min(known or there, key=lambda one: one.size_bytes, default=None)
     return next(small, smallest)
-
-
-def of_quantisation(models: Iterable[HubModel], name: str) -> HubModel | None:
-    """Choose the first model of a quantisation, as ``llama-server -hf OWNER/NAME:Q4_K_M`` does.
-
-    Drafts for one model alone, as files of MTP layers, come last; None where there is none.
-    """
-    named = re.compile(rf"(?<![a-z0-9]){re.escape(name)}[.-]", re.IGNORECASE)
-    there = (one for one in models if named.search(one.files[0]))
-    return min(there, key=lambda one: bool(_HEAD.search(one.files[0])), default=None)

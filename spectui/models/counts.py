@@ -42,10 +42,6 @@ def check_counts(numbers: Mapping[str, int]) -> None:
         raise BrokenError(f"{n_used} of {n_experts} experts are used")
 
 
-_LAYERS = ".block_count"
-_EXPERTS, _USED = ".expert_count", ".expert_used_count"
-
-
 def check_overrides(
     path: Path, numbers: Mapping[str, int], overrides: Sequence[KvOverride]
 ) -> None:
@@ -54,29 +50,14 @@ def check_overrides(
     Args:
         path: path of the model.
         numbers: numbers of its header.
-        overrides: those of other architectures are left out, as llama.cpp does.
+        overrides: those of keys that it lacks are left to llama.cpp.
 
     Raises:
         UsageError: they make no model.
     """
-    archs = tuple(key.removesuffix(_LAYERS) + "." for key in numbers if key.endswith(_LAYERS))
-    # What it looks for in lists (``get_key_or_arr``), it passes over where the file lacks it.
-    taken = [
-        one
-        for one in overrides
-        if type(one.value) is int
-        and one.key.startswith(archs)
-        and (one.key in numbers or not one.key.endswith(_USED))
-    ]
-    # A dense model's file does not say how many experts are used, and llama.cpp takes none.
-    unused = {
-        one.key.removesuffix(_EXPERTS) + _USED: 0
-        for one in taken
-        if one.key.endswith(_EXPERTS) and one.key not in numbers
-    }
-    given = {one.key: int(one.value) for one in taken}
+    taken = [one for one in overrides if one.key in numbers and type(one.value) is int]
     try:
-        check_counts({**unused, **numbers, **given})
+        check_counts({**numbers, **{one.key: int(one.value) for one in taken}})
     except BrokenError as error:
         texts = ",".join(one.text for one in taken)
         raise UsageError(

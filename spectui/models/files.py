@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from spectui.files import open_file
 from spectui.gguf_names import Series, is_part_of_model, series_of
-from spectui.models.gguf import is_cut
 from spectui.models.header import MAGIC
 from spectui.paths import cache_dir
 
@@ -41,19 +40,15 @@ class FoundModel:
     n_shards: int = 1
     missing: tuple[str, ...] = ()
     """Names of the shards that are not there: the model cannot be loaded without them."""
-    cut: tuple[str, ...] = ()
-    """Names of the files that end before their tensors do."""
 
     @property
     def damage(self) -> str | None:
-        """Reason why the model cannot be loaded, None if no file is missing or cut short."""
-        if self.missing:
-            first, n_more = self.missing[0], len(self.missing) - 1
-            more = f" and {n_more} more" if n_more else ""
-            return f"is incomplete: of its {self.n_shards} files {first}{more} cannot be found"
-        if self.cut:
-            return f"is cut short: {self.cut[0]} ends before its tensors do; download it again"
-        return None
+        """Reason why the model cannot be loaded, None if no file is missing."""
+        if not self.missing:
+            return None
+        first, n_more = self.missing[0], len(self.missing) - 1
+        more = f" and {n_more} more" if n_more else ""
+        return f"is incomplete: of its {self.n_shards} files {first}{more} cannot be found"
 
     @property
     def label(self) -> str:
@@ -86,8 +81,6 @@ class _Part(NamedTuple):
     size_bytes: int
     identity: tuple[int, int]
     """Device and inode: equal for two links to one file."""
-    is_cut: bool
-    """Whether it ends before its tensors do."""
 
 
 def _series(entry: os.DirEntry[str]) -> Series:
@@ -97,8 +90,6 @@ def _series(entry: os.DirEntry[str]) -> Series:
 MAX_DEPTH = 6
 """Levels of sub-folders that are looked into; the hub's cache needs four."""
 
-_NOT_FILES = frozenset({"/dev", "/proc", "/run", "/sys"})
-"""Not looked into on the way down from the root."""
 _PSEUDO = tuple(Path(folder) for folder in ("/dev", "/proc", "/sys"))
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - looked for models in, not written to
 _PACKAGES = frozenset({"node_modules", "__pycache__", "site-packages"})
@@ -160,7 +151,7 @@ class Scan:
     def __init__(
         self, folders: Iterable[Path], cancelled: Callable[[], bool] = lambda: False
     ) -> None:
-        """Prepare to look below ``folders``; ``cancelled`` is asked before every one and file."""
+        """Prepare to look below ``folders``; ``cancelled`` is asked before every one."""
         self._folders = tuple(folders)
         self._cancelled = cancelled
         self._seen: set[tuple[int, int]] = set()
@@ -170,23 +161,20 @@ class Scan:
 
     def __iter__(self) -> Iterator[FoundModel]:
         for folder in self._folders:
-            if is_pseudo(folder):
-                self.reasons.append(f"{folder} holds no files, only the kernel's view of itself")
-                continue
             # Depth first, in the order of names: what lies together is found together.
             waiting = [(folder, 0)]
             while waiting and not self._cancelled():
                 path, depth = waiting.pop()
-                entries = self._entries(path)
+                entries = [] if is_pseudo(path) else self._entries(path)
                 yield from self._models(entries)
                 if depth < MAX_DEPTH:
-                    below = [Path(entry.path) for entry in entries if self._leads_on(entry)]
+                    below = [Path(entry.path) for entry in entries if _leads_on(entry)]
                     waiting += [(child, depth + 1) for child in reversed(below)]
 
     def _models(self, entries: list[os.DirEntry[str]]) -> Iterator[FoundModel]:
-        # Whoever is given a model looks at its headers next, which are remembered for a while.
         for series, files in groupby(sorted(entries, key=_series), key=_series):
-            parts = tuple(self._parts(files))
+            own = (Path(entry.path) for entry in files if is_part_of_model(entry.name))
+            parts = [*filter(None, map(self._part, own))]
             identities = {part.identity for part in parts}
             # Two revisions in a hub's cache share the shards that did not change.
             if identities <= self._seen:
@@ -199,7 +187,6 @@ class Scan:
                 size_bytes=sum(part.size_bytes for part in parts),
                 n_shards=len(series.names),
                 missing=tuple(name for name in series.names if name not in there),
-                cut=tuple(part.path.name for part in parts if part.is_cut),
             )
 
     def _entries(self, folder: Path) -> list[os.DirEntry[str]]:
@@ -215,13 +202,6 @@ class Scan:
             self._skip(folder, error)
             return []
 
-    def _parts(self, entries: Iterable[os.DirEntry[str]]) -> Iterator[_Part]:
-        for entry in entries:
-            if self._cancelled():
-                return
-            if is_part_of_model(entry.name) and (part := self._part(Path(entry.path))):
-                yield part
-
     def _part(self, path: Path) -> _Part | None:
         try:
             status = path.stat()
@@ -230,23 +210,20 @@ class Scan:
                 return None
             with open_file(path) as file:
                 magic = file.read(len(MAGIC))
-            cut = magic == MAGIC and is_cut(path)
         except OSError as error:
             self._skip(path, error)
             return None
         if magic != MAGIC:
             self.reasons.append(f"{path} is no GGUF file; download it again")
             return None
-        return _Part(path, status.st_size, (status.st_dev, status.st_ino), cut)
-
-    def _leads_on(self, entry: os.DirEntry[str]) -> bool:
-        if entry.name.startswith(".") or entry.name in _PACKAGES or entry.path in _NOT_FILES:
-            return False
-        try:
-            return entry.is_dir()
-        except OSError as error:
-            self._skip(Path(entry.path), error)
-            return False
+        return _Part(path, status.st_size, (status.st_dev, status.st_ino))
 
     def _skip(self, path: Path, error: OSError) -> None:
         self.reasons.append(f"{path} cannot be read ({error.strerror})")
+
+
+def _leads_on(entry: os.DirEntry[str]) -> bool:
+    """Whether a folder, or a link to one, is looked into."""
+    if entry.name.startswith(".") or entry.name in _PACKAGES:
+        return False
+    return os.path.isdir(entry.path)  # noqa: PTH112 - Path.is_dir raises on a forbidden parent

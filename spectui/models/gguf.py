@@ -12,7 +12,7 @@ from spectui.errors import BadInputError
 from spectui.files import open_file
 from spectui.gguf_names import series_of
 from spectui.models.counts import check_overrides
-from spectui.models.header import MAGIC, TOKENS_KEY, CutError, GgufFile, read_header
+from spectui.models.header import MAGIC, GgufFile, read_header
 from spectui.options.setup import KvOverride
 
 _HINT = "give the path of a GGUF model"
@@ -49,23 +49,9 @@ def read_gguf(path: Path) -> GgufFile:
     Raises:
         BadInputError: a file is missing or no usable GGUF.
     """
-    first, *others = (_readable(shard) for shard in shards(path))
+    first, *others = map(_header, shards(path))
     tensors = chain(first.tensors, *(other.tensors for other in others))
     return replace(first, tensors=tuple(tensors))
-
-
-def is_cut(path: Path) -> bool:
-    """Tell whether a file ends before its last tensor begins, as an aborted download does.
-
-    A header that cannot be made sense of is left to llama.cpp, which says more about it.
-
-    Raises:
-        OSError: the file cannot be read.
-    """
-    try:
-        return _read(FileIdentity.of(path)).is_cut
-    except BadInputError as error:
-        return isinstance(error.__cause__, CutError)
 
 
 def weights_bytes(path: Path) -> int | None:
@@ -122,25 +108,6 @@ def check_file(path: Path, overrides: Sequence[KvOverride] = ()) -> None:
     check_overrides(path, _header(path).counts, overrides)
 
 
-def check_tokens(path: Path) -> None:
-    """Refuse a damaged vocabulary, for which llama.cpp would end the process.
-
-    Its tokens have to be strings (``gguf_get_arr_str``), and all different (``id_to_token.size() ==
-    token_to_id.size()``; it numbers those that are empty). A file without tokens passes.
-
-    Raises:
-        BadInputError: its tokens are no different texts, or the file is no usable GGUF.
-    """
-    header, tokens = _readable(path), vocabulary(path)
-    n_listed = -1 if TOKENS_KEY in header.metadata else header.array_lengths.get(TOKENS_KEY, 0)
-    # C's strings end at the first zero.
-    texts = list(filter(None, (token.partition(b"\0")[0] for token in tokens)))
-    if n_listed != len(tokens) or len(set(texts)) != len(texts):
-        raise BadInputError(
-            f"{path} is damaged: its tokens are no list of different texts; download it again"
-        )
-
-
 def vocabulary(path: Path) -> list[bytes]:
     """Texts of a model's tokens, by id; none where the file has no list of them.
 
@@ -180,17 +147,6 @@ def file_size(path: Path) -> int:
         OSError: the file is missing, or cannot be looked at.
     """
     return sum(part.stat().st_size for part in shards(path))
-
-
-def _readable(path: Path) -> GgufFile:
-    """The header of one file, refused where ggml would refuse it."""
-    header = _header(path)
-    if header.refusal is not None:
-        raise BadInputError(
-            f"{path} has a broken header ({header.refusal}); check that the download is complete "
-            "and that this llama.cpp knows the version of the format"
-        )
-    return header
 
 
 def _header(path: Path) -> GgufFile:

@@ -45,7 +45,6 @@ _MAX_DIMS = 4
 """``GGML_MAX_DIMS``."""
 _TENSORS = tuple(struct.Struct(f"<{n}QIQ") for n in range(_MAX_DIMS + 1))
 """Fields behind a tensor's name, by number of dimensions: dimensions, type, offset."""
-_MAX_NUMBER = (1 << 63) - 1
 _LARGE_VOCABULARY, _MOST_VOCABULARIES = 10_000, 8
 _vocabularies: dict[int, bytes] = {}
 """The last lists of texts that were gone over, by their lengths: models of one family have the same
@@ -97,8 +96,6 @@ class GgufFile:
     tensors: tuple[TensorInfo, ...]
     counts: Mapping[str, int] = field(default_factory=dict)
     """Metadata that is a single unsigned 32-bit number, as all counts are."""
-    refusal: str | None = None
-    """Why ggml would not read it, though it breaks no limit; None if it would."""
     is_cut: bool = False
     """Whether the file, of a model that of the first shard, ends before its last tensor begins."""
 
@@ -152,8 +149,8 @@ def parse_header(
     """Read a header; refuse one whose lengths lead out of the file, or beyond any model's.
 
     Llama.cpp believes more of it and may take all memory, or all time, for it; and it aborts on
-    counts of layers and experts that cannot be. A version that is not known here passes, with
-    nothing but a ``refusal``: llama.cpp says what is wrong with it.
+    counts of layers and experts that cannot be. What else is wrong with a file passes, and a
+    version that is not known here with nothing in it: llama.cpp says what is wrong with them.
 
     Args:
         file: the file, at its beginning; read as far as its header goes.
@@ -178,7 +175,6 @@ def parse_header(
         array_lengths=walk.array_lengths,
         counts=walk.counts,
         tensors=tuple(walk.tensors),
-        refusal=walk.refusal,
         is_cut=walk.size_bytes <= walk.last_tensor_at,
     )
 
@@ -198,33 +194,22 @@ class _Walk:
     array_lengths: dict[str, int] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     tensors: list[TensorInfo] = field(default_factory=list)
-    refusal: str | None = None
     last_tensor_at: int = -1
     """Offset of the last tensor in the file; -1 without one, or where not known."""
 
     def read(self) -> None:
         """Read the header."""
-        if self._bytes(len(MAGIC)) != MAGIC:
-            self._refuse("it is no GGUF")
-            return
-        version = self._u32()
-        if version not in _VERSIONS:
-            self._refuse(f"its version is {version}")
+        if self._bytes(len(MAGIC)) != MAGIC or self._u32() not in _VERSIONS:
             return
         n_tensors, n_values = self._u64(), self._u64()
         self._values(n_values)
         self._tensors(n_tensors)
-
-    def _refuse(self, reason: str) -> None:
-        self.refusal = self.refusal or reason
 
     def _values(self, n_values: int) -> None:
         """Take in the metadata."""
         self._count(n_values, _MAX_VALUES)
         for _ in range(n_values):
             key, kind = _text(self._key()), self._u32()
-            if key in self.metadata or key in self.array_lengths:
-                self._refuse(f"it says twice what {key!r} is")
             # The first value is what llama.cpp finds.
             if kind in _VALUES:
                 (value,) = self._unpack(_VALUES[kind])
@@ -254,18 +239,11 @@ class _Walk:
         """Take in the descriptions of the tensors."""
         self._count(n_tensors, _MAX_TENSORS)
         alignment = self.counts.get(_ALIGNMENT_KEY, _ALIGNMENT)
-        if alignment.bit_count() != 1 or _ALIGNMENT_KEY in self.metadata.keys() - self.counts:
-            self._refuse("its alignment is no power of two")
-        last = end = 0
+        last = 0
         for _ in range(n_tensors):
             tensor, offset = self._tensor()
-            if offset != end:
-                self._refuse(f"{tensor.name!r} does not begin where the tensor before it ends")
-            end = _aligned(offset + tensor.size_bytes, alignment)
             last = max(last, offset)
             self.tensors.append(tensor)
-        if len({tensor.name for tensor in self.tensors}) < n_tensors:
-            self._refuse("two of its tensors have one name")
         if n_tensors and alignment:
             self.last_tensor_at = _aligned(self.at, alignment) + last
 
@@ -278,16 +256,9 @@ class _Walk:
         if n_dims > _MAX_DIMS:
             raise BrokenError(f"a tensor of {n_dims} dimensions")
         *dims, kind, offset = self._unpack(_TENSORS[n_dims])
-        name = _text(self.data[name_at : name_at + min(n_bytes, _MAX_NAME_BYTES + 1)])
+        name = _text(self.data[name_at : name_at + min(n_bytes, _MAX_NAME_BYTES)])
         n_elements = prod(dims)
         n_block, block_bytes = TENSOR_BLOCKS.get(kind, (0, 0))
-        if n_block == 0:
-            self._refuse(f"{name!r} is of type {kind}, which this llama.cpp does not have")
-        elif (dims[0] if dims else 1) % n_block:
-            self._refuse(f"rows of {name!r} are no whole blocks")
-        is_countable = n_elements < _MAX_NUMBER and max(dims, default=0) <= _MAX_NUMBER
-        if n_bytes > _MAX_NAME_BYTES or not is_countable:
-            self._refuse(f"{name!r} is larger than ggml can count, or has too long a name")
         size_bytes = n_elements // max(n_block, 1) * block_bytes
         return TensorInfo(name, size_bytes, n_elements), offset
 

@@ -1,14 +1,11 @@
-"""Hugging Face's hub, through ``huggingface_hub``: searches, headers of files, downloads.
+"""Hugging Face's hub, through ``huggingface_hub``: searches, and headers of files.
 
-Endpoint, token and cache are those of ``huggingface_hub``: ``HF_ENDPOINT``, ``HF_TOKEN`` or ``hf
-auth login``, ``HF_HUB_CACHE``. Its errors are told in one sentence each, which holds neither a
-token nor a signed address.
+Endpoint and token are those of ``huggingface_hub``: ``HF_ENDPOINT``, ``HF_TOKEN`` or ``hf auth
+login``. Its errors are told in one sentence each, which holds neither a token nor a signed address.
 """
 
-import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from logging import ERROR, getLogger
 from pathlib import Path
 from typing import Any
@@ -19,24 +16,19 @@ from huggingface_hub import (
     HfApi,
     constants,
     get_session,
-    hf_hub_download,
     hf_hub_url,
     hf_raise_for_status,
     set_client_factory,
 )
 from huggingface_hub.errors import (
-    EntryNotFoundError,
     GatedRepoError,
     HfHubHTTPError,
-    HFValidationError,
-    LocalEntryNotFoundError,
     OfflineModeIsEnabled,
     RepositoryNotFoundError,
 )
-from huggingface_hub.utils.tqdm import disable_progress_bars, enable_progress_bars
 
-from spectui.errors import BadInputError, HubError, SpectuiError
-from spectui.format import bytes_text, printable
+from spectui.errors import HubError
+from spectui.format import printable
 from spectui.gguf_names import is_part_of_model, series_of
 from spectui.models.beside import Header
 from spectui.models.candidates import HubModel, Repository
@@ -51,9 +43,8 @@ _EXPANDED: Any = ["downloads", "gated", "gguf", "siblings"]
 class Hub:
     """One endpoint of the hub."""
 
-    def __init__(self, *, shows_progress: bool) -> None:
-        """Take the endpoint and the token of ``huggingface_hub``, which may draw its bars."""
-        (enable_progress_bars if shows_progress else disable_progress_bars)()
+    def __init__(self) -> None:
+        """Take the endpoint and the token of ``huggingface_hub``."""
         # Its warnings repeat what an error says, and its requests wait for ever by default.
         getLogger("huggingface_hub").setLevel(ERROR)
         set_client_factory(_client)
@@ -84,8 +75,7 @@ class Hub:
         """List the models of a repository, by name; those that lack a file are left out.
 
         Raises:
-            BadInputError: there is no such repository, or it is not open to this user.
-            HubError: the hub cannot be reached, or fails.
+            HubError: it is not open to this user, or the hub cannot be reached, or fails.
         """
         with _one_sentence(f"repository {printable(repository)}"):
             info = self._api.model_info(repository, files_metadata=True, timeout=_PATIENCE_S)
@@ -111,8 +101,8 @@ class Hub:
         """Read the header of a model's first file; of a split one its tensors are not all there.
 
         Raises:
-            BadInputError: the file is gone, not open to this user, or its header is broken.
-            HubError: the hub cannot be reached, or fails.
+            BadInputError: the header is broken.
+            HubError: it is not open to this user, or the hub cannot be reached, or fails.
         """
         name, texts = str(model.path), list[bytes]()
         headers = self._api._build_hf_headers()  # noqa: SLF001 - as its own requests have them
@@ -124,47 +114,6 @@ class Hub:
             gguf = parse_header(_Body(response), model.first_bytes, name, texts.append)
         facts = facts_of(model.path, gguf, model.size_bytes)
         return Header(gguf=gguf, facts=facts, texts=texts)
-
-    def fetch(self, model: HubModel, folder: Path | None, say: Callable[[str], None]) -> Path:
-        """Download a model's files, but for those that are there; return the first.
-
-        A connection that is cut is taken up again where it was.
-
-        Args:
-            model: the model.
-            folder: the folder for its files; None for the hub's cache.
-            say: told what is fetched.
-
-        Raises:
-            BadInputError: the disk has no room, or a file is gone or not open to this user.
-            HubError: the hub cannot be reached, or fails.
-        """
-        download = partial(hf_hub_download, model.repository, local_dir=folder)
-        with _one_sentence(str(model.path)):
-            plans: list[Any] = [download(file, dry_run=True) for file in model.files]
-        n_bytes = sum(plan.file_size or 0 for plan in plans if plan.will_download)
-        if n_bytes:
-            check_room(folder or Path(constants.HF_HUB_CACHE), n_bytes, str(model.path))
-            say(f"fetching {bytes_text(n_bytes)} of {model.path}")
-        with _one_sentence(str(model.path)):
-            first, *_others = (Path(str(download(file))) for file in model.files)
-        return first
-
-
-def check_room(folder: Path, n_bytes: int, what: str) -> None:
-    """Refuse a download for which the disk has no room.
-
-    Raises:
-        BadInputError: it has not.
-    """
-    there = next(one for one in (folder, *folder.absolute().parents) if one.exists())
-    free_bytes = shutil.disk_usage(there).free
-    if n_bytes > free_bytes:
-        raise BadInputError(
-            f"{what} takes {bytes_text(n_bytes)}, and on the disk of {folder} "
-            f"{bytes_text(free_bytes)} are free; make room, or choose another folder with "
-            "HF_HUB_CACHE"
-        )
 
 
 def _repository(info: Any) -> Repository:  # noqa: ANN401 - its class declares no field's type
@@ -214,65 +163,37 @@ def _client() -> httpx2.Client:
     )
 
 
+_SIGN_IN = "sign in with hf auth login"
+_MALFORMED = (ValueError, LookupError, TypeError, AttributeError)
+"""Errors of ``huggingface_hub`` for an answer that no hub gives."""
+_REASONS: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str], ...] = (
+    (GatedRepoError, f"it is gated; accept its terms on {{host}}, and {_SIGN_IN}"),
+    (RepositoryNotFoundError, f"{{host}} has no such repository, or not for you; {_SIGN_IN}"),
+    (HfHubHTTPError, f"{{host}} answers {{status}}; try again later, or {_SIGN_IN}"),
+    (OfflineModeIsEnabled, "HF_HUB_OFFLINE keeps from asking {host}; unset it"),
+    (httpx2.TimeoutException, "{host} has not answered in time; try again"),
+    (
+        (httpx2.ConnectError, httpx2.UnsupportedProtocol),
+        "{host} cannot be reached; look at the network, at proxies and at HF_ENDPOINT",
+    ),
+    ((httpx2.HTTPError, OSError), "the connection to {host} was cut; try again"),
+    (_MALFORMED, "the answer of {host} is none of a hub; look at HF_ENDPOINT"),
+)
+"""Sentences by the class of an error, the first that fits."""
+
+
 @contextmanager
 def _one_sentence(what: str) -> Iterator[None]:
     """Raise what goes wrong inside the block as one sentence about ``what``.
 
     Raises:
-        BadInputError: it is not there, or not open to this user.
-        HubError: the hub cannot be reached, or fails.
+        HubError: it is not open to this user, or the hub cannot be reached, or fails.
     """
     try:
         yield
-    except (httpx2.HTTPError, EntryNotFoundError, OSError, *_MALFORMED) as error:
-        # A download that cannot ask the hub, and finds nothing in the cache, has the cause there.
-        cause = error.__cause__ if isinstance(error, LocalEntryNotFoundError) else None
-        raise _refusal(what, cause or error) from None
-
-
-def _refusal(what: str, error: BaseException) -> SpectuiError:
-    status = error.response.status_code if isinstance(error, HfHubHTTPError) else 0
-    kind, reason = next((kind, why) for types, kind, why in _REASONS if isinstance(error, types))
-    if reason == _ANSWERED:
-        kind, reason = _STATUS.get(status, (kind, reason))
-    if isinstance(error, OSError) and error.strerror:
-        kind, reason = BadInputError, f"it cannot be written ({error.strerror}); look at its disk"
-    # An address may hold a password.
-    host = urlsplit(constants.ENDPOINT).hostname or "HF_ENDPOINT"
-    return kind(f"{what}: {reason.format(host=host, status=status)}")
-
-
-_MALFORMED = (ValueError, LookupError, TypeError, AttributeError)
-"""Errors of ``huggingface_hub`` for an answer that no hub gives."""
-_AGAIN = "try again"
-_ANSWERED = "{host} answers {status}; try again"
-_SIGN_IN = "sign in with hf auth login"
-_STATUS: dict[int, tuple[type[SpectuiError], str]] = {
-    401: (BadInputError, f"{{host}} does not take your token; {_SIGN_IN}, or unset HF_TOKEN"),
-    403: (BadInputError, "{host} does not let your token read it; use another"),
-    429: (HubError, f"{{host}} answers no more for a while; wait, or {_SIGN_IN}"),
-}
-"""Errors by the status of an answer."""
-_REASONS: tuple[tuple[type[BaseException], type[SpectuiError], str], ...] = (
-    (GatedRepoError, BadInputError, f"it is gated; accept its terms on {{host}}, and {_SIGN_IN}"),
-    (
-        RepositoryNotFoundError,
-        BadInputError,
-        f"{{host}} has no such repository, or not for you; correct it, or {_SIGN_IN}",
-    ),
-    (HFValidationError, BadInputError, "this is no name of a repository; give OWNER/NAME"),
-    (EntryNotFoundError, BadInputError, "{host} has no such file; correct its name"),
-    (HfHubHTTPError, HubError, _ANSWERED),
-    (OfflineModeIsEnabled, HubError, "HF_HUB_OFFLINE keeps from asking {host}; unset it"),
-    (httpx2.TimeoutException, HubError, f"{{host}} has not answered in time; {_AGAIN}"),
-    (
-        httpx2.ConnectError,
-        HubError,
-        "{host} cannot be reached; look at the network, at proxies and at HF_ENDPOINT",
-    ),
-    (httpx2.UnsupportedProtocol, HubError, "{host} is no address; give one with https://"),
-    (httpx2.TransportError, HubError, f"the connection to {{host}} was cut; {_AGAIN}"),
-    (OSError, HubError, f"it did not arrive whole from {{host}}; {_AGAIN}"),
-    (Exception, HubError, "the answer of {host} is none of a hub; look at HF_ENDPOINT"),
-)
-"""Errors by their class, the first that fits."""
+    except (httpx2.HTTPError, OSError, *_MALFORMED) as error:
+        status = error.response.status_code if isinstance(error, HfHubHTTPError) else 0
+        reason = next(reason for kinds, reason in _REASONS if isinstance(error, kinds))
+        # An address may hold a password.
+        host = urlsplit(constants.ENDPOINT).hostname or "HF_ENDPOINT"
+        raise HubError(f"{what}: {reason.format(host=host, status=status)}") from None

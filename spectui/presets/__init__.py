@@ -15,7 +15,6 @@ from spectui.paths import cache_dir, config_dir
 
 Options = dict[str, Any]
 """Options of the command line by their long names."""
-Sentence = Annotated[str, msgspec.Meta(min_length=1)]
 Repository = Annotated[
     str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*/[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
 ]
@@ -60,22 +59,12 @@ class ModelFiles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return found[0] if all(found) else None
 
 
-def takes(glob: str, name: str) -> bool:
-    """Tell whether a preset that says ``glob`` means the file called ``name``.
-
-    What is only ever loaded beside a model, such as a projector, is meant only where the glob is
-    the name of one as well.
-    """
-    path, pattern = PurePosixPath(name), PurePosixPath(glob)
-    is_meant = is_part_of_model(path.name) or not is_part_of_model(pattern.name)
-    return is_meant and path.match(glob)
-
-
 def _find_whole(folder: Path, glob: str) -> Path | None:
     """Return the file to load of the first model that is not missing a part."""
     for path in sorted(folder.rglob(glob)):
         parts = [path.with_name(name) for name in series_of(path.name).names]
-        if takes(glob, str(path)) and all(part.is_file() for part in parts):
+        # A projector of the same name is loaded beside a model.
+        if is_part_of_model(path.name) and all(part.is_file() for part in parts):
             return parts[0]
     return None
 
@@ -87,48 +76,24 @@ def _stays_inside(name: str) -> bool:
     return is_plain and not path.is_absolute() and name.endswith(".gguf")
 
 
-class Placement(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    rename={"gb_8": "8gb", "gb_12": "12gb", "gb_16": "16gb", "gb_24": "24gb"},
-):
-    """Options to start from, per size of the GPU's memory."""
-
-    gb_8: Options = {}
-    gb_12: Options = {}
-    gb_16: Options = {}
-    gb_24: Options = {}
-    note: str = ""
-    """Explanation of how the options were derived."""
-
-    def by_vram_gb(self) -> dict[int, Options]:
-        """Return the options of each size."""
-        return {8: self.gb_8, 12: self.gb_12, 16: self.gb_16, 24: self.gb_24}
-
-
-class Expectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A reported number for the pair."""
-
-    what: Sentence
-    source: Sentence
-    measured_by_spectui: bool = False
-
-
 class PresetFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All tables of a preset's file; each may be left out."""
+    """All tables of a preset's file; each may be left out.
+
+    The last four are for readers, who see them with ``presets show``.
+    """
 
     description: str = ""
     options: Options = {}
     target: ModelFiles | None = None
     draft: tuple[ModelFiles, ...] = ()
     """Candidates; commands that take one draft take the first that is there."""
-    placement: Placement = Placement()
+    placement: dict[str, Any] = {}
+    """Options to start from, per size of the GPU's memory."""
     search: Options = {}
     """Values that others have tried on this pair; ``tune`` has its own search space."""
-    expect: tuple[Expectation, ...] = ()
-    traps: tuple[Sentence, ...] = ()
+    expect: tuple[dict[str, Any], ...] = ()
+    """Numbers that were reported for the pair."""
+    traps: tuple[str, ...] = ()
 
 
 _PACKAGE = Path(__file__).parent.parent
@@ -148,7 +113,7 @@ class Preset(PresetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
     @property
     def downloads(self) -> tuple[str, ...]:
         """Commands that fetch its models, the target's first."""
-        models = (*((self.target,) if self.target else ()), *self.draft)
+        models = filter(None, (self.target, *self.draft))
         return tuple(model.download(self.models_folder) for model in models)
 
     @property

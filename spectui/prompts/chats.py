@@ -46,8 +46,6 @@ _KNOWN = (
 )
 _SUFFIXES = (".json", ".jsonl")
 """Files of a folder that are read."""
-_ARCHIVES = (b"PK\x03\x04", b"\x1f\x8b")
-"""Beginnings of ZIP and gzip."""
 _Chat = tuple[str, list[Json]]
 """Title, and messages."""
 _REASONING = re.compile(r"\s*<think>(.*?)</think>\s*", re.DOTALL)
@@ -135,11 +133,9 @@ def _files(path: Path) -> list[Path]:
 
 def _records(file: Path) -> list[object]:
     """The values of a file: of its list, of its lines, or the file itself."""
-    data = read_file(file, LARGE_BYTES)
-    if data.startswith(_ARCHIVES):
-        raise BadInputError(f"{file} is an archive; unpack it, and give the JSON in it")
     remedy = f"export the chats again: {_KNOWN}"
-    return [one.value for one in read_records(decoded(data, file), file, remedy)]
+    text = decoded(read_file(file, LARGE_BYTES), file)
+    return [one.value for one in read_records(text, file, remedy)]
 
 
 def _chats_of(records: Sequence[object], left_out: Counter[str]) -> list[_Chat]:

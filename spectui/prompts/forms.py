@@ -2,7 +2,6 @@
 
 import csv
 import io
-import re
 from collections.abc import Iterator
 from itertools import chain, repeat
 from pathlib import Path
@@ -42,10 +41,8 @@ ENVELOPES = ("request", "body")
 _OF_MESSAGES = frozenset({"role", "from", "content", "value"})
 _NAMED = 6
 """Most keys that a note names."""
-_SEPARATORS = "\x1f,;\t|"
-"""Between the columns of a CSV, by number of columns; the first, which no text has, where one."""
-_EXCEL_MARK = re.compile(r"sep=(.)(?:\r?\n|\r)", re.IGNORECASE)
-"""First line of a CSV in which Excel names the separator."""
+_SEPARATORS = "\x1f,;\t"
+"""Between the columns of a CSV; the first, which no text has, where there is one column."""
 _HALF_PAIR = r"a \ud800 to \udfff without its other half is no character"
 
 
@@ -175,49 +172,33 @@ def _problem(where: str, n: int, row: Json) -> str | None:
 
 
 def _rows(text: str, file: Path) -> Iterator[Record]:
-    """Rows of a CSV with a column ``prompt``, as objects.
+    """Rows of a CSV with a column ``prompt``, as objects; its header shows what separates them.
 
     Raises:
         BadInputError: it has no such column, or a row is no CSV.
     """
-    mark = _EXCEL_MARK.match(text)
-    n_before, text = (0, text) if mark is None else (1, text[mark.end() :])
-    line = n_before + 1
+    line = 1
+    header = text.partition("\n")[0]
+    separator = max(_SEPARATORS, key=header.count)
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     try:
-        separator = _separator(text) if mark is None else mark[1]
-        rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
-        header = _names(next(rows, []))
-        if "prompt" not in header:
-            _refuse(f"{file}:{line}", f"no column prompt among {', '.join(header)}; name one so")
-        line = n_before + rows.line_num + 1
+        names = [name.strip().lower() for name in next(rows, [])]
+        if "prompt" not in names:
+            _refuse(f"{file}:1", f"no column prompt among {', '.join(names)}; name one so")
+        line = rows.line_num + 1
         for row in rows:
-            where, line = f"{file}:{line}", n_before + rows.line_num + 1
-            if any(row[len(header) :]):
-                told = f"{len(row)} cells in {counted(len(header), 'column')}"
+            where, line = f"{file}:{line}", rows.line_num + 1
+            if any(row[len(names) :]):
+                told = f"{len(row)} cells in {counted(len(names), 'column')}"
                 _refuse(where, f"{told}; put quotes around text with {separator!r} in it")
             if row:
                 cells = chain(row, repeat(""))
-                yield Record(where, line - 1, dict(zip(header, cells, strict=False)))
+                yield Record(where, line - 1, dict(zip(names, cells, strict=False)))
     except csv.Error as error:
         _refuse(
             f"{file}:{line}",
             f"the row that begins here is no CSV ({error}); mend its quotes, or write JSONL",
         )
-
-
-def _separator(text: str) -> str:
-    """The separator that makes the most columns of a header, one of them called ``prompt``."""
-
-    def fit(separator: str) -> tuple[bool, int]:
-        rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
-        names = _names(next(rows, []))
-        return "prompt" in names, len(names)
-
-    return max(_SEPARATORS, key=fit)
-
-
-def _names(header: list[str]) -> list[str]:
-    return [name.strip().lower() for name in header]
 
 
 def _check_characters(where: str, prompt: Prompt) -> None:

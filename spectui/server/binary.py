@@ -151,14 +151,11 @@ def _asked(path: Path, timeout_s: float) -> ServerBinary:
 
 
 def _no_server(path: Path, helped: KeptProcess) -> ServerError:
-    code = helped.returncode or 0
-    if code < 0:
-        what = f"{path} --help ended with {manner_of(code)}"
-    else:
-        what = f"{path} is no llama-server: its --help lists no {', '.join(sorted(_ITS_OWN))}"
-        what += f", and it ended with {manner_of(code)}" if code else ""
-    last_words = helped.output.last_words
-    return ServerError(f"{what}; {last_words}; give the path of a llama-server that runs")
+    return ServerError(
+        f"{path} is no llama-server that runs: its --help lists no {', '.join(sorted(_ITS_OWN))}, "
+        f"and it ended with {manner_of(helped.returncode or 0)}; {helped.output.last_words}; give "
+        "the path of a llama-server"
+    )
 
 
 def _found(given: str) -> Path:
@@ -167,27 +164,19 @@ def _found(given: str) -> Path:
     Raises:
         ServerError: there is none, or it cannot be run.
     """
-    if not given:
-        raise ServerError("no llama-server is named; give the path of an executable llama-server")
-    path = Path(given)
-    if os.sep not in given:
-        # As a shell does: what lies in the working folder must not be taken for the installed one.
-        found = shutil.which(given)
-        if found is None:
-            raise ServerError(
-                f"cannot start {given} (there is no such program on the PATH); give the path of an "
-                f"executable llama-server, as ./{given} where it is in the working folder"
-            )
-        path = Path(found)
-    for is_so, reason in (
-        (not path.exists(), "no such file"),
-        (not path.is_file(), "it is no regular file"),
-        (not os.access(path, os.X_OK), "it is not executable"),
-    ):
-        if is_so:
-            raise ServerError(
-                f"cannot start {given} ({reason}); give the path of an executable llama-server"
-            )
+    # As a shell does: what lies in the working folder must not be taken for the installed one.
+    found = given if os.sep in given else shutil.which(given)
+    if found is None:
+        raise ServerError(
+            f"cannot start {given} (there is no such program on the PATH); give the path of an "
+            f"executable llama-server, as ./{given} where it is in the working folder"
+        )
+    path = Path(found)
+    if not (path.is_file() and os.access(path, os.X_OK)):
+        reason = "it is no executable file" if path.exists() else "no such file"
+        raise ServerError(
+            f"cannot start {given} ({reason}); give the path of an executable llama-server"
+        )
     return path.absolute()
 
 

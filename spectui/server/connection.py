@@ -101,7 +101,6 @@ class Connection:
     Args:
         url: address of the server, and its path if it has one.
         api_key: API key of the server, if it needs one.
-        model: model that a router is to answer for. It is not loaded for that.
         timeout_s: the longest that a reply may take, unless a request says otherwise.
         check_peer: called with its port at this end when a connection is made, before anything is
             sent through it. What it raises, the request raises.
@@ -113,13 +112,11 @@ class Connection:
         url: str,
         *,
         api_key: str | None,
-        model: str | None = None,
         timeout_s: float,
         check_peer: Callable[[int], None] | None = None,
         most_connections: int = _MOST_CONNECTIONS,
     ) -> None:
         self.url = url
-        self.model = model
         self.timeout_s = timeout_s
         self.has_key = bool(api_key)
         self._check_peer = check_peer
@@ -131,7 +128,6 @@ class Connection:
             headers=headers,
             # The whole request has a limit: a trickle of bytes moves every other one.
             timeout=None,  # noqa: S113
-            params=None if model is None else {"model": model, "autoload": "false"},
             limits=httpx.Limits(max_connections=most_connections, keepalive_expiry=_KEPT_S),
             # A configured proxy cannot reach this machine's loopback.
             trust_env=False,

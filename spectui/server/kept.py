@@ -11,8 +11,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, cast
 
-import psutil
-
 from spectui.closing import Closing
 from spectui.errors import ServerError
 from spectui.format import printable
@@ -20,9 +18,8 @@ from spectui.format import printable
 _KEEPER = Path(__file__).with_name("keeper.py")
 _REPORT_S = 5.0
 """Seconds that the keeper may take to end after the program."""
-HEAD_BYTES = 1 << 20
-TAIL_BYTES = 1 << 20
-"""Each a hundred times what llama-server says while it loads a model."""
+MOST_BYTES = 1 << 21
+"""Two hundred times what llama-server says while it loads a model."""
 _AT_ONCE_BYTES = 1 << 16
 _LAST_BYTES = 4096
 _N_LAST_LINES = 5
@@ -93,13 +90,6 @@ class KeptProcess(Closing):
         """Exit code as in ``subprocess``: None while it runs, less than 0 for a signal."""
         return self._keeper.poll()
 
-    def includes(self, pid: int) -> bool:
-        """Return whether a process is the program or was started by it, even if orphaned since."""
-        try:
-            return any(one.pid == self._keeper.pid for one in psutil.Process(pid).parents())
-        except psutil.Error:
-            return False
-
     def wait(self, timeout_s: float) -> int | None:
         """Wait for its end, at most so long; return ``returncode``."""
         try:
@@ -156,12 +146,10 @@ def manner_of(code: int) -> str:
 
 
 class Output:
-    """Reads what a process prints, and keeps the beginning and the end of it."""
+    """Reads what a process prints, and keeps the end of it."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
         """Begin to read ``pipe``, which has no buffer, on a thread that closes it in the end."""
-        self.n_bytes = 0
-        """Printed so far."""
         self._kept = bytearray()
         self._thread = threading.Thread(
             target=self._read, args=(pipe,), name="spectui-output", daemon=True
@@ -180,13 +168,8 @@ class Output:
 
     @property
     def text(self) -> str:
-        """All that is kept, with a line where bytes are left out; what is no UTF-8 is replaced."""
-        kept = bytes(self._kept)
-        n_left_out = self.n_bytes - len(kept)
-        if n_left_out > 0:
-            note = f"\n[{n_left_out} bytes are left out here]\n".encode()
-            kept = kept[:HEAD_BYTES] + note + kept[HEAD_BYTES:]
-        return kept.decode("utf-8", "replace")
+        """All that is kept; what is no UTF-8 is replaced."""
+        return self._kept.decode("utf-8", "replace")
 
     def join(self) -> None:
         """Wait for the rest; the process has ended."""
@@ -196,6 +179,5 @@ class Output:
         with pipe:
             while data := pipe.read(_AT_ONCE_BYTES):
                 self._kept += data.translate(_PRINTED)
-                self.n_bytes += len(data)
-                if len(self._kept) > HEAD_BYTES + 2 * TAIL_BYTES:
-                    del self._kept[HEAD_BYTES:-TAIL_BYTES]
+                if len(self._kept) > 2 * MOST_BYTES:
+                    del self._kept[:-MOST_BYTES]

@@ -4,10 +4,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-_TOO_MANY = 1e18
-"""Limit that no counter reaches; a value that is no number does not pass it either."""
 _SAMPLE = re.compile(
-    r"^llamacpp:(?P<name>\w+)(?:\{position=\"(?P<position>\d{1,4})\"\})?[ \t]+(?P<value>\S+)",
+    r"^llamacpp:(?P<name>\w+)(?:\{position=\"(?P<position>\d{1,4})\"\})?[ \t]+"
+    r"(?P<value>\d{1,18}(?:\.\d{1,18})?(?:e[+-]\d{1,2})?)\s*$",
     re.ASCII | re.MULTILINE,
 )
 """A line of Prometheus's exposition format, as llama-server writes it."""
@@ -91,9 +90,8 @@ def read_counters(text: str, started: str | None) -> Counters:
         ValueError: the text lacks what every llama-server counts.
     """
     found = {
-        (sample["name"], sample["position"]): value
+        (sample["name"], sample["position"]): float(sample["value"])
         for sample in _SAMPLE.finditer(text)
-        if (value := _count(sample["value"])) is not None
     }
 
     def needed(name: str) -> float:
@@ -113,15 +111,6 @@ def read_counters(text: str, started: str | None) -> Counters:
         drafts=_drafts(found),
         started=started,
     )
-
-
-def _count(text: str) -> float | None:
-    """The value of a sample; None where it is no count."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if 0 <= value < _TOO_MANY else None
 
 
 def _drafts(found: Mapping[tuple[str, str | None], float]) -> DraftCounts | None:

@@ -4,7 +4,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,13 +16,15 @@ from spectui.files import write_own_file
 from spectui.server.client import LlamaClient
 from spectui.server.connection import BrokenError, ReplyError, UnreachableError
 from spectui.server.kept import KeptProcess, manner_of
-from spectui.server.listeners import intruder
 
 POLL_INTERVAL_S = 0.05
 HEALTH_TIMEOUT_S = 2.0
 GRACE_S = 10.0
 _BROKEN_S = 1.0
-_LEFT_IT = " (a script that starts the server has to stay as long as that runs)"
+_LISTENS = "0A"
+"""The state of a socket, as Linux tells it."""
+_ROOT = 0
+"""The user of programs that forward a port to a container."""
 
 
 class LlamaServer(LlamaClient):
@@ -76,7 +78,7 @@ class LlamaServer(LlamaClient):
 
     @property
     def printed(self) -> str:
-        """The output of the server so far; of a long one the middle is left out."""
+        """The end of what the server has printed so far."""
         return self._process.output.text
 
     @property
@@ -100,35 +102,32 @@ class LlamaServer(LlamaClient):
                 )
             if self.is_ready(timeout_s=min(HEALTH_TIMEOUT_S, remaining_s)):
                 return
-        raise self._exited(_LEFT_IT if self._process.returncode == 0 else "")
+        raise self._exited()
 
     def _has_exited(self, within_s: float) -> bool:
         # Waiting for the exit is the pause between two polls, so that a death ends it at once.
         return self._process.wait(within_s) is not None
 
-    def _exited(self, advice: str = "") -> ServerError:
+    def _exited(self) -> ServerError:
         self._process.output.join()
-        code = self._process.returncode
-        manner = f"{manner_of(code or 0)}{advice}"
+        manner = manner_of(self._process.returncode or 0)
         return ServerError(f"{self.name} ended with {manner}; {self._last_words()}")
 
     def _check_listener(self, from_port: int) -> None:
-        """Refuse to send a prompt and the key to a program that has taken the port.
+        """Refuse to send a prompt and the key to another user who has taken the port.
 
         Args:
             from_port: port of the connection at this end.
 
         Raises:
-            ServerError: it is not the server that listens there.
+            ServerError: the server has ended, or another user listens there.
         """
-        found = intruder(self._port, self._process.includes, from_port)
-        if found is not None:
-            if self._has_exited(0.0):
-                raise self._exited()
+        if self._has_exited(0.0):
+            raise self._exited()
+        for user in _strangers(self._port, from_port):
             raise ServerError(
-                f"port {self._port} of {self.name} was taken by {found}, which was sent nothing; "
-                "try again, or give --server-bin the llama-server itself if it is a script that "
-                "hands over to another program"
+                f"port {self._port} of {self.name} was taken by a process of user {user}, which "
+                "was sent nothing; try again"
             )
 
     def _failure(self, asked: str, error: ReplyError) -> ServerError:
@@ -151,3 +150,17 @@ def _free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def _strangers(port: int, from_port: int) -> Iterator[int]:
+    """Yield other users whose sockets listen at a port, or have a connection from another one."""
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with suppress(OSError):
+            for line in Path(table).read_text("ascii").splitlines()[1:]:
+                _, local, remote, state, _, _, _, owner, _, inode, *_ = line.split()
+                if int(local.rpartition(":")[2], 16) != port:
+                    continue
+                # What nobody has accepted yet has no socket, and no owner.
+                is_taken = int(remote.rpartition(":")[2], 16) == from_port and inode != "0"
+                if (state == _LISTENS or is_taken) and int(owner) not in {_ROOT, os.geteuid()}:
+                    yield int(owner)

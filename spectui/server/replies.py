@@ -7,6 +7,7 @@ it; ``one_line`` makes it safe to show.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 from typing import Annotated
 
 import msgspec
@@ -19,9 +20,6 @@ _MOST_MS = 7 * 24 * 3600 * 1000
 """No answer takes a week: such a number is no time."""
 _MOST_SLOTS = 1024
 """Four times as many as llama.cpp can have."""
-_PORT_DIGITS = 5
-_RUNNING = frozenset({"loaded", "sleeping"})
-"""States of a router's model that has a server of its own."""
 
 _Number = Annotated[int, Meta(ge=-(1 << 62), lt=1 << 62)]
 """Python has integers of any length, which are no floats any more."""
@@ -204,50 +202,34 @@ class ModelMeta(msgspec.Struct):
 
     n_params: _Number | None = None
     size: _Number | None = None
-    n_ctx_train: _Number | None = None
 
 
 class ModelStatus(msgspec.Struct):
     """The state of one of a router's models."""
 
-    value: str = ""
     args: list[str] = []
-
-    @property
-    def port(self) -> int | None:
-        """Port of the server that runs it."""
-        given = dict(zip(self.args, self.args[1:], strict=False)).get("--port", "")
-        return int(given) if given.isdecimal() and len(given) <= _PORT_DIGITS else None
 
 
 class ModelReply(msgspec.Struct):
     """One model of ``/v1/models``."""
 
     id: str
-    aliases: list[str] = []
     meta: ModelMeta | None = None
-    status: ModelStatus | None = None
+    status: ModelStatus = msgspec.field(default_factory=ModelStatus)
     """Routers alone tell it."""
 
     @property
-    def is_running(self) -> bool:
-        """Whether a router has loaded it."""
-        return self.status is not None and self.status.value in _RUNNING
+    def place(self) -> str:
+        """Its name, and the port of the server that a router has started for it."""
+        words = self.status.args
+        given = dict(pairwise(words)).get("--port")
+        return f"{self.id} at port {given}" if given else self.id
 
 
 class ModelsReply(msgspec.Struct):
     """``GET /v1/models``."""
 
     data: list[ModelReply] = []
-
-    @property
-    def is_routers(self) -> bool:
-        """Whether a router sent it."""
-        return any(model.status is not None for model in self.data)
-
-    def named(self, name: str) -> ModelReply | None:
-        """The model of that name."""
-        return next((one for one in self.data if name in (one.id, *one.aliases)), None)
 
 
 class SlotPhase(StrEnum):

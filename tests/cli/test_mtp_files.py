@@ -113,7 +113,7 @@ def test_doctor_plans_them_and_says_what_they_are(
     (mine,) = document(spectui, "doctor", "-m", target, "-md", layers, "-c", 256)["drafts"]
     assert (mine["compatible"], mine["model"]["mtp_layers"]) == (True, 1)
     assert spectui("doctor", "-m", target, "-md", layers, "-c", 256, "--quiet") == 0
-    assert "a file of 1 MTP layer alone" in spectui.out
+    assert "Draft mtp-qwen35" in spectui.out
 
 
 @pytest.mark.slow

@@ -184,7 +184,7 @@ def install_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 _MEASURED = {
     "spectui.monitor.machine._cpu_name": "A processor",
     "spectui.monitor.machine._gpus": ((), None, None),
-    "spectui.server.watch.locator.name_of": "python",
+    "psutil.Process.name": "python",
     "spectui.cores.usable_processors": 1 << 16,
     "spectui.tune.backends.llama_cpp_commit": "0123abcd4",
     "spectui.cli.run_tune.find_server": Path("llama-server"),

@@ -98,9 +98,7 @@ def test_what_llama_cpp_would_abort_on_is_refused(
         check_file(tiny(MOE), kv_overrides((override,)))
     # An override for another architecture is not held against a model.
     check_file(tiny(MOE), kv_overrides((override.replace("llama.", "qwen3moe."),)))
-    with pytest.raises(UsageError, match="0 of 4 experts are used"):
-        check_file(tiny(TARGET), kv_overrides(("llama.expert_count=int:4",)))
-    # Llama.cpp passes over a key that stands in lists in other files, where this one lacks it.
+    # What the file lacks is left to llama.cpp.
     check_file(tiny(TARGET), (ONE,))
 
 

@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.gguf_names import is_part_of_model
+from spectui.llama.architectures import inspect_header
 from spectui.models import header
 from spectui.models.facts import ModelFacts
 from spectui.models.files import MAX_DEPTH, FoundModel, Scan, is_pseudo, usual_folders
-from spectui.models.gguf import is_cut
 from spectui.models.ranking import GOOD_SHARE, DraftOption, ModelInspected, assess, rank, read_share
 from spectui.paths import demo_folder
 from tests.support.models import TARGET, write_file, write_tiny
@@ -208,8 +208,7 @@ class TestWhatCannotBeRead:
 
     def test_what_holds_no_files_is_not_looked_into(self, tmp_path: Path) -> None:
         for folder in ("/proc", "/proc/self", "/sys/class", "/dev"):
-            reason = f"{folder} holds no files, only the kernel's view of itself"
-            assert scan(Path(folder)) == ([], [reason])
+            assert scan(Path(folder)) == ([], [])
         # Links and dots do not hide it.
         (tmp_path / "link").symlink_to("/proc")
         assert is_pseudo(tmp_path / "link")
@@ -236,11 +235,9 @@ class TestCutFiles:
     ) -> None:
         path = tmp_path / "Tiny-1M-F32.gguf"
         path.write_bytes(whole[: max(8, int(share * len(whole)))])
-        (model,), reasons = scan(tmp_path)
-        assert reasons == []
-        assert model.cut == ((path.name,) if share < 1 else ())
-        reason = f"is cut short: {path.name} ends before its tensors do; download it again"
-        assert model.damage == (reason if share < 1 else None)
+        reason = inspect_header(path).reason
+        assert (reason is None) == (share == 1)
+        assert reason is None or str(path) in reason
 
     def test_alignment_and_every_kind_of_value_are_understood(self, tmp_path: Path) -> None:
         path = tmp_path / "kinds.gguf"
@@ -254,11 +251,11 @@ class TestCutFiles:
         writer.add_tensor("first", np.zeros(100, dtype=np.float32))
         writer.add_tensor("last", np.zeros(1, dtype=np.float32))
         write_file(writer)
-        assert not is_cut(path)
+        assert not header.read_header(path).is_cut
         last_at = path.stat().st_size - 256
         for size, cut in ((last_at + 1, False), (last_at, True)):
             os.truncate(path, size)
-            assert is_cut(path) is cut
+            assert header.read_header(path).is_cut is cut
 
     @given(st.lists(st.tuples(st.integers(4, 2000), st.integers(0, 255)), min_size=1, max_size=8))
     def test_no_damage_ends_a_search(self, damages: list[tuple[int, int]]) -> None:

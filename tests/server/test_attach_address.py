@@ -39,32 +39,18 @@ def test_forms_that_are_taken(text: str, url: str) -> None:
     assert parse_address(text).url == url
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("localhost", "names no port"),
-        ("localhost:", "names no port"),
-        ("localhost:0", "names no port"),
-        ("localhost:99999", "is no address"),
-        ("localhost:http", "is no address"),
-        (":8080", "names no host"),
-        ("", "names no host"),
-        ("http://", "names no host"),
-        ("a b:80", "names no host"),
-        ("http://[::1", "is no address"),
-        ("ftp://box:21", "but ftp"),
-        ("unix:///run/llama.sock", "but unix"),
-        ("box:80/?x=1", "more than a path"),
-        ("box:80/#top", "more than a path"),
-        ("box:80/?", "more than a path"),
-        ("box:80/a b", "a path with characters"),
-    ],
-)
-def test_what_is_refused(text: str, why: str) -> None:
-    with pytest.raises(UsageError, match=why) as caught:
+REFUSED = [
+    *("localhost", "localhost:", "localhost:0", "localhost:99999", "localhost:http", ":8080", ""),
+    *("http://", "a b:80", "http://[::1", "ftp://box:21", "unix:///run/llama.sock", "box:80/?x=1"),
+    *("box:80/#top", "box:80/?", "box:80/a b"),
+]
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="is no address of a server; write host:port") as caught:
         parse_address(text)
     assert "\n" not in str(caught.value)
-    assert "write host:port" in str(caught.value)
 
 
 @pytest.mark.parametrize(

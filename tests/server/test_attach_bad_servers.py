@@ -12,7 +12,6 @@ from spectui.server.watch.poller import Attachment, Interview, ask
 from spectui.server.watch.sample import Failure, Sample, ServerSample, Trouble
 from tests.support.attached import (
     METRICS,
-    MODELS,
     OLD_METRICS,
     PROPS,
     SLOTS,
@@ -89,8 +88,8 @@ def test_a_server_that_tells_all() -> None:
         (page("", 302, Location="/in/health"), Trouble.STRANGE, r"to http://.*:\d+/in/health;"),
         (page("", 302), Trouble.STRANGE, r"/health was answered with status 302; is it a llama"),
         (page("\x1b[2J\n\nx", 418), Trouble.STRANGE, "status 418: '"),
-        (half, Trouble.BROKEN, "connections to http://.* break: the answer to /health broke off"),
-        (slam, Trouble.BROKEN, "broke"),
+        (half, Trouble.UNREACHABLE, "no answer from http://.*: the answer to /health broke off"),
+        (slam, Trouble.UNREACHABLE, "broke"),
         (page("[" * 100_000), Trouble.STRANGE, "is not what llama-server answers"),
         (bomb, Trouble.STRANGE, "is compressed"),
     ],
@@ -110,7 +109,7 @@ def test_a_server_that_never_answers_is_given_up() -> None:
         with serving() as script:
             script.plays["/health"] = play
             failure = failed(script, SHORT_S)
-        assert failure.trouble is Trouble.SILENT
+        assert failure.trouble is Trouble.UNREACHABLE
         assert "/health was not answered within 0.3 s" in failure.reason
 
 
@@ -121,12 +120,12 @@ def test_a_port_where_nobody_listens_and_a_server_without_tls() -> None:
         script.address = f"127.0.0.1:{taken.getsockname()[1]}"
         failure = failed(script)
     assert failure.trouble is Trouble.UNREACHABLE
-    assert failure.reason.endswith("(Connection refused)")
+    assert "(Connection refused); start the server" in failure.reason
     with serving() as script:
         script.address = f"https://{script.address}"
         failure = failed(script, 2.0)
-    assert failure.trouble in {Trouble.UNREACHABLE, Trouble.SILENT}
-    assert "without TLS has an address with http://" in failure.reason or "no TLS" in failure.reason
+    assert failure.trouble is Trouble.UNREACHABLE
+    assert "only a server with TLS has an" in failure.reason or "no TLS" in failure.reason
 
 
 ODD = "is not what llama-server answers"
@@ -146,10 +145,9 @@ ODD = "is not what llama-server answers"
         ("/slots", page("x" * 17_000_000), "/slots has more than 16 MB"),
         ("/slots", bomb, "/slots is compressed (gzip, gzip), which was"),
         ("/slots", error(400, "model is not loaded"), "answered with status 400: model is not"),
-        ("/v1/models", error(500, "it broke"), "/v1/models was answered with status 500: it"),
         *(
             (path, play, f"the answer to {path} broke off (")
-            for path in ("/metrics", "/slots", "/props", "/v1/models")
+            for path in ("/metrics", "/slots", "/props")
             for play in (half, slam)
         ),
     ],
@@ -162,7 +160,6 @@ def test_without_one_answer_the_rest_goes_on(path: str, play: Play, reason: str)
         "/metrics": found.counters.reason,
         "/slots": found.slots.reason,
         "/props": found.facts.reason,
-        "/v1/models": None if found.facts.value is None else found.facts.value.models_reason,
     }
     said = str(reasons.pop(path))
     assert reason in said
@@ -186,7 +183,7 @@ def test_an_older_server() -> None:
 def test_a_server_with_a_key() -> None:
     with serving() as script:
         script.api_key = "sesame"
-        for api_key, reason in ((None, "wants an API key"), ("other", "refuses the API key")):
+        for api_key, reason in ((None, "has a key"), ("other", "refuses the API key")):
             found = asked(script, api_key=api_key)
             assert isinstance(found, Failure)
             assert found.trouble is Trouble.LOCKED
@@ -194,41 +191,13 @@ def test_a_server_with_a_key() -> None:
         assert isinstance(asked(script, api_key="sesame"), ServerSample)
 
 
-def test_a_router_is_asked_for_one_of_its_models() -> None:
+def test_a_router_is_not_asked_for_what_a_model_does() -> None:
     with serving() as script:
         script.plays["/props"] = page({**PROPS, "role": "router"})
         found = answered(script)
-        assert found.counters.reason == found.slots.reason
-        assert "is a router, which runs no model itself" in str(found.slots.reason)
-        assert "/metrics" not in script.asked
-        script.plays |= {"/props": page(PROPS), "/v1/models": page(ROUTED)}
-        (routed,) = asyncio.run(ask(replace(attachment(script), model="Qwen3 8B")))
-        assert isinstance(routed, ServerSample)
-    assert script.queries[-1] == "model=Qwen3+8B&autoload=false"
-
-
-ROUTED = {
-    "data": [
-        {"id": "Qwen3 8B", "aliases": ["qwen"], "status": {"value": "loaded", "args": []}},
-        {"id": "other", "status": {"value": "unloaded"}},
-        {"id": "third", "status": {"value": "loading"}},
-    ]
-}
-
-
-def test_a_model_that_cannot_be_watched() -> None:
-    for model, listed, trouble, reason in (
-        ("fourth", ROUTED, Trouble.MODEL, "has no model fourth; name one of its models: Qwen3 8B,"),
-        ("other", ROUTED, Trouble.MODEL, "has not loaded other, which is unloaded"),
-        ("third", ROUTED, Trouble.LOADING, "is loading third"),
-        ("Qwen3-8B", MODELS, Trouble.MODEL, "is no router and runs one model alone; leave out"),
-    ):
-        with serving() as script:
-            script.plays["/v1/models"] = page(listed)
-            (found,) = asyncio.run(ask(replace(attachment(script), model=model)))
-        assert isinstance(found, Failure)
-        assert found.trouble is trouble
-        assert reason in found.reason
+    assert found.counters.reason == found.slots.reason
+    assert "is a router, which runs no model itself" in str(found.slots.reason)
+    assert "/metrics" not in script.asked
 
 
 def test_a_sleeping_server_is_not_woken() -> None:

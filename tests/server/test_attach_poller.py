@@ -156,6 +156,3 @@ def test_the_load_of_a_process_is_known_at_the_second_look(
         assert second.cores is not None
         assert second.cores >= 0
         assert second.read_bytes_per_s.value is not None
-        # A router's server at another port is another one.
-        locator.seek(free_port())
-        assert asyncio.run(locator.look(1.2)).process.value is None

@@ -7,11 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.documents import Known
 from spectui.server.metrics import read_counters
 from spectui.server.replies import (
     ModelsReply,
-    ModelStatus,
     PropsReply,
     SlotReply,
     SlotsReply,
@@ -75,9 +73,9 @@ def test_slots_of_this_version() -> None:
     assert (idle.is_processing, idle.n_decoded, idle.task, idle.drafters) == (False, None, None, ())
 
 
-def _facts(props: object, models: object = None, model: str | None = None) -> ServerFacts:
+def _facts(props: object, models: object = None) -> ServerFacts:
     listed = None if models is None else msgspec.convert(models, ModelsReply)
-    return facts_of(msgspec.convert(props, PropsReply), Known(listed), model)
+    return facts_of(msgspec.convert(props, PropsReply), listed)
 
 
 def test_facts() -> None:
@@ -94,25 +92,16 @@ def test_facts() -> None:
     assert (router.alias, router.model_path, router.models) == (None, None, ("a", "b"))
 
 
-def test_a_routers_model_has_a_size_and_a_port_of_its_own() -> None:
+def test_a_routers_models_are_listed_with_their_ports() -> None:
     arguments = ["llama-server", "--port", "4711", "--alias", "b"]
     models = {
         "data": [
             {"id": "a", "meta": {"n_params": 1}, "status": {"value": "unloaded"}},
-            {
-                "id": "b",
-                "aliases": ["bee"],
-                "meta": {"n_params": 2},
-                "status": {"value": "loaded", "args": arguments},
-            },
+            {"id": "b", "meta": {"n_params": 2}, "status": {"value": "loaded", "args": arguments}},
         ]
     }
-    assert _facts(PROPS, models, "bee").n_params == 2
-    assert _facts(PROPS, models).n_params is None
-    listed = msgspec.convert(models, ModelsReply)
-    assert listed.is_routers
-    assert [one.status and one.status.port for one in listed.data] == [None, 4711]
-    assert ModelStatus(args=["--port", "1" * 5000]).port is None
+    facts = _facts(PROPS, models)
+    assert (facts.n_params, facts.models) == (None, ("a", "b at port 4711"))
 
 
 @given(st.text(), st.integers(4, 200))

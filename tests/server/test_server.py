@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from spectui.errors import ServerError
-from spectui.server import listeners, process
+from spectui.server import process
 from spectui.server.client import ChatMessage, LlamaClient
 from spectui.server.process import LlamaServer
 from tests.support.attached import (
@@ -103,14 +103,6 @@ def test_a_server_that_does_not_start_is_noticed_at_once(
         scripted(tmp_path, manner, ready_timeout_s=1e6)
 
 
-def test_a_script_that_leaves_its_server_alone_is_told_to_stay(tmp_path: Path) -> None:
-    script = tmp_path / "llama-server"
-    script.write_text("#!/bin/sh\nsleep 600 &\nexit 0\n")
-    script.chmod(0o755)
-    with pytest.raises(ServerError, match=r"ended with exit code 0 \(a script that .* has to stay"):
-        LlamaServer(script, [], log_path=tmp_path / "log")
-
-
 @pytest.mark.parametrize("manner", ["never ready", "loading"])
 def test_a_server_that_is_never_ready_is_given_up(tmp_path: Path, manner: str) -> None:
     with pytest.raises(ServerError, match=r"not ready after 0\.3 s"):
@@ -184,15 +176,17 @@ def test_a_bad_answer_is_one_sentence(answers: list[tuple[Play, str]], timeout_s
             assert len(str(caught.value)) < 1000
 
 
-def test_a_program_that_has_the_port_is_sent_nothing(
+def test_another_user_who_has_the_port_is_sent_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    user = os.getuid()
     with serving() as script:
         port = int(script.address.rpartition(":")[2])
         monkeypatch.setattr(process, "_free_port", lambda: port)
-        with pytest.raises(
-            ServerError, match=rf"port {port} .* was taken by process {os.getpid()}"
-        ):
+        monkeypatch.setattr(process, "_ROOT", -1)
+        monkeypatch.setattr(os, "geteuid", lambda: -2)
+        told = rf"port {port} .* was taken by a process of user {user}, which was sent nothing"
+        with pytest.raises(ServerError, match=told):
             scripted(tmp_path, "never ready")
     assert script.asked == []
 
@@ -247,29 +241,21 @@ def test_a_script_may_start_the_server_and_no_proxy_is_asked_for_it(
     assert not psutil.pid_exists(started.pid)
 
 
-def test_who_listens_or_has_the_connection_is_known_at_least_by_its_user(
+def test_who_listens_or_has_the_connection_is_known_by_its_user(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-        assert listeners.intruder(port, lambda pid: pid == os.getpid()) is None
-        assert f"process {os.getpid()} (" in str(listeners.intruder(port, lambda _pid: False))
         client = socket.create_connection(("127.0.0.1", port))
         taken, _address = listening.accept()
     with client, taken:
-        from_port = client.getsockname()[1]
         # Nobody listens any more.
-        assert listeners.intruder(port, lambda _pid: False) is None
-        told = listeners.intruder(port, lambda _pid: False, from_port)
-        assert f"process {os.getpid()} (" in str(told)
-        assert listeners.intruder(port, lambda pid: pid == os.getpid(), from_port) is None
-        # As for a process of another user, or with capabilities.
-        monkeypatch.setattr(psutil, "net_connections", lambda **_kind: [])
-        assert listeners.intruder(port, lambda _pid: False) is None
-        monkeypatch.setattr(listeners, "_ROOT", -1)
+        from_port = client.getsockname()[1]
+        assert list(process._strangers(port, from_port)) == []
+        monkeypatch.setattr(process, "_ROOT", -1)
         monkeypatch.setattr(os, "geteuid", lambda: -2)
-        told = listeners.intruder(port, lambda _pid: False, from_port)
-        assert told == f"a process of user {os.getuid()}"
+        assert list(process._strangers(port, from_port)) == [os.getuid()]
+        assert list(process._strangers(port, from_port + 1)) == []
 
 
 def test_a_server_that_ignores_the_request_to_end_is_killed(

@@ -14,7 +14,7 @@ from spectui.llama.search import find_server, find_servers
 from spectui.options.dialect import Dialect
 from spectui.server.binary import ask, examine
 from spectui.server.help_text import read_help, read_version
-from spectui.server.listeners import runs_llama
+from spectui.server.watch.locator import runs_llama
 from tests.support.binaries import BETWEEN, CURRENT, IK, LEGACY, OLDEST, write_binary, write_script
 from tests.support.scripted_server import write_server
 
@@ -153,14 +153,14 @@ def test_the_users_settings_of_llama_server_do_not_matter(
 
 
 MISBEHAVING = {
-    "exits at once": ("exit 3", r"is no llama-server: its --help lists no .*exit code 3"),
+    "exits at once": ("exit 3", r"is no llama-server that runs: .*exit code 3"),
     "says why": (
         "echo 'libllama.so: not found' >&2; exit 127",
         r"127; .*'libllama\.so: not found'",
     ),
     "another program": ("exec ls --help", "is no llama-server"),
-    "dies": ("echo oops; kill -SEGV $$", r"--help ended with signal SIGSEGV; .*'oops'"),
-    "killed": ("kill -KILL $$", "--help ended with signal SIGKILL"),
+    "dies": ("echo oops; kill -SEGV $$", r"ended with signal SIGSEGV; .*'oops'"),
+    "killed": ("kill -KILL $$", "ended with signal SIGKILL"),
     "hangs": ("echo waiting; sleep 600", r"did not end within 3 s; its last words .*'waiting'"),
     "ignores": ("trap '' TERM INT; while :; do sleep 600; done", r"did not end within 2 s"),
     "leaves a child": ("sleep 600 & echo $!", "is no llama-server"),
@@ -170,7 +170,7 @@ MISBEHAVING = {
         "exec cat /dev/zero",
         r"did not end within 2 s; its last words were '\?\?';",
     ),
-    "says nothing": ("exit 0", "--port; it printed nothing; give"),
+    "says nothing": ("exit 0", "it printed nothing; give"),
     "hangs later": (
         f"[ $1 = --version ] && exec sleep 600\ncat <<'END'\n{CURRENT}\nEND",
         r"did not end within [12]\S* s",
@@ -221,11 +221,11 @@ def group_of(process: psutil.Process) -> int | None:
     ("kind", "reason"),
     [
         ("missing", "no such file"),
-        ("folder", "it is no regular file"),
-        ("not executable", "it is not executable"),
+        ("folder", "it is no executable file"),
+        ("not executable", "it is no executable file"),
         ("no program", "Exec format error"),
         ("no interpreter", "No such file or directory"),
-        ("a pipe", "it is no regular file"),
+        ("a pipe", "it is no executable file"),
     ],
 )
 def test_what_cannot_be_started_is_named(tmp_path: Path, kind: str, reason: str) -> None:
@@ -292,4 +292,3 @@ def test_a_program_by_its_name(tmp_path: Path, name: str, *, is_one: bool) -> No
         process = psutil.Process(started.pid)
         assert runs_llama(process) is is_one
         started.kill()
-    assert not runs_llama(process)

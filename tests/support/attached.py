@@ -234,10 +234,8 @@ FACTS = ServerFacts(
     quantization="Q4_K - Medium",
     n_params=8_190_735_360,
     size_bytes=5_027_783_488,
-    n_ctx_train=40960,
     is_sleeping=False,
     models=("Qwen3-8B",),
-    models_reason=None,
     is_router=False,
 )
 DRAFTS = DraftCounts(
@@ -258,9 +256,6 @@ PROCESS = ProcessSample(
     pid=4711,
     name="llama-server",
     rss_bytes=6_100_000_000,
-    n_threads=17,
-    cpu_s=100.0,
-    started_s=1_760_000_000.0,
 )
 HERE = HostState(is_here=True, process=Known(PROCESS), cores=0.0, read_bytes_per_s=Known(0.0))
 ELSEWHERE = HostState(is_here=False, process=Known(None, "the server runs on another machine"))

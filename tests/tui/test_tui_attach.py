@@ -174,7 +174,6 @@ def is_shown(widget: Widget) -> bool:
 
 TROUBLES = {
     Trouble.UNREACHABLE: "no connection",
-    Trouble.SILENT: "no answer",
     Trouble.LOADING: "loading its model",
     Trouble.LOCKED: "locked",
     Trouble.STRANGE: "no llama-server",

@@ -9,7 +9,6 @@ import psutil
 
 from spectui.documents import Known
 from spectui.server.address import Address
-from spectui.server.listeners import listener, name_of, runs_llama
 from spectui.server.watch.sample import HostState, ProcessSample
 
 _LOOKED_S = 1.0
@@ -17,18 +16,9 @@ _SOUGHT_S = 10.0
 """Until a process that was not found is looked for again, among all connections of the machine."""
 _RESOLVED_S = 2.0
 """Longest wait for the addresses of a name."""
-_FORWARDERS = {
-    **dict.fromkeys(
-        ("ssh", "sshd", "autossh", "socat", "kubectl", "tailscaled", "cloudflared"),
-        ("for a server on another machine", False),
-    ),
-    **dict.fromkeys(
-        ("docker-proxy", "rootlessport", "rootlesskit", "slirp4netns", "pasta", "pasta.avx2"),
-        ("for a container, where spectui does not see the server", True),
-    ),
-}
-"""Programs that listen here for a server: where that is, and whether on this machine."""
-_ANY = "and is no llama-server: where the server itself runs is not known", False
+_MARK = "llama"
+_PASS_ON = frozenset({"llama-swap"})
+"""Programs named after llama.cpp that hand requests on."""
 _ELSEWHERE = "the server runs on another machine"
 
 
@@ -39,16 +29,8 @@ class Locator:
         """Know nothing yet."""
         self._address = address
         self._is_here: bool | None = None
-        self._port = 0
-        self.seek(None)
-
-    def seek(self, port: int | None) -> None:
-        """Look for who listens at a port of the machine: a router's server. None for its own."""
-        wanted = port or self._address.port
-        if wanted != self._port:
-            self._port = wanted
-            self._looked_s = -math.inf
-            self._watch(None)
+        self._looked_s = -math.inf
+        self._watch(None)
 
     def _watch(self, process: psutil.Process | None) -> None:
         """Begin anew with a process."""
@@ -68,20 +50,20 @@ class Locator:
         return self._last
 
     def _read(self, since_s: float) -> HostState:
-        process = self._process
-        if process is None or not process.is_running():
-            found = listener(self._port)
-            if found.value is None:
-                return _hidden(str(found.reason), is_here=True)
-            process = found.value
-            self._watch(process)
-        if not runs_llama(process):
-            name = name_of(process)
-            where, is_here = _FORWARDERS.get(name, _ANY)
-            return _hidden(f"{name} listens at port {self._port} {where}", is_here=is_here)
+        process, port = self._process, self._address.port
         try:
+            if process is None or not process.is_running():
+                process = _listener(port)
+                self._watch(process)
+            if process is None:
+                why = f"who listens at port {port} belongs to another user or a container"
+                return _hidden(why, is_here=True)
+            if not runs_llama(process):
+                why = f"{process.name()} listens at port {port} and is no llama-server"
+                return _hidden(f"{why}: where the server itself runs is not known", is_here=False)
             with process.oneshot():
-                sample, percent = _sampled(process), process.cpu_percent()
+                rss_bytes, percent = process.memory_info().rss, process.cpu_percent()
+                sample = ProcessSample(pid=process.pid, name=process.name(), rss_bytes=rss_bytes)
         except psutil.Error:
             return _hidden("the server's process cannot be read", is_here=True)
         return HostState(
@@ -109,6 +91,28 @@ def _hidden(reason: str, *, is_here: bool) -> HostState:
     )
 
 
+def _listener(port: int) -> psutil.Process | None:
+    """Return the process that takes connections at a port; None where it is hidden.
+
+    Raises:
+        psutil.Error: the system does not tell, or it has just ended.
+    """
+    for each in psutil.net_connections(kind="tcp"):
+        is_listening = each.status == psutil.CONN_LISTEN and each.pid is not None
+        if is_listening and each.laddr and each.laddr.port == port:
+            return psutil.Process(each.pid)
+    return None
+
+
+def runs_llama(process: psutil.Process) -> bool:
+    """Return whether it is a llama-server by its name, and no proxy.
+
+    A forwarder of any kind answers as the server behind it does, so that the answers tell nothing.
+    """
+    name = process.name()
+    return _MARK in name and name not in _PASS_ON
+
+
 async def is_this_machine(host: str) -> bool:
     """Return whether a name or an IP address means this machine."""
     loop = asyncio.get_running_loop()
@@ -122,15 +126,3 @@ async def is_this_machine(host: str) -> bool:
     own = {each.address.partition("%")[0] for addresses in interfaces for each in addresses}
     known = map(ipaddress.ip_address, reached)
     return bool(reached & own) or any(one.is_loopback or one.is_unspecified for one in known)
-
-
-def _sampled(process: psutil.Process) -> ProcessSample:
-    times = process.cpu_times()
-    return ProcessSample(
-        pid=process.pid,
-        name=process.name(),
-        rss_bytes=process.memory_info().rss,
-        n_threads=process.num_threads(),
-        cpu_s=times.user + times.system,
-        started_s=process.create_time(),
-    )

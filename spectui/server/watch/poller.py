@@ -35,13 +35,13 @@ from spectui.server.replies import (
 )
 from spectui.server.watch.locator import Locator
 from spectui.server.watch.sample import (
+    API_KEY_VARIABLES,
     Failure,
     Sample,
     ServerFacts,
     ServerSample,
     Trouble,
     facts_of,
-    unroutable,
 )
 
 TIMEOUT_S = 5.0
@@ -66,8 +66,6 @@ class Attachment:
 
     address: Address
     api_key: str | None = None
-    model: str | None = None
-    """Name of the model at a router."""
     timeout_s: float = TIMEOUT_S
     """The longest that an answer may take."""
 
@@ -96,7 +94,6 @@ class Interview:
         self._connection = Connection(
             wanted.address.url,
             api_key=wanted.api_key,
-            model=wanted.model,
             timeout_s=wanted.timeout_s,
         )
         self._locator = Locator(wanted.address)
@@ -142,18 +139,11 @@ class Interview:
 
     async def _introduce(self) -> None:
         """See that it is a llama-server that runs the model, and which."""
-        url, model = self._connection.url, self._connection.model
-        await self._read("/health", _check_health)
+        await self._answered("/health", _check_health)
         models = await self._answered("/v1/models", lambda page: page.decode(ModelsReply))
-        if model is not None and models.value is not None:
-            failure = unroutable(url, model, models.value)
-            if failure is not None:
-                raise SilentError(failure)
-            found = models.value.named(model)
-            self._locator.seek(None if found is None or not found.status else found.status.port)
         self._facts = await self._answered(
             "/props",
-            lambda page: facts_of(page.decode(PropsReply), models, model),
+            lambda page: facts_of(page.decode(PropsReply), models.value),
             former=self._facts,
         )
 
@@ -164,9 +154,6 @@ class Interview:
             self._counters = Known(None, _ROUTER)
             return Known(None, _ROUTER)
         if facts is not None and facts.is_sleeping:
-            now = (await self._ask_counters()).value
-            if now is not None and now.n_processing:
-                self._due_s = -math.inf  # awake again
             return Known(None, _ASLEEP)
         if self._resting is None:
             _, slots = await asyncio.gather(self._ask_counters(), self._ask_slots())
@@ -211,31 +198,20 @@ class Interview:
             SilentError: the server tells nothing at all.
         """
         try:
-            return Known(await self._read(path, read))
-        except LateError as error:
-            self._is_late = True
-            return Known(None, str(error)) if former is None or former.value is None else former
+            return Known(read(await self._connection.ask(path)))
         except ReplyError as error:
+            failure = _failure(self._connection, error, is_first=path == "/health")
+            if failure is not None:
+                raise SilentError(failure) from error
+            if isinstance(error, LateError):
+                self._is_late = True
+                if former is not None and former.value is not None:
+                    return former
             if isinstance(error, BrokenError):
                 self._due_s = -math.inf  # it may have been started again
             if option and isinstance(error, RefusedError) and error.status in _OFF:
                 return Known(None, f"{path} is off; start the server with {option}")
             return Known(None, str(error))
-
-    async def _read(self, path: str, read: Callable[[Page], T]) -> T:
-        """Ask for a page, and read it.
-
-        Raises:
-            ReplyError: it did not come, or is none of llama-server's.
-            SilentError: the server tells nothing at all.
-        """
-        try:
-            return read(await self._connection.ask(path))
-        except ReplyError as error:
-            failure = _failure(self._connection, error, is_first=path == "/health")
-            if failure is None:
-                raise
-            raise SilentError(failure) from error
 
 
 def _check_health(page: Page) -> None:
@@ -259,25 +235,21 @@ def _failure(connection: Connection, error: ReplyError, *, is_first: bool) -> Fa
     url = connection.url
     match error:
         case UnreachableError():
-            found = Trouble.UNREACHABLE, str(error)
+            remedy = "start the server, or give the address that it prints when it starts"
+            found = Trouble.UNREACHABLE, f"{error}; {remedy}"
         case RefusedError(status=HTTPStatus.UNAUTHORIZED):
-            key = (
-                "refuses the API key that it was given"
-                if connection.has_key
-                else "wants an API key"
-            )
-            found = Trouble.LOCKED, f"{url} {key}"
+            does = "refuses the API key that it was given" if connection.has_key else "has a key"
+            remedy = f"put its key into {' or '.join(API_KEY_VARIABLES)}, and attach again"
+            found = Trouble.LOCKED, f"{url} {does}; {remedy}"
         case RefusedError(status=HTTPStatus.SERVICE_UNAVAILABLE, why=why) if (
             "loading" in why.lower()
         ):
-            found = Trouble.LOADING, f"{url} is loading its model"
+            found = Trouble.LOADING, f"{url} is loading its model; try again in a moment"
         case _ if not is_first:
             return None
-        case LateError():
-            plain = "; one without TLS has an address with http://"
-            found = Trouble.SILENT, f"{url}{error}{plain if url.startswith('https:') else ''}"
-        case BrokenError():
-            found = Trouble.BROKEN, f"connections to {url} break: {error}"
+        case LateError() | BrokenError():
+            remedy = "look into its log; only a server with TLS has an address with https://"
+            found = Trouble.UNREACHABLE, f"no answer from {url}: {error}; {remedy}"
         case _:
             found = Trouble.STRANGE, f"{url}{error}; is it a llama-server?"
     trouble, reason = found

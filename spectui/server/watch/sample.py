@@ -1,8 +1,7 @@
 """Samples of a running llama-server. What it does not tell has a reason."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum, StrEnum
+from enum import StrEnum
 from typing import Any
 
 from spectui.documents import Known
@@ -17,50 +16,21 @@ from spectui.server.replies import (
 )
 
 _LONGEST_NAME = 4096
+_MOST_NAMED = 12
+"""Models that one sentence lists."""
 
 
 API_KEY_VARIABLES = ("SPECTUI_API_KEY", "LLAMA_API_KEY")
 """The first one that is set counts."""
 
 
-class Trouble(Enum):
-    """The kinds of trouble in which a server tells nothing at all."""
+class Trouble(StrEnum):
+    """The kinds of trouble in which a server tells nothing at all, as panels name them."""
 
-    UNREACHABLE = (
-        "no connection",
-        "there is no connection",
-        "start the server, or give the address that it prints when it starts",
-    )
-    BROKEN = (
-        "connection breaks",
-        "there is no connection",
-        "look into the server's log; a server with TLS has an address with https://",
-    )
-    SILENT = (
-        "no answer",
-        "the server does not answer",
-        "look into the server's log, or try again when it has less to do",
-    )
-    LOADING = "loading its model", "the server loads its model", "try again in a moment"
-    LOCKED = (
-        "locked",
-        "the server tells nothing without its API key",
-        f"put its key into {' or '.join(API_KEY_VARIABLES)} and try again",
-    )
-    STRANGE = "no llama-server", "nothing that a llama-server tells", ""
-    MODEL = "no such model", "the server does not run that model", ""
-
-    def __init__(self, brief: str, in_panels: str, remedy: str) -> None:
-        """Describe the trouble.
-
-        Args:
-            brief: a word or three.
-            in_panels: the reason why panels are empty, a clause.
-            remedy: the next step, a clause; empty where the failure's own reason has it.
-        """
-        self.brief = brief
-        self.in_panels = in_panels
-        self.remedy = remedy
+    UNREACHABLE = "no connection"
+    LOADING = "loading its model"
+    LOCKED = "locked"
+    STRANGE = "no llama-server"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,15 +39,9 @@ class Failure:
 
     trouble: Trouble
     reason: str
-    """One sentence: what is wrong, where, and what to do if there is something to do."""
+    """One sentence: what is wrong, where, and what to do."""
     retry_s: float | None = None
     """Until the next round; None if there is none."""
-
-    @property
-    def sentence(self) -> str:
-        """The failure and its remedy."""
-        remedy = self.trouble.remedy
-        return f"{self.reason}; {remedy}" if remedy else self.reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,17 +58,12 @@ class ServerFacts:
     """Such as ``Q4_K - Medium``."""
     n_params: int | None
     size_bytes: int | None
-    n_ctx_train: int | None
     is_sleeping: bool
     """Whether it has unloaded the model, until the next request."""
     models: tuple[str, ...]
-    """The names that ``/v1/models`` lists."""
-    models_reason: str | None
-    """Why ``/v1/models`` tells nothing; None if it does."""
+    """The names that ``/v1/models`` lists, with the ports of those that a router has loaded."""
     is_router: bool
     """Whether it runs no model itself, but passes requests on to servers of its own."""
-    running: tuple[str, ...] = ()
-    """Models that a router has loaded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,11 +73,6 @@ class ProcessSample:
     pid: int
     name: str
     rss_bytes: int
-    n_threads: int
-    cpu_s: float
-    """Time of all cores since it was started."""
-    started_s: float
-    """Seconds since the epoch."""
 
 
 _NOT_SOUGHT: Known[Any] = Known(None, "the server has not been looked for yet")
@@ -195,26 +149,21 @@ class ServerSample:
             return "this llama-server does not count drafts in /metrics; newer ones do"
         if slots and not any(slot.speculates for slot in slots):
             return "this server does not speculate"
-        if counters.n_processing:
-            return "drafts count when their request has ended, and none has yet"
-        return "nothing was drafted since the server was started"
+        return "no request with a draft has ended since the server was started"
 
 
 Sample = ServerSample | Failure
 
 
-def facts_of(props: PropsReply, models: Known[ModelsReply], model: str | None) -> ServerFacts:
+def facts_of(props: PropsReply, models: ModelsReply | None) -> ServerFacts:
     """Put together what ``/props`` and ``/v1/models`` say.
 
     Args:
         props: props of the server.
-        models: models in the server's list; a router lists every one that it could run.
-        model: the requested model.
+        models: models in the server's list, if it told them; a router lists all that it could run.
     """
-    listed = [] if models.value is None else models.value.data
-    wanted = None if models.value is None or model is None else models.value.named(model)
-    one = listed[0] if len(listed) == 1 else wanted
-    meta = (None if one is None else one.meta) or ModelMeta()
+    listed = [] if models is None else models.data
+    meta = (listed[0].meta if len(listed) == 1 else None) or ModelMeta()
     is_router = props.role == "router"
     return ServerFacts(
         build=_name(props.build_info),
@@ -225,12 +174,9 @@ def facts_of(props: PropsReply, models: Known[ModelsReply], model: str | None) -
         quantization=_name(props.model_ftype),
         n_params=meta.n_params,
         size_bytes=meta.size,
-        n_ctx_train=meta.n_ctx_train,
         is_sleeping=props.is_sleeping,
-        models=tuple(one_line(model.id, _LONGEST_NAME) for model in listed),
-        models_reason=models.reason,
+        models=tuple(one_line(one.place, _LONGEST_NAME) for one in listed),
         is_router=is_router,
-        running=tuple(one_line(one.id, _LONGEST_NAME) for one in listed if one.is_running),
     )
 
 
@@ -238,48 +184,12 @@ def _name(name: str | None) -> str | None:
     return None if not name else one_line(name, _LONGEST_NAME)
 
 
-_COMING = frozenset({"loading", "downloading"})
-_MOST_NAMED = 12
-"""Models that one sentence lists."""
-
-
-def unchosen(url: str, facts: ServerFacts) -> str:
-    """Say that a router has models to choose from, those first that it has loaded."""
-    others = [name for name in facts.models if name not in facts.running]
-    names = _listed([*(f"{name} (loaded)" for name in facts.running), *others])
-    found = (
-        names if facts.models_reason is None else f"it does not list them: {facts.models_reason}"
+def unrouted(url: str, facts: ServerFacts) -> str:
+    """Say that a router runs no model itself, and where those that it has loaded are."""
+    more = len(facts.models) - _MOST_NAMED
+    names = ", ".join(facts.models[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    listed = f"; it lists {names}" if names else ""
+    return (
+        f"{url} is a router, which hands requests on; give the address of a server that runs the "
+        f"model itself{listed}"
     )
-    return f"{url} is a router; choose one of its models with --model: {found}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    tail = f" and {more} more" if more > 0 else ""
-    return ", ".join(names[:_MOST_NAMED]) + tail if names else "it lists none"
-
-
-def unroutable(url: str, model: str, listed: ModelsReply) -> Failure | None:
-    """Say why a server cannot be asked for a model; None where it can.
-
-    Args:
-        url: address of the server.
-        model: the requested model.
-        listed: by the server.
-    """
-    found, name = listed.named(model), one_line(model)
-    status = None if found is None or found.status is None else one_line(found.status.value)
-    trouble = Trouble.MODEL
-    if not listed.is_routers:
-        reason = "is no router and runs one model alone; leave out --model"
-    elif found is None:
-        names = _listed([one_line(each.id) for each in listed.data])
-        reason = f"has no model {name}; name one of its models: {names}"
-    elif not status or found.is_running:
-        return None
-    elif status in _COMING:
-        trouble, reason = Trouble.LOADING, f"is {status} {name}"
-    else:
-        loaded = "load it, which the first request for it does as well"
-        reason = f"has not loaded {name}, which is {status}; {loaded}"
-    return Failure(trouble=trouble, reason=f"{url} {reason}")

@@ -160,7 +160,7 @@ class Tracker:
             self._take(sample)
 
     def _fail(self, failure: Failure) -> None:
-        unknown: Known[Any] = Known(None, failure.trouble.in_panels)
+        unknown: Known[Any] = Known(None, str(failure.trouble))
         kept = self.state.sample
         is_here = kept.host.is_here
         self._meter.add(0.0, None)

@@ -14,7 +14,7 @@ from spectui.live import machine as live
 from spectui.live.devices import concerned
 from spectui.monitor.readings import Reading, Snapshot
 from spectui.server.watch.poller import Attachment, Poller
-from spectui.server.watch.sample import Failure, HostState, ServerSample, Trouble
+from spectui.server.watch.sample import Failure, HostState, ServerSample
 from spectui.server.watch.tracker import AttachState, Tracker
 from spectui.settings import Settings
 from spectui.tui.attach.panels import (
@@ -54,7 +54,7 @@ def connection(state: AttachState, *, is_paused: bool) -> str:
     if is_paused:
         return "paused"
     if state.failure is not None:
-        return state.failure.trouble.brief
+        return state.failure.trouble
     if state.sample.took_s is None:
         return "connecting"
     return "connected, answers late" if state.sample.is_late else "connected"
@@ -64,11 +64,8 @@ def trouble(failure: Failure | None) -> str:
     """Return the failure and the next step; empty if nothing is wrong."""
     if failure is None:
         return ""
-    # The screen asks again by itself, always with the same key.
-    is_locked = failure.trouble is Trouble.LOCKED
-    key = "; quit and attach again to be asked for one" if is_locked else ""
     again = "" if failure.retry_s is None else f"; asked again after {failure.retry_s:g} s"
-    return f"{failure.reason}{key}{again}."
+    return f"{failure.reason}{again}."
 
 
 class Machine:

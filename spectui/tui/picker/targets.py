@@ -108,7 +108,7 @@ def _recent_entry(session: Session, index: int) -> tuple[str, Entry]:
 
 def model_entry(model: FoundModel) -> Entry:
     """Row of a model that was found."""
-    is_unfit = bool(model.missing or model.cut)
+    is_unfit = bool(model.missing)
     label, size = "incomplete" if is_unfit else model.label, bytes_text(model.size_bytes)
     cells = _model_cells(size, label, short_folder(model.path.parent))
     row = Row(model.name, cells, style="dim" if is_unfit else "")
