@@ -105,7 +105,7 @@ def test_a_search_has_one_number_of_slots(
 ) -> None:
     search = (*served, "--trials", 2, "--spec-type", "draft-simple")
     crowded = run.document("tune", *search, "-np", "4")
-    assert crowded["verdict"]["answer"] == "off"
+    assert crowded["best"]["speedup"] == pytest.approx(0.8)
     assert (option(crowded["flags"], "-np"), option(crowded["flags"], "-c")) == ("4", "1024")
     plain = run.document("tune", *search)
     assert plain["study"] != crowded["study"]
