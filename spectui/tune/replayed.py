@@ -34,7 +34,7 @@ class Replayed:
     def page(self) -> Page:
         """The best setting of each drafter and length, and what an adaptive length could add."""
         n_prompts = counted(len(self.recorded.recordings), "prompt")
-        counts = f"{counted(len(self.totals), 'setting')} replayed on {n_prompts}; counts are exact"
+        counts = f"{len(self.totals):,} settings replayed on {n_prompts}; counts are exact"
         forecasts = self.recorded.forecasts(self.totals)
         best = best_of_each_length(forecasts)
         if not best:
