@@ -42,7 +42,8 @@ class Replayed:
             return [Paragraph(f"{counts}: --json has them. No speedup is predicted: {why}.")]
         lines = [f"{counts}, and --json has all.", _prediction(best[0])]
         adaptive = self.recorded.adaptive(forecasts).value
-        lines += [] if adaptive is None else [adaptive.sentence]
+        if adaptive is not None and adaptive.draft == best[0].arm.draft:
+            lines.append(adaptive.sentence)
         return [_table(best), "", *map(Paragraph, lines)]
 
 
