@@ -37,6 +37,10 @@ _RUNNING = (
     "gone; give the binary with --backend server --server-bin PATH, or watch a server that runs "
     "with spectui attach"
 )
+_BOTH = (
+    "the target alone runs beside a server that speculates wherever memory has room for both; "
+    "leave out --keep-both and --one-at-a-time"
+)
 _REMOVED = {
     "probe": (
         "probe experts is gone; spectui doctor says what batches cost if tokens were routed at "
@@ -94,6 +98,7 @@ _REMOVED = {
         "machines have no groups any more, so that --group is gone; run the same spectui tune with "
         "--study NAME and --storage URL on each"
     ),
+    "tune --dialect": "spectui export --dialect writes a study's command in another dialect",
     "tune --pin": "tune leaves to the server what it fits; spectui export --pin writes it out",
     "tune --repeats": "tune times prompts as often as the answer takes; leave out --repeats",
     "tune --resume": "tune goes on with the study that it finds; leave out --resume",
@@ -121,6 +126,7 @@ _REMOVED = {
         ),
         _BY_SERVER,
     ),
+    **dict.fromkeys(("--keep-both", "--one-at-a-time"), _BOTH),
     "--isolate": _ISOLATE,
     "--no-isolate": _ISOLATE,
     "--monitor-replay": (

@@ -41,7 +41,6 @@ def sections(content: Content) -> list[Section]:
         _gain(content),
         _requests(content),
         _round(content),
-        _depth(content),
         _conditions(content),
         _machine(content),
     )
