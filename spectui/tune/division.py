@@ -5,8 +5,8 @@ better on them than it is: judged on the prompts that chose them, settings that 
 advised as gaining more in a quarter of simulated searches. So no text does both.
 
 The prompts are divided, each part with its share of every category. From ``FEWEST_FOR_BOTH``
-prompts on, at least ``JUDGES`` of them judge alone, and the others choose; of fewer one half does.
-Where that is too few to judge, all prompts are timed, and nothing is recommended.
+prompts on, at least ``JUDGES`` of them judge, and the others choose; of fewer, ``MIN_PROMPTS`` do.
+Where there are no more than these, all prompts are timed, and nothing is recommended.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -55,7 +55,8 @@ def divide(workload: Workload, n_trial: int, tried: Collection[str] = ()) -> Div
     """
     items = workload.items
     n = len(items)
-    n_choosing = min(n_trial, n - JUDGES if n >= FEWEST_FOR_BOTH else max(1, n // 2))
+    n_judging = JUDGES if n >= FEWEST_FOR_BOTH else MIN_PROMPTS
+    n_choosing = min(n_trial, n - n_judging if n > n_judging else max(1, n // 2))
     by_category = list(chain.from_iterable(_categories(items)))
     choosing = {item.id for item in items if item.id in tried} or {
         item.id

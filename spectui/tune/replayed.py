@@ -34,7 +34,7 @@ class Replayed:
     def page(self) -> Page:
         """The best setting of each drafter and length, and what an adaptive length could add."""
         n_prompts = counted(len(self.recorded.recordings), "prompt")
-        counts = f"{counted(len(self.totals), 'setting')} replayed on {n_prompts}; counts are exact"
+        counts = f"{len(self.totals):,} settings replayed on {n_prompts}; counts are exact"
         forecasts = self.recorded.forecasts(self.totals)
         best = best_of_each_length(forecasts)
         if not best:
@@ -42,7 +42,8 @@ class Replayed:
             return [Paragraph(f"{counts}: --json has them. No speedup is predicted: {why}.")]
         lines = [f"{counts}, and --json has all.", _prediction(best[0])]
         adaptive = self.recorded.adaptive(forecasts).value
-        lines += [] if adaptive is None else [adaptive.sentence]
+        if adaptive is not None and adaptive.draft == best[0].arm.draft:
+            lines.append(adaptive.sentence)
         return [_table(best), "", *map(Paragraph, lines)]
 
 

@@ -64,7 +64,7 @@ def test_eagle3_is_measured_and_found_by_the_server(
     assert found["lossless"] is True
     tuned = ["--trials", 2, "--spec-type", "draft-eagle3", "--tune", "draft_max"]
     assert spectui("tune", *models, *served, *tuned) == 0, spectui.err
-    trial = json.loads(spectui.out)["trials"][1]
+    trial = json.loads(spectui.out)["trials"][0]
     assert trial["params"]["spec_type"] == "draft-eagle3"
     assert trial["acceptance_rate"] is not None
     line = " ".join(map(str, ["llama-server", *models, "--spec-type", "draft-eagle3"]))
@@ -102,7 +102,7 @@ def test_a_binary_is_spoken_to_in_its_dialect(run: Run, tmp_path: Path) -> None:
         assert arguments[at : at + 2] == wanted
         assert found["speedup"] == pytest.approx(1.25)
     tuned = run.document("tune", *_TOGETHER, "--server-bin", binary, "--trials", 2)
-    assert wanted[0] in tuned["flags"]
+    assert wanted[0] in tuned["best_command"]
     assert tuned["best"]["speedup"] == pytest.approx(1.25)
 
 
@@ -206,17 +206,15 @@ def test_a_server_that_fails_ends_a_bench_with_what_was_measured(
 def test_a_setting_whose_server_fails_is_a_failed_trial_and_three_end_the_search(
     run: Run, spectui: Spectui, tmp_path: Path
 ) -> None:
-    binary, out = tmp_path / "llama-server", tmp_path / "tune.json"
-    options = (*_TOGETHER, "--server-bin", binary, "--trials", 20, "--json", out)
+    binary = tmp_path / "llama-server"
+    options = (*_TOGETHER, "--server-bin", binary, "--trials", 20)
     write_server(binary, "exits")
     assert run("tune", *options) == 5
     assert "ended with exit code 1" in spectui.err
     write_server(binary, "exits with a draft")
     assert run("tune", *options) == 5, spectui.err
-    assert LAST_WORDS in spectui.err
-    trials = json.loads(out.read_text())["trials"]
-    assert [one["state"] for one in trials] == ["complete", "fail", "fail", "fail"]
-    assert all(LAST_WORDS in one["error"] for one in trials[1:])
+    # Two lines of failed trials, and the error.
+    assert spectui.err.count(LAST_WORDS) == 3
 
 
 def test_a_server_that_does_not_run_as_it_was_started_measures_nothing(

@@ -91,7 +91,7 @@ def test_sweep_has_slots_as_an_axis(
 def test_tune_searches_with_as_many_streams(run: Run, served: tuple[object, ...]) -> None:
     search = (*served, "--trials", 3, "--spec-type", "draft-simple")
     crowded = run.document("tune", *search, "-np", "4")
-    assert crowded["verdict"]["answer"] == "off"
+    assert crowded["best"]["speedup"] == pytest.approx(0.8)
     assert (option(crowded["flags"], "-np"), option(crowded["flags"], "-c")) == ("4", "1024")
     plain = run.document("tune", *search)
     assert crowded["study"] != plain["study"]

@@ -88,7 +88,7 @@ def test_tune_gives_a_command_back_with_another_way_to_draft(
     assert arguments[-len(OWN) :] == list(OWN)
     assert not {"-b", "-ub", "-fa", "-ngl"} & set(arguments), "the command says none of them"
     assert arguments[arguments.index("-c") + 1] == "256"
-    setting = found["trials"][1]["params"]
+    setting = found["trials"][0]["params"]
     assert [setting[name] for name in ("draft_max", "draft_p_min")] == [9, 0.33]
     assert found["present"]["params"] == setting
     assert found["present"]["speedup"] > 0

@@ -470,10 +470,6 @@ def test_the_verdict_or_how_far_it_is_known() -> None:
     for state, advice, because, factor, pays in (
         (SEARCHING, "Best so far, not confirmed", BEST, 1.4, None),
         (USE_IT, "Use it", worth, 1.34, True),
-        (
-            replace(SEARCHING, records=RECORDS[3:4]),
-            *("No speedup yet", f"off was not measured; {BEST}", None, None),
-        ),
         (replace(SEARCHING, records=RECORDS[:1]), "No speedup yet", "", None, None),
         (PREDICTED, "Best forecast, not confirmed", FORECASTS[0].arm.label, 1.45, None),
         (

@@ -134,12 +134,9 @@ def best_choice(state: TuningState, ledger: Ledger) -> Choice | None:
         if verdict.use_speculation and best is not None:
             return best, f"Applied the confirmed best: {best.label}."
         return OFF, f"Speculation is turned off. {verdict.reason}"
-    if ledger.best is None:
+    if ledger.best is None or ledger.best.speedup is None:
         return None
     arm, speedup = ledger.best.arm, ledger.best.speedup
-    if speedup is None:
-        # Nothing to compare it with: off was not measured yet.
-        return None
     if speedup <= 1:
         return OFF, "Speculation is turned off: no setting is faster than the target alone so far."
     return arm, f"Applied the best so far, not confirmed yet: {arm.label}."

@@ -137,11 +137,9 @@ def verdict(state: TuningState, ledger: Ledger) -> Headline:
 
 
 def _best_so_far(ledger: Ledger) -> Headline:
-    if ledger.best is None:
+    if ledger.best is None or ledger.best.speedup is None:
         return Headline(advice="No speedup yet")
     label, estimate = draw.one_line(ledger.best.arm.label), ledger.best.speedup
-    if estimate is None:
-        return Headline(advice="No speedup yet", because=f"off was not measured; {label}")
     if estimate <= 1:
         because = f"best setting so far: {label}"
         return Headline(advice="Nothing faster than off yet", because=because, speedup=estimate)
