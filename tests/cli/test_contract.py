@@ -45,7 +45,7 @@ def test_every_variable_of_the_program_is_documented() -> None:
         (["attach", "localhost:1", "--once"], "--json - writes what the server tells now"),
         (["tune", "--group", "a"], "run the same tune with --study and --storage"),
         (["probe", "experts"], "spectui tune measures what experts cost on your prompts"),
-        (["--monitor-replay", "a.jsonl"], "the screen shows this machine's readings alone"),
+        (["--monitor-replay", "a.jsonl"], "leave out --monitor-replay"),
     ],
 )
 def test_what_is_gone_names_what_is_left(spectui: Spectui, arguments: list[str], left: str) -> None:
