@@ -95,25 +95,18 @@ def click_option(option: Option) -> Described:
     return Described(option.flags, attributes, option.parameter)
 
 
-def listed(
-    described: Option | Number,
-    *,
-    default: tuple[float, ...] | None = (),
-    means: str = "",
-    help_text: str = "",
-) -> Described:
+def listed(described: Option | Number, *, means: str = "", help_text: str = "") -> Described:
     """The option with a list of values.
 
     Args:
         described: an option that takes a number.
-        default: values where the option is not given.
         means: meaning of the default; empty for llama-server's default.
         help_text: help in place of the option's own.
     """
     stands_for = means or f"{described.default:g}"
     attributes = {
         "type": ListOf(Value(described.values)),
-        "default": default,
+        "default": (),
         "metavar": f"{_metavar(described.values)},...",
         "help": f"{(help_text or described.help)[:-1]} (default: {stands_for}).",
     }

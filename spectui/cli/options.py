@@ -1,6 +1,5 @@
 """Options that commands share: of runs, under llama-server's own names, output, and servers."""
 
-import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
@@ -92,15 +91,7 @@ BACKEND = option(
         "runs what the engine cannot."
     ),
 ).under(_SERVER)
-KEEP_BOTH = switch(
-    "--keep-both/--one-at-a-time",
-    default=None,
-    help=(
-        "With --backend server: let the target alone run beside a server that speculates, or "
-        "end one before the other starts (default: both, where memory has room)."
-    ),
-).under(_SERVER)
-OF_BACKEND: tuple[Described, ...] = (BACKEND, KEEP_BOTH.named("keeps_both"), TIMEOUT)
+OF_BACKEND: tuple[Described, ...] = (BACKEND, TIMEOUT)
 
 
 def _without_password(_ctx: click.Context, _param: click.Parameter, url: str | None) -> str | None:
@@ -123,29 +114,14 @@ STORAGE = option(
 )
 
 
-def _preferring(_ctx: click.Context, _param: click.Parameter, server: str | None) -> str | None:
-    from spectui.llama.search import prefer
-
-    if server is not None and (found := shutil.which(server)) is not None:
-        prefer(Path(found))
-    return server
-
-
-def server_bin_option(what: str, **attributes: Any) -> Any:
+def server_bin_option(what: str) -> Any:
     """``--server-bin``, with a description of what the llama-server does."""
-    return option(
-        "--server-bin",
-        metavar="PATH",
-        shell_complete=files,
-        help=what,
-        **attributes,
-    ).under(_SERVER)
+    described = option("--server-bin", metavar="PATH", shell_complete=files, help=what)
+    return described.under(_SERVER)
 
 
 SERVER_BIN = server_bin_option(
-    "Your llama-server (default: one that is found). With --backend server it measures; else "
-    "the library beside it does, where it has one.",
-    callback=_preferring,
+    "Your llama-server, which measures then (with --backend server alone: one that is found)."
 )
 REQUEST = option(
     "--request",
@@ -182,24 +158,11 @@ LISTED_PARALLEL = option(
 ).under(_SERVER)
 
 
-def _check_library_beside(server_bin: str) -> None:
-    """Refuse a llama-server without a library: the engine would take another one unasked."""
-    from spectui.llama.search import Origin, places
-
-    if (found := shutil.which(server_bin)) is None:
-        raise UsageError(f"--server-bin {server_bin}: no such program; give the path of one")
-    if Path(found) not in {place.server for place in places() if place.origin is Origin.SERVER}:
-        raise UsageError(
-            f"--server-bin {server_bin} has no llama.cpp library beside it, as a static build has "
-            "none; add --backend server to measure through it, or leave it out"
-        )
-
-
 def check_no_servers(parsed: Mapping[str, Any]) -> None:
     """Refuse options of llama-servers for a run that starts none.
 
     Raises:
-        UsageError: one was given, or a llama-server whose library cannot run the models instead.
+        UsageError: one was given.
     """
     if parsed["parallel"] not in (None, (), 1, (1,)):
         raise UsageError(
@@ -207,12 +170,7 @@ def check_no_servers(parsed: Mapping[str, Any]) -> None:
             "PATH, or leave out -np"
         )
     if parsed["server_bin"] is not None:
-        _check_library_beside(parsed["server_bin"])
-    if parsed["keeps_both"] is not None:
-        raise UsageError(
-            "--keep-both and --one-at-a-time are for servers that spectui starts; add "
-            "--backend server --server-bin PATH, or leave them out"
-        )
+        raise UsageError("--server-bin: --backend engine starts no server; leave one of them out")
 
 
 def _under(subject: str, *options: Option) -> tuple[Described, ...]:

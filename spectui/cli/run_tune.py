@@ -7,16 +7,23 @@ import click
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.page import page_text
 from spectui.cli.request import RunOptions, check_engine
-from spectui.cli.session import read_chats, read_prompts, with_backend, with_candidates
+from spectui.cli.session import (
+    read_chats,
+    read_prompts,
+    wanted_binary,
+    with_backend,
+    with_candidates,
+)
 from spectui.cli.taken import warn_of_unmeasured
 from spectui.cli.tune import Tune
-from spectui.cli.tune_request import check_request, measuring_binary, takes_mtp
+from spectui.cli.tune_request import check_request, takes_mtp
 from spectui.cli.tune_search import Search
 from spectui.errors import CancelledError
 from spectui.format import counted
 from spectui.llama.search import find_server
 from spectui.measure.backend import ENGINE
 from spectui.models.sampling import unmeasured_sentences
+from spectui.options.dialect import Dialect
 from spectui.tune.document import Tuned
 from spectui.tune.page import commands_page, findings_page, machines_page
 from spectui.tune.setup import Limits
@@ -38,13 +45,11 @@ def tune(request: Tune) -> None:
     )
     shared = with_candidates(RunOptions.of(given))
     check_request(options)
-    measuring = None
-    if options.is_server:
-        measuring, options = measuring_binary(options, given)
-    else:
+    binary = wanted_binary(options.server_bin) if options.is_server else None
+    if binary is None:
         check_engine(shared.spec_type)
+    takes_mtp(shared, options, Dialect.LLAMA_CPP if binary is None else binary.dialect)
     unmeasured = warn_of_unmeasured(given, through_server=options.is_server)
-    takes_mtp(shared, options)
     check_writable(shared.json_path, shared.input_files())
     read, chats = read_prompts(shared), read_chats(shared)
     with shared.shown() as shown:
@@ -54,8 +59,9 @@ def tune(request: Tune) -> None:
             limits=_limits(options),
             prompts=read.prompts,
             chats=chats,
+            binary=binary,
         )
-        found = search.served(measuring) if measuring is not None else search.here()
+        found = search.here() if binary is None else search.served(binary)
     asked = unmeasured_sentences(found.tuning.setup.off.target.path)
     _report(found, (*unmeasured, *read.notes, *asked), shared.json_path)
     _raise_ended(found)

@@ -41,7 +41,6 @@ def run(request: Verify) -> None:
             on_pair=progress.on_pair,
             timeout_s=request.timeout,
             repeats=request.repeats,
-            keeps_both=request.keeps_both,
             from_disk=request.yes,
         )
         found = verify(_claim(request), serving)

@@ -84,7 +84,7 @@ def open_servers(
         drafts: drafts of servers that speculate, one at a time; of none, that of ``setup``.
         costs: says what they cost, by whether that of the target alone stays beside them.
     """
-    stays = keeps_off(setup, drafts, wanted=options.given["keeps_both"])
+    stays = keeps_off(setup, drafts)
     options.progress.say(costs(stays))
     return Fleet(
         binary,
@@ -268,15 +268,16 @@ _CONTEXT = "ctx-size"
 
 
 def with_backend(given: Given) -> Given:
-    """The options, with a llama-server as backend where only that can measure.
+    """The options, with a llama-server as backend where one is named or only that can measure.
 
     That is so where the command of --from has options that spectui's engine does not apply, and
-    where there is no llama.cpp library. It is the llama-server of ``--server-bin``, else one that
-    is found: a command is data, so the program that it names is never started. What was typed
-    stays.
+    where there is no llama.cpp library. Then it is one that is found: a command is data, so the
+    program that it names is never started. What was typed stays.
     """
     if "backend" in given.typed:
         return given
+    if given["server_bin"] is not None:
+        return given.changed(backend=str(BackendKind.SERVER))
     beyond = beyond_engine(given.extra)
     if beyond:
         why = f"spectui's own engine does not apply {', '.join(beyond)}"
@@ -288,7 +289,7 @@ def with_backend(given: Given) -> Given:
         why = "no llama.cpp library can be used here (spectui doctor --libraries says why)"
     else:
         return given
-    binary = given["server_bin"] or find_server()
+    binary = find_server()
     if binary is None:
         return given
     complain(f"measured through {binary}, since {why}")

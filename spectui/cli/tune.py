@@ -12,8 +12,6 @@ from spectui.cli.given import Given
 from spectui.cli.options import (
     BACKEND,
     CHATS,
-    DIALECTS,
-    KEEP_BOTH,
     OF_SEARCH,
     PARALLEL,
     REQUEST,
@@ -38,7 +36,7 @@ _EXAMPLES = (
     ),
     (
         "Improve a command that you have, measured through your llama-server",
-        "spectui tune --from serve.sh --backend server --server-bin ./llama-server",
+        "spectui tune --from serve.sh --server-bin ./llama-server",
     ),
 )
 
@@ -109,15 +107,8 @@ class Tune:
         ),
     )
     requests: tuple[RequestShape, ...] = REQUEST
-    dialect: str = option(
-        "--dialect",
-        default="llama.cpp",
-        type=DIALECTS,
-        help="Whose option names the printed command uses.",
-    )
     server_bin: str | None = SERVER_BIN
     backend: str = BACKEND
-    keeps_both: bool | None = KEEP_BOTH
     timeout: float = TIMEOUT
     parallel: int | None = PARALLEL
 

@@ -1,15 +1,12 @@
 """Consequences of a request of ``spectui tune``: servers, search space, plan in words."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
-from spectui.cli.given import Given
 from spectui.cli.named_models import with_kind_of_file
 from spectui.cli.options import check_no_servers
 from spectui.cli.request import RunOptions
-from spectui.cli.session import wanted_binary
 from spectui.cli.taken import taken_setup, warn_of_changed_defaults
 from spectui.cli.tune import Tune
 from spectui.commands.takeover import Takeover
@@ -18,7 +15,6 @@ from spectui.format import bytes_text, counted, duration_text
 from spectui.measure.served_models import size_bytes
 from spectui.options.dialect import NGRAM_DIALECTS, Dialect
 from spectui.options.drafters import MTP_KIND
-from spectui.server.binary import ServerBinary
 from spectui.tune.candidates import Candidate
 from spectui.tune.division import FEWEST_FOR_BOTH
 from spectui.tune.evidence import FEW
@@ -63,18 +59,18 @@ def parameters_of(request: Tune) -> frozenset[Parameter]:
     return frozenset(map(Parameter, wanted))
 
 
-def takes_mtp(shared: RunOptions, options: Tune) -> bool:
-    """Whether the target's MTP layers may draft.
+def takes_mtp(shared: RunOptions, options: Tune, dialect: Dialect) -> bool:
+    """Whether the target's MTP layers may draft, in a command of a dialect.
 
     Raises:
         UsageError: they were asked for together with what does not go with them.
     """
     is_named = shared.names(MTP_KIND)
-    has_flags = Dialect(options.dialect) in NGRAM_DIALECTS
+    has_flags = dialect in NGRAM_DIALECTS
     if is_named and not has_flags:
         raise UsageError(
-            f"--dialect {options.dialect} has no flags for {MTP_KIND} that spectui knows; leave "
-            "one of them out"
+            f"this llama-server ({dialect}) has no flags for {MTP_KIND} that spectui knows; leave "
+            "it out of --spec-type"
         )
     if is_named and Parameter.N_CPU_MOE in parameters_of(options):
         raise UsageError(
@@ -100,11 +96,10 @@ def space_of(
         UsageError: there is nothing to search.
     """
     usable = tuple(c.name for c in candidates if c.reason is None)
-    with_ngrams = with_ngrams and Dialect(options.dialect) in NGRAM_DIALECTS
     if not usable and not with_ngrams:
         raise UsageError(
-            f"there is nothing to try: no draft can be used, and --dialect {options.dialect} has "
-            "no n-gram drafters; give -md, or leave out --dialect"
+            "there is nothing to try: no draft can be used, and this llama-server has no n-gram "
+            "drafters; give -md"
         )
     return SearchSpace(
         drafts=usable,
@@ -116,19 +111,6 @@ def space_of(
         layouts=layouts,
         readers=readers,
     )
-
-
-def measuring_binary(options: Tune, given: Given) -> tuple[ServerBinary, Tune]:
-    """The llama-server that measures, and the options in its dialect.
-
-    Raises:
-        ServerError: it is none, or cannot be asked.
-        UsageError: none was given, or another dialect than its own.
-    """
-    binary = wanted_binary(options.server_bin)
-    if "dialect" in given.typed:
-        binary.check_dialect(Dialect(options.dialect))
-    return binary, replace(options, dialect=str(binary.dialect))
 
 
 def too_few(n: int, *, forecasts: bool) -> str | None:

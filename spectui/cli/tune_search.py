@@ -43,7 +43,7 @@ from spectui.measure.server_backend import ServerBackend
 from spectui.measure.servers import Fleet, measuring_arguments, served_by
 from spectui.measure.workload import Workload
 from spectui.models.gguf import read_gguf
-from spectui.options.dialect import Dialect
+from spectui.options.dialect import NGRAM_DIALECTS, Dialect
 from spectui.options.drafters import MTP_KIND, NGRAM_KINDS
 from spectui.options.request import check_lengths
 from spectui.options.setup import ModelOptions, Setup
@@ -76,6 +76,23 @@ class Search:
     limits: Limits
     prompts: Sequence[Prompt]
     chats: Chats | None
+    binary: ServerBinary | None
+    """The llama-server that measures; None for spectui's own engine."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """Whose option names the printed command has."""
+        return Dialect.LLAMA_CPP if self.binary is None else self.binary.dialect
+
+    @property
+    def takes_mtp(self) -> bool:
+        """Whether the target's MTP layers may draft.
+
+        Raises:
+            UsageError: they were asked for together with what does not go with them.
+        """
+        has_flags = takes_mtp(self.shared, self.options, self.dialect)
+        return has_flags and self.shared.takes(MTP_KIND)
 
     @property
     def all_prompts(self) -> tuple[Prompt, ...]:
@@ -90,7 +107,7 @@ class Search:
         shared, models, plan, command = self._placed(models, longest)
         experts = plan if isinstance(plan, ExpertPlan) else None
         caches_mib = self._moe_caches_mib(command, moves_experts=experts is not None)
-        with_mtp = takes_mtp(shared, self.options) and experts is None
+        with_mtp = self.takes_mtp and experts is None
         with open_engine(shared) as engine:
             target, candidates = load_models(engine, shared, models, command, takes_mtp=with_mtp)
             self._check_lengths(target.n_ctx, target.remedy)
@@ -186,8 +203,7 @@ class Search:
 
         Not without a device, nor where its own MTP layers may draft: those are loaded with it once.
         """
-        may_draft = self.shared.takes(MTP_KIND) and takes_mtp(self.shared, self.options)
-        has_own_mtp = may_draft and read_gguf(models.target).mtp_layers > 0
+        has_own_mtp = self.takes_mtp and read_gguf(models.target).mtp_layers > 0
         return has_devices(target) and not has_own_mtp
 
     def _given_place(
@@ -273,8 +289,7 @@ class Search:
         Raises:
             UsageError: there is nothing to search.
         """
-        takes_layers = takes_mtp(self.shared, self.options) and self.shared.takes(MTP_KIND)
-        mtp_layers = target.mtp_layers if takes_layers else 0
+        mtp_layers = target.mtp_layers if self.takes_mtp else 0
         candidates = [
             Candidate(name=name, options=one.options, loaded=None) for name, one in drafts.items()
         ]
@@ -286,7 +301,8 @@ class Search:
             mtp_layers,
             candidates,
             max_draft=longest_draft(self.shared.context),
-            with_ngrams=not known or known.issuperset(NGRAM_KINDS),
+            with_ngrams=self.dialect in NGRAM_DIALECTS
+            and (not known or known.issuperset(NGRAM_KINDS)),
             readers=tuple((name, one.reader) for name, one in drafts.items() if one.reader),
         )
         return tuple(candidates), space
@@ -326,7 +342,7 @@ class Search:
             ),
             command=replace(
                 form,
-                dialect=Dialect(options.dialect),
+                dialect=self.dialect,
                 extra=with_slots(form.extra, options.parallel),
             ),
             prompts=shared.prompts,

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from spectui.cli.click_options import argument, option, request, request_command, switch
+from spectui.cli.click_options import argument, option, request, request_command
 from spectui.cli.completion import studies
 from spectui.cli.options import (
     QUIET,
@@ -33,14 +33,6 @@ class Verify:
         "--prompts", type=File(), help="Other prompts than those of the study."
     )
     repeats: int = repeats_option("Send every prompt N times.")
-    keeps_both: bool | None = switch(
-        "--keep-both/--one-at-a-time",
-        default=None,
-        help=(
-            "Let the servers with and without speculation run beside each other, or end one before "
-            "the other starts (default: both, where memory has room)."
-        ),
-    )
     timeout: float = TIMEOUT
     yes: bool = YES
     json_path: str | None = json_option()

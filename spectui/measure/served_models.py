@@ -7,7 +7,7 @@ from pathlib import Path
 
 from spectui.documents import Json, or_reason
 from spectui.engine.guard import Guard, request_of
-from spectui.errors import BadInputError, DoesNotFitError, UsageError
+from spectui.errors import BadInputError, DoesNotFitError
 from spectui.gguf_names import series_of
 from spectui.llama.architectures import architecture
 from spectui.models.facts import ModelFacts, facts_of
@@ -82,26 +82,17 @@ def look_at(options: ModelOptions) -> ServedModel:
     return ServedModel(options=options, file_bytes=facts.file_bytes, facts=facts)
 
 
-def keeps_off(setup: Setup, drafts: Iterable[ModelOptions] = (), *, wanted: bool | None) -> bool:
+def keeps_off(setup: Setup, drafts: Iterable[ModelOptions] = ()) -> bool:
     """Whether the server of the target alone stays alive beside one that speculates.
+
+    That is so where both fit, by llama.cpp's plans; an RPC server serves one client at a time.
 
     Args:
         setup: of the servers, with the most slots.
         drafts: drafts of servers that speculate, one at a time; of none, that of ``setup``.
-        wanted: what the user has said; without that they do where they fit, by llama.cpp's plans.
-
-    Raises:
-        UsageError: both are wanted on an RPC server, which serves one client at a time.
     """
     if setup.target.devices.rpc:
-        if wanted:
-            raise UsageError(
-                "--keep-both: an RPC server takes one client at a time, so that two llama-servers "
-                "cannot share it; leave it out"
-            )
         return False
-    if wanted is not None:
-        return wanted
     alone, own = request_of(setup.off), request_of(setup)
     with Guard(is_here=False) as guard, suppress(DoesNotFitError):
         each = [own.beside(draft) for draft in drafts] or [own]

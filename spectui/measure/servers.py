@@ -196,10 +196,7 @@ class Fleet(Closing):
         except DoesNotFitError as error:
             if not self._alive:
                 raise
-            raise DoesNotFitError(
-                f"{error}, beside the other llama-server; --one-at-a-time ends one before the "
-                "other starts"
-            ) from error
+            raise DoesNotFitError(f"{error}, beside the other llama-server") from error
 
     def _make_room(self, setup: Setup) -> None:
         for other in tuple(self._alive):

@@ -28,8 +28,6 @@ class Serving:
     """Told of every measured prompt."""
     timeout_s: float
     repeats: int = 1
-    keeps_both: bool | None = None
-    """Whether both servers run at once; None to do so if they fit."""
     from_disk: bool = False
     """Whether models are served even if weights are read from disk again and again."""
 
@@ -55,7 +53,7 @@ def verify(claim: Claim, serving: Serving) -> Verified:
     arguments = {name: measuring_arguments(one, serving.binary) for name, one in sides.items()}
     # The library may ask RPC servers, which serve nobody else beside a llama-server.
     redoes_rounds = look_at(case.target).redoes_rounds
-    has_both = keeps_off(case, wanted=serving.keeps_both)
+    has_both = keeps_off(case)
     serving.say(claim.subject)
     serving.announce(plan(len(claim.prompts), serving.repeats, keeps_off=has_both))
     with Fleet(

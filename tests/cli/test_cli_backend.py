@@ -16,7 +16,7 @@ from tests.support.scripted_server import HELP, LAST_WORDS, write_server
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_process_is_left")]
 
-_TOGETHER = ("--backend", "server", "--keep-both")
+_TOGETHER = ("--backend", "server")
 
 
 def counts(document: dict[str, Any]) -> list[tuple[Any, ...]]:
@@ -25,15 +25,12 @@ def counts(document: dict[str, Any]) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.server
-@pytest.mark.parametrize(
-    ("turns", "temp"),
-    [("--keep-both", 0), pytest.param("--one-at-a-time", 0.8, marks=pytest.mark.ci)],
-)
+@pytest.mark.parametrize("temp", [0, pytest.param(0.8, marks=pytest.mark.ci)])
 def test_a_server_counts_what_the_engine_counts(
-    run: Run, spectui: Spectui, llama_server_binary: Path, turns: str, temp: float
+    run: Run, spectui: Spectui, llama_server_binary: Path, temp: float
 ) -> None:
     setting = ("--draft-max", 4, "--ignore-eos", "--repeats", 2, "--temp", temp)
-    served = ("--backend", "server", "--server-bin", llama_server_binary, turns)
+    served = ("--backend", "server", "--server-bin", llama_server_binary)
     found = run.document("bench", *setting, *served)
     assert spectui.err.count("starting llama-server") == found["server"]["n_starts"]
     here = run.document("bench", *setting)

@@ -15,21 +15,16 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_process_is_left")]
 
 
 @pytest.mark.server
-@pytest.mark.parametrize(
-    "turns", ["--keep-both", pytest.param("--one-at-a-time", marks=pytest.mark.ci)]
-)
 def test_what_was_promised_is_delivered(
-    study: Searched, spectui: Spectui, llama_server_binary: Path, turns: str
+    study: Searched, spectui: Spectui, llama_server_binary: Path
 ) -> None:
-    verify = ("verify", "mine", "--server-bin", llama_server_binary, turns, "--json", "-")
+    verify = ("verify", "mine", "--server-bin", llama_server_binary, "--json", "-")
     assert study.document["study"] == "mine"
     assert spectui(*verify) == 0, spectui.err
     found = json.loads(spectui.out)
     n_starts = spectui.err.count("starting llama-server")
-    keeps_both = turns == "--keep-both"
-    order = {"keeps_both": keeps_both, "n_starts": 2 if keeps_both else n_starts}
-    assert found["order"] == {**order, "repeats": 1, "seed": 0}
-    assert "two llama-servers" in spectui.err or f"at a time: {n_starts} starts" in spectui.err
+    assert found["order"] == {"keeps_both": True, "n_starts": n_starts, "repeats": 1, "seed": 0}
+    assert n_starts == 2
     delivered = found["delivered"]["speculative"]
     assert delivered["n_drafted"] > delivered["n_accepted"] > 0
     low, high = found["delivered"]["speedup_ci95"]
@@ -57,7 +52,7 @@ def test_an_interrupt_shows_what_was_measured_and_leaves_no_server(
 ) -> None:
     assert study.document["study"] == "mine"
     binary = write_server(tmp_path / "llama-server", "hangs", n_good=3)
-    process = spawn(home, "verify", "--keep-both", "--server-bin", binary)
+    process = spawn(home, "verify", "--server-bin", binary)
     said = said_until(process, "b: ")
     assert said[-1].startswith("b: off 100.0, on 125.0 tokens/s"), said
     assert len(servers_of(process)) == 4, "two servers and their keepers"

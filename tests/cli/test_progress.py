@@ -77,9 +77,9 @@ def test_what_is_slow_tells_its_small_steps() -> None:
     rate = f"{result(10.0).tokens_per_s:.1f} tokens/s"
     assert searched(Told(each_s=20.0)) == [
         "loading the target t.gguf: 50 %",
-        "trial 0: off",
-        f"1 of 2 · trial 0: off · a: {rate}",
-        f"2 of 2 · trial 0: off · b: {rate}",
+        f"trial 0: {ARM.label}",
+        f"1 of 2 · trial 0: {ARM.label} · a: {rate}",
+        f"2 of 2 · trial 0: {ARM.label} · b: {rate}",
         f"trial 1: {ARM.label}",
         f"1 of 2 · trial 1: {ARM.label} · a: {rate}",
         f"2 of 2 · trial 1: {ARM.label} · b: {rate}",

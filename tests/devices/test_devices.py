@@ -85,9 +85,6 @@ def test_llama_servers_take_turns_on_devices_that_serve_one_client(
     ended = bench(command, *pair, *served, *run, *SERVED[command])
     assert ended.code == 0, ended.err
     assert "RPC servers take one client" in ended.err
-    refused = bench(command, *pair, *served, *run, "-n", 12, *SERVED[command], "--keep-both")
-    assert refused.code == 2
-    assert "error: --keep-both: an RPC server takes one client at a time" in refused.err
 
 
 DRAFT_OUTPUTS_BYTES = 32 * len(vocabulary(Tiny())) * 4

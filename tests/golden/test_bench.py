@@ -7,7 +7,7 @@ RUN = ("-c", 256, "-t", 1, "-n", 12, "--temp", 0, "--prompts", "prompts.jsonl")
 SAMPLED = (*RUN[:6], *RUN[8:])
 """Without a temperature, as llama-server samples."""
 PAIR = ("-m", "target.gguf", "-md", "close.gguf", *RUN)
-SERVED = ("--backend", "server", "--keep-both", "--server-bin", "./llama-server")
+SERVED = ("--backend", "server", "--server-bin", "./llama-server")
 
 
 def test_engine(golden: Golden, place: Place) -> None:

@@ -7,7 +7,7 @@ RUN = ("-c", 256, "-t", 1, "-n", 12, "--prompts", "prompts.jsonl")
 TWO = ("sweep", "-m", "target.gguf", "-md", "close.gguf", "-md", "rough.gguf", *RUN)
 ONE = ("sweep", "-m", "target.gguf", "-md", "close.gguf", *RUN)
 SWEEP, TINY = (*TWO, "--temp", 0), (*ONE, "--temp", 0)
-SERVED = ("--backend", "server", "--keep-both", "--server-bin", "./llama-server")
+SERVED = ("--backend", "server", "--server-bin", "./llama-server")
 
 
 def test_cells(golden: Golden, place: Place) -> None:

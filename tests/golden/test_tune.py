@@ -28,7 +28,7 @@ FEW = ("--trials", 3)
 LONGEST_ROUND = 10
 LENGTH = ("--tune", "draft_max", "--quiet")
 MODEL = ("--spec-type", "draft-simple")
-SERVED = ("--backend", "server", "--keep-both", "--server-bin", "./llama-server")
+SERVED = ("--backend", "server", "--server-bin", "./llama-server")
 
 
 def tuned(place: Place, cost: Cost, name: str, *arguments: object) -> dict[str, str]:
@@ -105,7 +105,6 @@ def test_drafts(golden: Golden, place: Place) -> None:
     texts = {
         **tuned(place, memory_bound, "ngrams", "-m", "target.gguf", *RUN, "--trials", 4),
         **tuned(place, memory_bound, "several", *PAIR, *several, "--trials", 5, *LENGTH),
-        **tuned(place, memory_bound, "ik", *PAIR, *MODEL, "--dialect", "ik", *FEW, *LENGTH),
     }
     golden("tune/drafts", texts)
 

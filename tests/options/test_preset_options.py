@@ -12,10 +12,10 @@ pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 
 COMMANDS = ("bench", "cockpit", "doctor", "trace", "tune")
 ALONE = {
-    *("ascii", "backend", "chats", "costs", "dialect", "from", "json", "keep-both", "keep-text"),
-    *("libraries", "min-gain", "out", "parallel", "preset", "prompt-length", "prompts", "quiet"),
-    *("repeats", "request", "server-bin", "storage", "study", "theme", "time-budget", "timeout"),
-    *("trials", "tune", "verbose", "yes"),
+    *("ascii", "backend", "chats", "costs", "from", "json", "keep-text", "libraries", "min-gain"),
+    *("out", "parallel", "preset", "prompt-length", "prompts", "quiet", "repeats", "request"),
+    *("server-bin", "storage", "study", "theme", "time-budget", "timeout", "trials", "tune"),
+    *("verbose", "yes"),
 }
 """Of the command line alone."""
 

@@ -275,9 +275,8 @@ def test_a_replay_counts_what_bench_counts(
         (["--spec-type", "draft-mtp"], (3, "cannot draft for itself: it is a llama without MTP")),
         (["--spec-type", "draft-mtp", "-md", "d.gguf"], (3, "d.gguf: no such file")),
         (["--spec-type", "draft-simple"], (2, "give at least one draft with -md")),
-        (["--spec-type", "draft-mtp", "--dialect", "ik"], (2, "has no flags for draft-mtp")),
     ],
-    ids=["plain", "draft", "no draft", "dialect"],
+    ids=["plain", "draft", "no draft"],
 )
 def test_what_cannot_be_tuned_is_refused_in_one_sentence(
     spectui: Spectui,

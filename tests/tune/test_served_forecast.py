@@ -30,7 +30,7 @@ pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 
 RATES = "--spec-synth-rates P0,P1,...            acceptance by decree (benchmarking only)\n"
 SPACE = SearchSpace(drafts=("d",))
-SERVED = ("--backend", "server", "--keep-both", "--server-bin")
+SERVED = ("--backend", "server", "--server-bin")
 
 
 def binary(text: str) -> ServerBinary:
