@@ -17,8 +17,8 @@ _ISOLATE = (
     "leave them out"
 )
 _FETCH = (
-    "models fetch is gone; fetch files with hf download OWNER/NAME FILE, as spectui models find "
-    "and spectui presets show print it"
+    "models fetch and models pull are gone; fetch files with hf download OWNER/NAME FILE, as "
+    "spectui models find and spectui presets show print it"
 )
 _REMOVED = {
     "probe": (
