@@ -311,14 +311,17 @@ def _model(option: DraftOption, found: Findings) -> Json:
 
 
 def _facts(facts: ModelFacts) -> Json:
-    return {
+    document: Json = {
         "arch": facts.arch,
         "general_name": text_of(facts.name),
-        **fields_of(facts, "", "n_experts", "n_params", "n_layers", "n_ctx_train", "n_vocab"),
+        "n_experts": facts.n_experts,
         **fields_of(facts, "its layers differ, or it has no attention", "kv_bytes_per_token"),
         **fields_of(facts, _NO_WEIGHTS, "read_bytes_per_token"),
         **({} if facts.draft_kind is None else {"drafts_as": facts.draft_kind}),
     }
+    for name in ("n_params", "n_layers", "n_ctx_train", "n_vocab"):
+        document |= or_reason(name, getattr(facts, name) or None, "the file does not say")
+    return document
 
 
 def _path(path: Path) -> str:

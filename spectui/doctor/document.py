@@ -27,7 +27,8 @@ def doctor_document(
     no_room = "there is no room for what measuring takes, up to half a gigabyte"
     no_driver = "no NVIDIA driver tells it of a GPU that llama.cpp uses"
     used = next((one for one in libraries if isinstance(one, Library)), None)
-    no_target = or_reason("target", None, "no target was given")
+    listed = [_library(one, is_used=one is used) for one in libraries]
+    no_target = or_reason("target", None, "no target was given, or no library is here")
     return {
         **heading(
             "doctor",
@@ -42,7 +43,7 @@ def doctor_document(
         **fields_of(around.bandwidth, no_driver, "gpu_bytes_per_s"),
         **(no_target if examination is None else _examined(examination)),
         "findings": [{"severity": str(one.severity), "text": one.what} for one in found],
-        "libraries": [_library(one, is_used=one is used) for one in libraries],
+        **({"libraries": listed} if listed else {}),
     }
 
 

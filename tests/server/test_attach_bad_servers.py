@@ -183,7 +183,7 @@ def test_an_older_server() -> None:
 def test_a_server_with_a_key() -> None:
     with serving() as script:
         script.api_key = "sesame"
-        for api_key, reason in ((None, "has a key"), ("other", "refuses the API key")):
+        for api_key, reason in ((None, "wants an API key"), ("other", "refuses the API key")):
             found = asked(script, api_key=api_key)
             assert isinstance(found, Failure)
             assert found.trouble is Trouble.LOCKED

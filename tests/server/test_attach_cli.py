@@ -52,9 +52,9 @@ def test_a_document_of_a_server_on_this_machine_has_its_process(
 ) -> None:
     monkeypatch.setattr("spectui.server.watch.locator.runs_llama", lambda _process: True)
     assert spectui("attach", script.address, "--interval", "0", "--json", "-") == 0
-    found = document(spectui)
-    assert found["is_this_machine"] is True
-    assert found["process"]["pid"] == os.getpid()
+    machine = document(spectui)["machine"]
+    assert machine["is_this_machine"] is True
+    assert machine["process"]["pid"] == os.getpid()
 
 
 def test_two_looks_tell_a_rate(spectui: Spectui, script: Script) -> None:
@@ -107,7 +107,7 @@ def test_the_key_is_asked_for_until_it_fits(
     wanted = unlocked(Attachment(address=parse_address(script.address)))
     assert wanted.api_key == "sesame"
     assert [reason.split(" ", 1)[1].partition(";")[0] for reason in reasons] == [
-        "has a key",
+        "wants an API key",
         "refuses the API key that it was given",
     ]
 

@@ -23,6 +23,7 @@ def attach_document(state: AttachState, *, interval_s: float) -> Json:
     sample, speeds = state.sample, state.slot_tokens_per_s
     counters = sample.counters.value
     counts = None if counters is None else counters.drafts
+    unseen = sample.counters.reason or _NEVER
     return {
         **head("attach"),
         "url": state.url,
@@ -32,12 +33,15 @@ def attach_document(state: AttachState, *, interval_s: float) -> Json:
         "throughput": {
             "state": str(sample.work),
             **or_reason("tokens_per_s", state.now_tokens_per_s, _UNTOLD),
+            **or_reason("mean_tokens_per_s", counters and counters.tokens_per_s, unseen),
+            **or_reason(
+                "mean_prompt_tokens_per_s", counters and counters.prompt_tokens_per_s, unseen
+            ),
             **known("counters", sample.counters, _counters, _UNTOLD),
         },
         **or_reason("acceptance", counts and _acceptance(counts), sample.undrafted or _UNTOLD),
         **known("slots", sample.slots, lambda each: [_slot(one, speeds) for one in each], _UNTOLD),
-        "is_this_machine": sample.host.is_here,
-        **_process(sample.host),
+        "machine": {"is_this_machine": sample.host.is_here, **_process(sample.host)},
     }
 
 
@@ -48,10 +52,7 @@ def _server(facts: ServerFacts) -> Json:
 
 def _counters(counters: Counters) -> Json:
     counts = ("n_prompt", "n_prompt_cached", "n_predicted", "n_processing", "n_deferred")
-    return {
-        **fields_of(counters, _UNTOLD, *counts, "prompt_s", "predicted_s"),
-        **fields_of(counters, _NEVER, "tokens_per_s", "prompt_tokens_per_s"),
-    }
+    return fields_of(counters, _UNTOLD, *counts, "prompt_s", "predicted_s")
 
 
 def _acceptance(counts: DraftCounts) -> Json:
@@ -61,11 +62,12 @@ def _acceptance(counts: DraftCounts) -> Json:
 
 
 def _slot(slot: SlotReply, tokens_per_s: Mapping[int, float | None]) -> Json:
-    own = ("id", "n_ctx", "speculates", "drafters", "n_used", "n_decoded", "n_remaining")
+    own = ("id", "n_ctx", "speculates", "drafters", "task", "n_used", "n_decoded")
     idle = "it generates nothing, or was seen once"
     return {
         "state": str(slot.phase),
-        **fields_of(slot, "the server does not tell, or there is no request or limit", *own),
+        **fields_of(slot, "the server does not tell, or has had no request", *own),
+        **fields_of(slot, "there is no limit, or no request", "n_remaining"),
         **or_reason("tokens_per_s", tokens_per_s.get(slot.id), idle),
     }
 

@@ -238,8 +238,9 @@ def _failure(connection: Connection, error: ReplyError, *, is_first: bool) -> Fa
             remedy = "start the server, or give the address that it prints when it starts"
             found = Trouble.UNREACHABLE, f"{error}; {remedy}"
         case RefusedError(status=HTTPStatus.UNAUTHORIZED):
-            does = "refuses the API key that it was given" if connection.has_key else "has a key"
-            remedy = f"put its key into {' or '.join(API_KEY_VARIABLES)}, and attach again"
+            does = "refuses the API key that it was given"
+            does = does if connection.has_key else "wants an API key"
+            remedy = f"put its key into {' or '.join(API_KEY_VARIABLES)} and try again"
             found = Trouble.LOCKED, f"{url} {does}; {remedy}"
         case RefusedError(status=HTTPStatus.SERVICE_UNAVAILABLE, why=why) if (
             "loading" in why.lower()
