@@ -15,7 +15,6 @@ from spectui.engine.events import (
     Event,
     LoadProgress,
     LoadWarned,
-    MemoryPaused,
     RoundFinished,
     TokenEmitted,
 )
@@ -62,12 +61,10 @@ class _Display(Progress):
         self._records: list[TrialRecord] = []
 
     def on_engine(self, event: Event) -> None:
-        """Show warnings, waiting, and the progress of loads."""
+        """Show warnings, and the progress of loads."""
         match event:
             case LoadWarned(warning=warning):
                 self.warn(warning)
-            case MemoryPaused(text=text):
-                self.announce(text)
             case LoadProgress(role=role, path=path, fraction=fraction):
                 text = f"loading the {role} {path.name}: {percent_text(fraction)}"
                 self.on_load(text, is_done=fraction >= 1)

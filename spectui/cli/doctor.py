@@ -16,7 +16,7 @@ _WITHOUT_EFFECT = frozenset(
 _EXAMPLES = (
     ("This machine alone", "spectui doctor"),
     ("Whether a pair fits and can pay", "spectui doctor -m target.gguf -md draft.gguf -c 32768"),
-    ("What each llama.cpp here makes of it", "spectui doctor --libraries -m target.gguf"),
+    ("Which llama.cpp libraries there are", "spectui doctor --libraries"),
 )
 
 
@@ -38,10 +38,7 @@ class Doctor:
     )
     libraries: bool = switch(
         "--libraries",
-        help=(
-            "List the llama.cpp libraries of this machine, say why one cannot be used and, with a "
-            "target, what a batch of 1 and of 4 tokens costs with each."
-        ),
+        help="List the llama.cpp libraries of this machine, and say why one cannot be used.",
     )
 
 

@@ -214,7 +214,7 @@ def _all_subjects() -> dict[str, tuple[str, ...]]:
         *(placement.CACHE_TYPE_K, placement.CACHE_TYPE_V),
         *(placement.CACHE_TYPE_K_DRAFT, placement.CACHE_TYPE_V_DRAFT),
     )
-    threads = (*context.THREAD_COUNTS, *context.CPU, context.NUMA)
+    threads = (*context.THREAD_COUNTS, context.NUMA)
     catalogued = {
         "Sampling": (catalogue.TEMPERATURE, *catalogue.SAMPLING),
         "Context": (*(one for one in context.CONTEXT if one not in threads), *caches),

@@ -16,6 +16,10 @@ _ISOLATE = (
     "the models always have a process of their own, so that --isolate and --no-isolate are gone; "
     "leave them out"
 )
+_PROCESSORS = (
+    "spectui gives its threads no processors and priorities of their own; leave out --cpu-mask, "
+    "--cpu-range, --cpu-strict, --prio and --poll, and start it with taskset -c 0-7 or nice"
+)
 _REMOVED = {
     "probe": (
         "probe experts is gone; spectui doctor says what batches cost if tokens were routed at "
@@ -61,6 +65,14 @@ _REMOVED = {
     ),
     "verify --counts": _COUNTS,
     "verify --no-counts": _COUNTS,
+    **dict.fromkeys(
+        (
+            *("--cpu-mask", "--cpu-range", "--cpu-strict", "--prio", "--poll"),
+            *("--cpu-mask-batch", "--cpu-range-batch", "--cpu-strict-batch"),
+            *("--prio-batch", "--poll-batch"),
+        ),
+        _PROCESSORS,
+    ),
     "--isolate": _ISOLATE,
     "--no-isolate": _ISOLATE,
     "--monitor-replay": (

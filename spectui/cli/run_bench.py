@@ -17,7 +17,6 @@ from spectui.cli.request import RunOptions, check_drafting, check_engine, check_
 from spectui.cli.running_server import api_key_from_environment, questioned
 from spectui.cli.session import (
     SUITE_PROMPTS,
-    open_context,
     open_engine,
     open_servers,
     read_chats,
@@ -143,7 +142,7 @@ class _Bench:
     def through_engine(self, speculation: Speculation) -> BenchRun:
         """Measure with spectui's own engine."""
         options, asked = self.options, self._setup(speculation)
-        setup = placed(asked, options.fit, options.progress.announce, open_context(self.given))
+        setup = placed(asked, options.fit, options.progress.announce)
         speculation = setup.speculation or speculation
         with open_engine(options) as engine:
             target, draft = load_setup(engine, setup)

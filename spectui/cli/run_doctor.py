@@ -64,9 +64,7 @@ def doctor(planner: Planner, request: Doctor) -> None:
     with options.shown() as shown:
         around = surroundings(planner, this_machine())
         looked_at, notes = _look(planner, shown, request.draft_max, around)
-        libraries = None
-        if request.libraries:
-            libraries = look_at_libraries(_priced(looked_at, options), shown.progress.say)
+        libraries = look_at_libraries() if request.libraries else None
     found = (*(findings(looked_at) if isinstance(looked_at, Examination) else ()), *notes)
     document = doctor_document(around, looked_at, found, preset, libraries)
     text = page_text(diagnosis(around, looked_at, found, preset, libraries or ())).rstrip("\n")
@@ -91,12 +89,6 @@ def _look(
         return _examine(planner, options, draft_max, around)
     except MissingLibraryError as missing:
         return _by_headers(options, missing)
-
-
-def _priced(looked_at: LookedAt, options: RunOptions) -> PlanRequest | None:
-    if not isinstance(looked_at, Examination):
-        return None
-    return PlanRequest(target=looked_at.request.target, context=options.context)
 
 
 def _next(options: RunOptions, looked_at: LookedAt) -> Page:

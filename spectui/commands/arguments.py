@@ -20,7 +20,6 @@ from spectui.options.setup import (
     DENSE,
     EXPERTS,
     ContextOptions,
-    CpuOptions,
     Devices,
     Fit,
     LazyMode,
@@ -32,7 +31,7 @@ from spectui.options.speculation import Speculation
 MACHINE = frozenset(
     {
         *(*placement.LOADING, placement.LAZY_MODE, placement.NO_REPACK, placement.NO_HOST),
-        *(*contexts.CPU, contexts.NUMA),
+        contexts.NUMA,
     }
 )
 """Options that change no result: they are written for dialects that lack them, too, and left out
@@ -223,20 +222,6 @@ def _context(context: ContextOptions) -> Iterator[_Given]:
     yield contexts.SWA_FULL, context.swa_full
     yield placement.MOE_CACHE_MIB, _positive(context.moe_cache_mib)
     yield contexts.NUMA, "" if context.numa is None else str(context.numa)
-    half = len(contexts.CPU) // 2
-    # Those of batches count with a number of threads of their own, and are none else.
-    yield from _processors(context.cpu, contexts.CPU[:half])
-    yield from _processors(context.cpu_batch, contexts.CPU[half:])
-
-
-def _processors(cpu: CpuOptions, options: tuple[Option, ...]) -> Iterator[_Given]:
-    """Yield where threads run, and how they wait, where that is no default."""
-    mask, _range, strict, prio, poll = options
-    default = CpuOptions()
-    yield mask, f"{sum(1 << one for one in cpu.cpus):#x}" if cpu.cpus else ""
-    yield strict, "1" if cpu.strict else ""
-    yield prio, _unless(cpu.prio, default.prio)
-    yield poll, _unless(cpu.poll, default.poll)
 
 
 def _unless(value: object, default: object) -> str:

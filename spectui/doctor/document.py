@@ -42,7 +42,6 @@ def doctor_document(
             library=None if backend.library is None else backend.library.document(),
         ),
         "gpus": [fields_of(gpu, "the device does not tell", *device) for gpu in backend.gpus],
-        "links": encoded(around.links),
         "free_bytes": dict(around.free.by_memory),
         **fields_of(around.bandwidth, no_room, "ram_bytes_per_s"),
         **fields_of(around.bandwidth, no_driver, "gpu_bytes_per_s"),
@@ -183,6 +182,5 @@ def _demand(demand: Demand) -> Json:
         **encoded(demand),
         "title": demand.where,
         **fields_of(demand, "nobody tells what is free", "free_bytes", "left_bytes"),
-        **fields_of(demand, "no cgroup's limit bounds it", "limit"),
         **fields_of(demand, "", "fits", "can_load"),
     }

@@ -74,7 +74,8 @@ def free_bytes_of_all() -> int:
 
     What does not fit in both together fits nowhere.
     """
-    return free_memory(gpu_memories()).total_bytes
+    free = free_memory(gpu_memories())
+    return sum(n_bytes for name, n_bytes in free.by_memory.items() if name not in free.in_ram)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Examination of a target and its drafts by their headers, against the machine's memory."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -32,7 +32,6 @@ from spectui.engine.fitting import (
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.llama.planned import Backend, Plan, PlanRequest
-from spectui.llama.rpc import Link, RpcServer
 from spectui.models.beside import inspected, target_header
 from spectui.models.facts import ModelFacts
 from spectui.models.pairs import PairReport
@@ -140,8 +139,6 @@ class Surroundings:
     """This llama.cpp, and the GPUs that it can use."""
     free: FreeMemory
     bandwidth: Bandwidth
-    links: Mapping[str, Link] = field(default_factory=dict)
-    """Links to the RPC servers, by ``HOST:PORT``."""
 
 
 def surroundings(planner: Planner, machine: Machine) -> Surroundings:
@@ -150,11 +147,6 @@ def surroundings(planner: Planner, machine: Machine) -> Surroundings:
     Raises:
         UsageError: an RPC server cannot be used.
     """
-    planner.wait()
-    links = {}
-    for endpoint in planner.rpc:
-        with RpcServer(endpoint) as server:
-            links[endpoint] = server.link()
     backend = planner.backend()
     # After the planner has started: beside it neither would be measured alone.
     bandwidth = Bandwidth(
@@ -162,9 +154,7 @@ def surroundings(planner: Planner, machine: Machine) -> Surroundings:
         gpu_bytes_per_s=gpu_bytes_per_s(backend.gpus),
     )
     free = free_memory(backend.gpus)
-    return Surroundings(
-        machine=machine, backend=backend, free=free, bandwidth=bandwidth, links=links
-    )
+    return Surroundings(machine=machine, backend=backend, free=free, bandwidth=bandwidth)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

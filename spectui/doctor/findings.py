@@ -207,10 +207,6 @@ def _of_memory(examination: Examination) -> Iterator[Finding]:
         elif demand.slowness is not None:
             advice = "choose a smaller quantization, or close other programs"
             yield _warning(f"{demand.slowness}; {advice}")
-        elif demand.tightness is not None:
-            can_shrink = examination.largest_context is not None
-            advice = "use a smaller -c" if can_shrink else "keep fewer layers there with -ngl"
-            yield _warning(f"{demand.tightness}: {advice}")
 
 
 def _advice(demand: Demand, examination: Examination) -> str:

@@ -15,7 +15,6 @@ from spectui.llama.buffers import HOST, BufferKind
 from spectui.llama.facts import LibraryFacts, unused_text
 from spectui.llama.library import install_command
 from spectui.llama.planned import CONTEXT_STEP, Backend, ModelPlan
-from spectui.llama.rpc import Link
 from spectui.llama.search import find_server
 from spectui.models.facts import ModelFacts
 from spectui.models.pairs import PairReport, SpecialToken
@@ -27,7 +26,7 @@ _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE
 _GIGA = 1e9
 _KINDS = {
     "weights": (BufferKind.WEIGHTS,),
-    "cache": (BufferKind.KV, BufferKind.RECURRENT),
+    "cache": (BufferKind.KV,),
     "compute": (BufferKind.COMPUTE, BufferKind.OUTPUT),
 }
 
@@ -51,7 +50,7 @@ def diagnosis(
     """
     page = section("Machine", [*_machine(around)])
     if libraries:
-        lines = (line for one in libraries for line in one.lines())
+        lines = (one.line() for one in libraries)
         page += _section("Libraries of llama.cpp", lines)
     if preset is not None:
         page += _section(f"Preset {preset.name}", _preset_lines(preset))
@@ -121,13 +120,9 @@ def _machine(around: Surroundings) -> Iterator[Part]:
     memory = _free(machine.memory_bytes, around.free.by_memory.get(HOST))
     yield _broken(f"{machine.cpu}, {machine.n_cores} cores; RAM {memory}, {read}")
     for gpu in backend.gpus:
-        link = around.links.get(gpu.description)
-        # Of an RPC server its address, of a GPU its product name.
-        name = gpu.name if link is None else gpu.title
         part = ", a part of the RAM" if gpu.in_ram else ""
-        far = "" if link is None else _link_text(link)
         free = _free(gpu.total_bytes, gpu.free_bytes)
-        yield _broken(f"{name}: {gpu.description}, {free}{part}{far}")
+        yield _broken(f"{gpu.title}: {gpu.description}, {free}{part}")
     if not backend.gpus and backend.llama_cpp.value is not None:
         seen = f"; the driver knows {', '.join(machine.gpus)}" if machine.gpus else ""
         yield _broken(f"no GPU that this llama.cpp can use{seen}")
@@ -160,13 +155,6 @@ def _unused_lines(facts: LibraryFacts) -> Iterator[str]:
 
 def _whose(facts: LibraryFacts) -> str:
     return f", beside {facts.server}" if facts.server else f" ({facts.origin})"
-
-
-def _link_text(link: Link) -> str:
-    return (
-        f"; its link: {1e3 * link.round_trip_s:.2g} ms for a round trip, "
-        f"{_speed_text(link.sent_bytes_per_s)} there, {_speed_text(link.received_bytes_per_s)} back"
-    )
 
 
 def _unused_gpus(backend: Backend) -> Iterator[Part]:
@@ -378,14 +366,9 @@ def _known(n_bytes: int | None) -> str:
 
 def _what_fits(examination: Examination) -> Iterator[str]:
     """Yield the configurations that would fit."""
-    tight = [one for one in examination.demands if one.is_tight]
-    if examination.largest_context is None and examination.fits and tight:
-        margins = " and ".join(
-            f"{bytes_text(one.margin_bytes)} free on {one.where}" for one in tight
-        )
-        yield f"No context leaves {margins}."
-    elif examination.largest_context is None:
-        yield "No context fits."
+    if examination.largest_context is None:
+        margins = "leaves a GPU the margin of --fit-target" if examination.fits else "fits"
+        yield f"No context {margins}."
     else:
         yield _largest_context(examination, examination.largest_context)
     if examination.smallest_n_cpu_moe is not None:

@@ -96,10 +96,10 @@ def inspect_header(path: Path) -> ModelInspected:
         gguf = read_gguf(path)
         facts = facts_of(path, gguf)
         check_is_target(path, gguf)
-        if (name := _unknown(gguf)) is not None:
+        if architecture(gguf.arch).is_known is False:
             raise BadInputError(  # noqa: TRY301 - as the checks below
-                f"{path} cannot be loaded (this llama.cpp runs no architecture {name!r}); check "
-                "that the download is complete, or give another model"
+                f"{path} cannot be loaded (this llama.cpp runs no architecture {gguf.arch!r}); "
+                "check that the download is complete, or give another model"
             )
         check_generates(path, gguf)
     except BadInputError as error:
@@ -126,21 +126,9 @@ def inspect_pair(target: Path, draft: Path) -> ModelInspected:
     return replace(told, reason=reason)
 
 
-def _unknown(gguf: GgufFile) -> str | None:
-    """The architecture that this llama.cpp does not know; None for one that it knows."""
-    name = str(gguf.metadata.get("general.architecture", ""))
-    return name if architecture(name).is_known is False else None
-
-
 def _whole(told: ModelInspected) -> ModelInspected:
     """The same as for a load: whether the file is cut short, or its vocabulary damaged."""
     path = told.path
-    if told.facts is not None and (name := _unknown(read_gguf(path))) is not None:
-        reason = (
-            f"{path} cannot be loaded (error loading model: unknown model architecture: {name!r}); "
-            "check that the download is complete and that this llama.cpp knows the architecture"
-        )
-        return replace(told, reason=reason)
     if told.reason is None and is_cut(path):
         reason = f"{path} cannot be loaded (it ends before its tensors do); download it again"
         return replace(told, reason=reason)

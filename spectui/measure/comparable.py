@@ -37,8 +37,6 @@ _FLAGS = {
     "mmap": "--no-mmap",
     "cache_type_k_mtp": "-ctkd",
     "cache_type_v_mtp": "-ctvd",
-    "cpu": "--cpu-mask",
-    "cpu_batch": "--cpu-mask-batch",
 }
 """Options by the fields that are named otherwise."""
 
@@ -47,7 +45,7 @@ _LATER = frozenset(
     {
         *("devices", "fit", "kv_offload", "op_offload", "cache_type_k_mtp", "cache_type_v_mtp"),
         *("mlock", "direct_io", "lazy_mode", "repack", "no_host", "n_cpu_ffn"),
-        *("cpu", "cpu_batch", "numa", "threads_draft", "threads_batch_draft"),
+        *("numa", "threads_draft", "threads_batch_draft"),
         "moe_cache_mib",
     }
 )

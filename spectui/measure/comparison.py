@@ -10,7 +10,6 @@ from spectui.errors import (
     BadInputError,
     CancelledError,
     HopelessError,
-    MemoryShortError,
     ServerError,
 )
 from spectui.measure.lossless import LosslessCheck, check_lossless, lossless_document
@@ -190,7 +189,7 @@ def compare(
                     break
             if measurer.workload.sampling.is_greedy and speculation is not None:
                 lossless = check_lossless(measurer.engine, pairs_of(runs))
-        except (KeyboardInterrupt, CancelledError, MemoryShortError, ServerError) as error:
+        except (KeyboardInterrupt, CancelledError, ServerError) as error:
             if isinstance(error, HopelessError) or not any(run.has_decoded for run in runs):
                 raise
             ended = error

@@ -14,7 +14,7 @@ from spectui.errors import BadInputError, UsageError
 from spectui.files import PRIVATE
 from spectui.monitor import nvml
 from spectui.monitor.nvml import NvmlError
-from spectui.options.setup import CpuOptions, Setup
+from spectui.options.setup import Setup
 from spectui.paths import data_dir, ensure_dir
 from spectui.server.watch.sample import HostState
 
@@ -25,23 +25,19 @@ _OWN = f"taskset -c CORES spectui ..., {_GPUS}=0, -ngl 0 for no GPU"
 def devices_held_for(setup: Setup) -> AbstractContextManager[None]:
     """Keep the devices of a setup until the block ends; raises as ``devices_held``."""
     uses_gpus = any(one.n_gpu_layers != 0 and one.devices.names != () for one in setup.models)
-    return devices_held(setup.context.cpu, uses_gpus=uses_gpus)
+    return devices_held(uses_gpus=uses_gpus)
 
 
-def devices_held(cpu: CpuOptions, *, uses_gpus: bool) -> AbstractContextManager[None]:
+def devices_held(*, uses_gpus: bool) -> AbstractContextManager[None]:
     """Keep the cores of the run, and the GPUs if it uses them, until the block ends.
 
     Args:
-        cpu: cores that the run was told to use. Without any that this process may use threads
-            run on all that it may (``llama/threadpools.py``), and so does this.
         uses_gpus: whether weights may lie on GPUs.
 
     Raises:
         UsageError: another spectui of this user measures on one of them.
     """
-    usable = _usable(0)
-    cores = [core for core in cpu.cpus or () if core in usable] or usable
-    return _held([*map(_core, cores), *(visible_gpus(os.environ) if uses_gpus else ())])
+    return _held([*map(_core, _usable(0)), *(visible_gpus(os.environ) if uses_gpus else ())])
 
 
 def server_devices_held(servers: Iterable[HostState]) -> AbstractContextManager[None]:

@@ -7,16 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import TypeVar
 
 from spectui.closing import Closing
 from spectui.commands.items import divide, words_of
 from spectui.commands.launch import ExportSetup
 from spectui.commands.measured import own_arguments
 from spectui.documents import Json, fields_of, or_reason
-from spectui.engine.events import MemoryPaused
 from spectui.engine.guard import Guard, request_of
-from spectui.engine.pressure import MemoryGate
 from spectui.errors import DoesNotFitError, HopelessError, ServerError
 from spectui.format import bytes_text, counted
 from spectui.llama.rpc import ensure_free
@@ -30,8 +27,6 @@ from spectui.server.binary import ServerBinary
 from spectui.server.client import Completion, LlamaClient
 from spectui.server.help_text import Version
 from spectui.server.process import LlamaServer
-
-Done = TypeVar("Done")
 
 _CACHE = "--cache-ram"
 SYNTHETIC_RATES = "--spec-synth-rates"
@@ -92,12 +87,8 @@ class Fleet(Closing):
     """Told before a server is started."""
     on_ready: Callable[[LlamaServer], None]
     """Given each server before anything is measured on it."""
-    say: Callable[[str], None]
-    """Told why nothing is measured now, and that it goes on."""
     guard: Guard
     """Is asked before a start, and closed with this."""
-    gate: MemoryGate
-    """Lets starts and measurements through while memory is not short."""
 
     def __post_init__(self) -> None:
         self._alive: dict[Setup, LlamaServer] = {}
@@ -117,7 +108,6 @@ class Fleet(Closing):
             BadInputError: the binary has no words for what is asked for.
             DoesNotFitError: its models have no room, or not beside the other server.
             HopelessError: it speculates, and should not.
-            MemoryShortError: memory stays short.
             ServerError: it does not start.
             UsageError: another spectui measures on a device of it, or an RPC server is gone or
                 serves somebody else: it would wait for ever.
@@ -128,7 +118,7 @@ class Fleet(Closing):
             self._make_room(setup)
             for endpoint in setup.target.devices.rpc:
                 ensure_free(endpoint)
-            self._ask_for_memory(setup)
+            self._check_memory(setup)
             self.on_start(setup)
             self.n_starts += 1
             server = LlamaServer(
@@ -151,7 +141,6 @@ class Fleet(Closing):
         if setup.is_off and server.speculates():
             raise _drafts_alone(self.binary.path)
         self.on_ready(server)
-        self.gate.settle()
 
     def check(self, setup: Setup, done: Completion) -> None:
         """Check that an answer is consistent with the setup of its server.
@@ -194,25 +183,12 @@ class Fleet(Closing):
         digest = hashlib.sha256("\0".join(arguments).encode(errors="surrogateescape")).hexdigest()
         return self.logs / f"llama-server-failed-{name[:_MOST_OF_NAME]}-{digest[:8]}.log"
 
-    def measure(self, run: Callable[[], Done]) -> Done:
-        """Measure once there is memory.
-
-        Raises:
-            MemoryShortError: memory stays short.
-        """
-        self.gate.wait(self._tell_of_memory, _never)
-        return run()
-
-    def _tell_of_memory(self, reason: str | None) -> None:
-        self.say(MemoryPaused(reason=reason).text)
-
-    def _ask_for_memory(self, setup: Setup) -> None:
-        """Wait for memory before a start, and refuse a setup that has no room.
+    def _check_memory(self, setup: Setup) -> None:
+        """Refuse a setup that has no room.
 
         Plans of this llama.cpp are those of servers of the same dialect, where the user's own
         arguments place nothing.
         """
-        self.gate.wait(self._tell_of_memory, _never)
         names = (item.name for item in divide(setup.extra))
         if self.binary.dialect is not Dialect.LLAMA_CPP or any(map(_PLACES.search, names)):
             return
@@ -233,11 +209,6 @@ class Fleet(Closing):
                 self.end(other)
 
 
-def _never() -> bool:
-    # A signal interrupts what waits for memory.
-    return False
-
-
 def open_fleet(
     binary: ServerBinary,
     *,
@@ -253,7 +224,7 @@ def open_fleet(
         binary: the user's llama-server.
         keeps_off: as ``Fleet``.
         timeout_s: as ``Fleet``.
-        say: told of every start, and of waiting for memory.
+        say: told of every start.
         name: name of what a server speculates with.
         from_disk: whether servers may read weights from disk again and again.
     """
@@ -275,9 +246,7 @@ def open_fleet(
         timeout_s=timeout_s,
         on_start=started,
         on_ready=warm_up,
-        say=say,
         guard=Guard(is_here=False, from_disk=from_disk),
-        gate=MemoryGate(),
     )
 
 
@@ -337,7 +306,6 @@ class RunningServers(Closing):
 
     keeps_off = True
     n_starts = 0
-    gate = None
     tells_reading = True
 
     def __init__(self, server: LlamaClient, baseline: LlamaClient | None) -> None:
@@ -389,10 +357,6 @@ class RunningServers(Closing):
                 "prompt), so that nothing is compared; give the address of one that was started "
                 "without speculation"
             )
-
-    def measure(self, run: Callable[[], Done]) -> Done:
-        """Measure at once: whose memory it is, is not known."""
-        return run()
 
     def end(self, _setup: Setup) -> None:
         """Do nothing: the servers are not spectui's."""

@@ -6,7 +6,7 @@ Names as in ``options.catalogue``.
 from dataclasses import replace
 
 from spectui.options.option import Option, Switch, Whole, Words, default_of
-from spectui.options.setup import ContextOptions, CpuOptions, FlashAttention, Numa
+from spectui.options.setup import ContextOptions, FlashAttention, Numa
 
 MAX_THREADS = 512
 """``GGML_MAX_N_THREADS``: beyond it ggml crashes."""
@@ -33,59 +33,11 @@ THREADS_BATCH_DRAFT = replace(
     help="Compute threads of the draft for batches (default: as the target's).",
 )
 THREAD_COUNTS = (THREADS, THREADS_BATCH, THREADS_DRAFT, THREADS_BATCH_DRAFT)
-CPU_MASK = Option(
-    ("--cpu-mask", "-C"),
-    "Processors for the compute threads, as hexadecimal bits.",
-    metavar="M",
-    repeats=True,
-)
-CPU_RANGE = Option(
-    ("--cpu-range", "-Cr"),
-    "Processors for them, beside those of --cpu-mask.",
-    metavar="LO-HI",
-    repeats=True,
-)
-CPU_STRICT = Option(
-    ("--cpu-strict",),
-    "1 gives each thread one of these processors.",
-    Whole(0),
-    default=int(CpuOptions().strict),
-    metavar="0|1",
-    shows_default=False,
-)
-PRIO = Option(
-    ("--prio",),
-    "Priority of the compute threads: -1 low, 0 normal, 1 medium, 2 high, 3 real-time.",
-    Whole(-1, 3),
-    default=default_of(CpuOptions, "prio"),
-    shows_default=False,
-)
-POLL = Option(
-    ("--poll",),
-    "How long they wait awake for work, from 0 to 100.",
-    Whole(0),
-    default=default_of(CpuOptions, "poll"),
-)
-
-
-def _batch(own: Option) -> Option:
-    flags = (f"{flag}-batch" if flag.startswith("--") else f"{flag}b" for flag in own.flags)
-    return replace(own, flags=tuple(flags), help=f"As {own.long_flag}, for the threads of -tb.")
-
-
-CPU_MASK_BATCH, CPU_RANGE_BATCH = _batch(CPU_MASK), _batch(CPU_RANGE)
-CPU_STRICT_BATCH, POLL_BATCH = _batch(CPU_STRICT), _batch(POLL)
-PRIO_BATCH = replace(_batch(PRIO), values=Whole(0, 3))
 NUMA = Option(
     ("--numa",),
     "Spread the threads over the nodes of a machine that has several.",
     Words(tuple(map(str, Numa))),
 )
-CPU = (
-    *(CPU_MASK, CPU_RANGE, CPU_STRICT, PRIO, POLL),
-    *(CPU_MASK_BATCH, CPU_RANGE_BATCH, CPU_STRICT_BATCH, PRIO_BATCH, POLL_BATCH),
-)
-"""Options of compute threads, those for batches behind the others."""
 SWA_FULL = Option(
     ("--swa-full",), "Let layers with a sliding window remember the whole context.", Switch()
 )
@@ -115,6 +67,6 @@ CONTEXT = (
         Words(tuple(map(str, FlashAttention))),
         default=default_of(ContextOptions, "flash_attn"),
     ),
-    *(*THREAD_COUNTS, *CPU, NUMA, SWA_FULL),
+    *(*THREAD_COUNTS, NUMA, SWA_FULL),
 )
 """Options that both contexts share."""

@@ -206,20 +206,6 @@ class ModelOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CpuOptions:
-    """Where compute threads run, and how they wait for work."""
-
-    cpus: tuple[int, ...] = ()
-    """``--cpu-mask`` and ``--cpu-range`` together, ascending; empty for all."""
-    strict: bool = False
-    """``--cpu-strict``: each thread has one of them."""
-    prio: int = 0
-    """``--prio``: -1 is low, 0 normal, 3 real-time."""
-    poll: int = 50
-    """``--poll``: how long a thread waits awake, 0 for not at all."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ContextOptions:
     """Context options that target and draft share, as in llama-server."""
 
@@ -235,11 +221,6 @@ class ContextOptions:
     """``-td``: those of a draft in a file of its own, per token; 0 for as many as ``threads``."""
     threads_batch_draft: int = 0
     """``-tbd``: 0 for as many as the target has for batches, whatever ``threads_draft`` is."""
-    cpu: CpuOptions = CpuOptions()
-    """Processors of the threads per generated token."""
-    cpu_batch: CpuOptions = CpuOptions()
-    """Processors of the threads for prompts and verification, where ``threads_batch`` is given:
-    llama-server reads these with it alone, and takes ``cpu`` otherwise."""
     numa: Numa | None = None
     """For the whole process; None for nothing of it."""
     swa_full: bool = False

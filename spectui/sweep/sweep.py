@@ -10,7 +10,6 @@ from spectui.documents import Json, or_reason
 from spectui.errors import (
     CancelledError,
     HopelessError,
-    MemoryShortError,
     ServerError,
     SpectuiError,
     UsageError,
@@ -216,7 +215,7 @@ class Sweep:
                 store.append(record)
                 self.pending = self.pending[1:]
                 on_event(record)
-            except (KeyboardInterrupt, CancelledError, HopelessError, MemoryShortError):
+            except (KeyboardInterrupt, CancelledError, HopelessError):
                 # Wherever it was stopped, also as its beginning was written down: it is tried
                 # again.
                 store.append(replace(started, state=VisitState.INTERRUPTED))
@@ -227,7 +226,7 @@ def _ended(started: VisitRecord, measurer: CellMeasurer) -> VisitRecord:
     """The visit measured, or failed for a reason of its cell's own."""
     try:
         return measurer.measure(started.visit)
-    except (CancelledError, HopelessError, MemoryShortError):
+    except (CancelledError, HopelessError):
         raise
     except SpectuiError as error:
         if getattr(error, "__notes__", None):

@@ -139,7 +139,6 @@ class Forecaster:
         Raises:
             EngineDiedError: its process ended twice at one prompt.
             KeyboardInterrupt: it was stopped.
-            MemoryShortError: memory stayed short.
         """
         workload, ids = self.workload.first(n_prompts), {one.id for one in self.taken}
         if ids:
@@ -238,7 +237,6 @@ class Forecaster:
         Raises:
             EngineDiedError: its process ended twice at one prompt.
             KeyboardInterrupt: it was stopped.
-            MemoryShortError: memory stayed short.
         """
         known = self._recorded
         names = {one.id for one in (*known.recordings, *self._further)}
@@ -263,7 +261,6 @@ class Forecaster:
         Raises:
             EngineDiedError: its process ended twice at one prompt.
             KeyboardInterrupt: it was stopped.
-            MemoryShortError: memory stayed short.
         """
         before = replace(self._recorded, recordings=self._recorded.recordings[:n])
         own = before.replay(arm)

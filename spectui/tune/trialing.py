@@ -8,7 +8,6 @@ from spectui.errors import (
     CancelledError,
     EngineDiedError,
     HopelessError,
-    MemoryShortError,
     ServerError,
     SpectuiError,
 )
@@ -85,7 +84,7 @@ class TrialRunner:
         try:
             self.setup.loader.load(proposal.arm.draft)
             record = self._measure(proposal)
-        except (CancelledError, KeyboardInterrupt, MemoryShortError, OutOfTimeError) as error:
+        except (CancelledError, KeyboardInterrupt, OutOfTimeError) as error:
             # Nothing is wrong with the setting: it is tried again.
             self._by_number[proposal.number] = self.setup.study.interrupt(proposal)
             if isinstance(error, CancelledError):

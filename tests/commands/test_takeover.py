@@ -16,7 +16,7 @@ from spectui.errors import BadInputError, UsageError
 from spectui.options.catalogue import OPTIONS
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import HIDDEN_STATE_KINDS
-from spectui.options.setup import CpuOptions, Numa
+from spectui.options.setup import Numa
 from tests.commands.test_export import hostile
 from tests.support.tables import rules, table
 
@@ -89,17 +89,6 @@ def test_how_models_are_loaded(words: str, load_mode: str) -> None:
     assert taken.extra == ()
 
 
-@table(("words", "told"), rules()["processors"])
-def test_processors_of_masks_and_ranges(words: str, told: str) -> None:
-    cpus = tuple(map(int, told.split()))
-    context = take_over(read_command(f"llama-server -m t {words}")).to_setup().context
-    assert context.cpu.cpus == cpus
-    words = words.replace("-Cr", "-Crb").replace("-C ", "-Cb ")
-    words = words.replace("mask", "mask-batch").replace("range", "range-batch")
-    context = take_over(read_command(f"llama-server -m t -tb 3 {words}")).to_setup().context
-    assert (context.cpu.cpus, context.cpu_batch.cpus) == ((), cpus)
-
-
 @table(("words", "said"), rules()["threads"])
 def test_threads_and_loading_that_cannot_be_are_refused(words: str, said: str) -> None:
     with pytest.raises(UsageError, match=re.escape(said)):
@@ -132,13 +121,9 @@ def test_a_pattern_of_the_servers_own_dialect_moves_nothing_where_no_layer_is_in
 
 
 def test_every_option_of_threads_and_loading_comes_back() -> None:
-    words = "-t 4 -tb 6 --cpu-mask 0x5 --cpu-strict 1 --prio 2 --poll 3 --cpu-mask-batch 0xa0 "
-    words += "--cpu-strict-batch 1 --prio-batch 1 --poll-batch 0 --numa isolate --n-cpu-ffn 2 "
+    words = "-t 4 -tb 6 --numa isolate --n-cpu-ffn 2 "
     words += "--load-mode mlock --lazy-mode off --no-repack --no-host --moe-cache-mib 512"
     setup = take_over(read_command(f"llama-server -m t {words}")).to_setup()
-    own = CpuOptions(cpus=(0, 2), strict=True, prio=2, poll=3)
-    batch = CpuOptions(cpus=(5, 7), strict=True, prio=1, poll=0)
-    assert (setup.context.cpu, setup.context.cpu_batch) == (own, batch)
     assert (setup.context.numa, setup.extra) == (Numa.ISOLATE, ())
     written = server_arguments(setup.target, None, setup.context, None, dialect=Dialect.LLAMA_CPP)
     assert set(words.split()) <= set(written)

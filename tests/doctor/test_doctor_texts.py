@@ -73,7 +73,6 @@ def demand(memory: str, *, left_bytes: int, mapped_bytes: int = 0) -> Demand:
 @pytest.mark.parametrize(
     ("wanted", "severity", "text"),
     [
-        (demand("CUDA0", left_bytes=GIGA), Severity.WARNING, "1 GB stay free on CUDA0"),
         (
             demand("CUDA0", left_bytes=-GIGA),
             Severity.ERROR,
@@ -125,11 +124,8 @@ def test_what_bounds_the_context_is_told(examination: Examination) -> None:
 def test_where_no_context_leaves_the_margin_that_is_said(examination: Examination) -> None:
     tight, full = (demand("CUDA0", left_bytes=n * GIGA) for n in (1, -1))
     none = replace(examination, largest_context=None, demands=(tight,))
-    assert "No context leaves 2 GB free on CUDA0." in text_of(none)
+    assert "No context leaves a GPU the margin of --fit-target." in text_of(none)
     assert "No context fits." in text_of(replace(none, demands=(full,)))
-    for context, advice in ((512, "use a smaller -c"), (None, "keep fewer layers there with -ngl")):
-        texts = [one.what for one in findings(replace(none, largest_context=context))]
-        assert any(text.endswith(f"can end a run: {advice}") for text in texts)
 
 
 @pytest.mark.parametrize("always", [False, True])

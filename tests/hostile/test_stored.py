@@ -11,7 +11,6 @@ from spectui.errors import SpectuiError
 from spectui.files import write_file, write_new_file, write_own_file
 from spectui.live.sessions import Header, Session, SessionLog, UserTurn, now, recent_sessions
 from spectui.measure.device_locks import devices_held
-from spectui.options.setup import CpuOptions
 from spectui.sweep import report
 from spectui.sweep.store import SweepStore
 from spectui.trace.file import read_trace, write_trace
@@ -100,7 +99,7 @@ def _sweep(path: Path) -> None:
 
 def _lock(path: Path) -> None:
     os.environ["SPECTUI_HOME"] = str(path.parents[2])
-    with devices_held(CpuOptions(cpus=(0,)), uses_gpus=False):
+    with devices_held(uses_gpus=False):
         pass
 
 

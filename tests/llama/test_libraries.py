@@ -359,7 +359,7 @@ def write_server_of(library: Path) -> Path:
     return server
 
 
-def test_doctor_lists_them_with_prices(server_library: Path, target: Path, tmp_path: Path) -> None:
+def test_doctor_lists_them(server_library: Path, target: Path, tmp_path: Path) -> None:
     own, theirs = (
         write_server_of(write_library(tmp_path / name, context=LARGER))
         for name in ("own", "theirs")
@@ -374,7 +374,6 @@ def test_doctor_lists_them_with_prices(server_library: Path, target: Path, tmp_p
     assert done.returncode == 0, done.stderr
     used, refused, *packages = json.loads(done.stdout)["libraries"]
     assert (used["origin"], used["is_used"]) == (LIBRARY_VARIABLE, True)
-    assert min(used["batch_s"]["1"], used["batch_s"]["4"]) > 0
     assert refused["origin"] == "llama-server"
     assert "its context structure has 176 bytes" in refused["refused"]
     assert not any(one["file"].startswith(str(theirs.parent)) for one in (used, *packages))

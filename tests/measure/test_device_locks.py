@@ -13,7 +13,6 @@ import pytest
 from spectui.documents import Known
 from spectui.errors import UsageError
 from spectui.measure.device_locks import devices_held, server_devices_held, visible_gpus
-from spectui.options.setup import CpuOptions
 from spectui.server.watch.sample import HostState, ProcessSample
 from tests.support.locks import HOLD
 from tests.support.nvml import StandIn
@@ -38,20 +37,22 @@ def test_a_core_that_another_process_measures_on_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: "subprocess.Popen[str]"
 ) -> None:
     with other:
-        # Threads that are bound to cores which nobody has run on any.
-        for cpus in ((1, 0), (99_999,)):
-            with (
-                pytest.raises(UsageError, match=r"core 0, .* its own \(taskset -c CORES spectui"),
-                devices_held(CpuOptions(cpus=cpus), uses_gpus=False),
-            ):
-                pass
-        with devices_held(CpuOptions(cpus=(1,)), uses_gpus=False):
+        with (
+            pytest.raises(UsageError, match=r"core 0, .* its own \(taskset -c CORES spectui"),
+            devices_held(uses_gpus=False),
+        ):
             pass
+        others = [core for core in os.sched_getaffinity(0) if core]
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(others))
+        with devices_held(uses_gpus=False):
+            pass
+        monkeypatch.undo()
+        monkeypatch.setenv("SPECTUI_HOME", str(tmp_path / "home"))
         other.kill()
     # The system has let go of what a killed process held; and a process may hold one twice.
     with (
-        devices_held(CpuOptions(cpus=(0,)), uses_gpus=False),
-        devices_held(CpuOptions(cpus=(0,)), uses_gpus=True),
+        devices_held(uses_gpus=False),
+        devices_held(uses_gpus=True),
     ):
         pass
     locks = tmp_path / "home" / "data" / "locks"
@@ -59,7 +60,7 @@ def test_a_core_that_another_process_measures_on_is_refused(
     # Who cannot write locks measures all the same.
     (tmp_path / "file").touch()
     monkeypatch.setenv("SPECTUI_HOME", str(tmp_path / "file"))
-    with devices_held(CpuOptions(), uses_gpus=False):
+    with devices_held(uses_gpus=False):
         assert os.sched_getaffinity(0)
 
 

@@ -10,7 +10,6 @@ import pytest
 from spectui.engine.demand import FreeMemory
 from spectui.engine.guard import Guard, request_of
 from spectui.engine.planning import Planner
-from spectui.engine.pressure import MemoryGate
 from spectui.errors import DoesNotFitError
 from spectui.llama.buffers import BufferKind, parse_buffers
 from spectui.measure.servers import Fleet
@@ -98,11 +97,9 @@ def test_a_pair_that_it_runs_is_not_refused(
             timeout_s=60.0,
             on_start=lambda _setup: None,
             on_ready=lambda _server: None,
-            say=pytest.fail,
             guard=Guard(is_here=False)
             if free is None
             else Guard(lambda _gpus: free, is_here=False),
-            gate=MemoryGate(),
         )
 
     with fleet(None) as plenty:

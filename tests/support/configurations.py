@@ -25,7 +25,6 @@ from spectui.options.drafters import (
 from spectui.options.setup import (
     CACHE_TYPES,
     ContextOptions,
-    CpuOptions,
     FlashAttention,
     KvOverride,
     LazyMode,
@@ -111,15 +110,6 @@ def _loading(draw: random.Random) -> dict[str, Any]:
     }
 
 
-def _cpu(draw: random.Random) -> CpuOptions:
-    """Threads that the machine may well refuse; it goes on without."""
-    return CpuOptions(
-        cpus=draw.choice(((), (), (0,), (0, 1), (0, 5, 300))),
-        strict=draw.random() < 0.3,
-        poll=draw.choice((50, 50, 0, 100)),
-    )
-
-
 def _draft(
     draw: random.Random, path: Path, types: tuple[str, ...], target: ModelOptions
 ) -> ModelOptions:
@@ -139,9 +129,6 @@ def _context(draw: random.Random) -> ContextOptions:
         threads_batch=draw.choice((0, 1, 2)),
         threads_draft=draw.choice((0, 0, 1, 2)),
         threads_batch_draft=draw.choice((0, 0, 1, 2)),
-        # No higher ones: others use the machine.
-        cpu=replace(_cpu(draw), prio=draw.choice((0, 0, -1))),
-        cpu_batch=_cpu(draw),
         numa=draw.choice((None, None, *Numa)),
         swa_full=draw.random() < 0.2,
     )

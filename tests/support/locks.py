@@ -2,9 +2,10 @@
 
 HOLD = """
 import sys
+import os
 from spectui.measure.device_locks import devices_held
-from spectui.options.setup import CpuOptions
-with devices_held(CpuOptions(cpus=(int(sys.argv[1]),)), uses_gpus=False):
+os.sched_setaffinity(0, {int(sys.argv[1])})
+with devices_held(uses_gpus=False):
     print("held", flush=True)
     sys.stdin.read()
 """

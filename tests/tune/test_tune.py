@@ -16,7 +16,6 @@ from spectui.errors import (
     BadInputError,
     DoesNotFitError,
     EngineDiedError,
-    MemoryShortError,
     SpectuiError,
 )
 from spectui.measure.arm import OFF, Arm
@@ -851,15 +850,9 @@ class Fails(ScriptedMeasurer):
     ("error", "on", "states"),
     [
         (DIED, False, [TrialState.FAIL, *[TrialState.COMPLETE] * 3, TrialState.FAIL]),
-        # Memory that stays short costs no setting.
-        (
-            MemoryShortError("memory stayed short"),
-            True,
-            [TrialState.COMPLETE, TrialState.INTERRUPTED],
-        ),
         (DEFECT, True, [TrialState.COMPLETE, TrialState.FAIL]),
     ],
-    ids=["off died twice", "memory", "defect"],
+    ids=["off died twice", "defect"],
 )
 def test_what_ends_a_search_leaves_a_study_that_goes_on(
     tmp_path: Path, error: SpectuiError, *, on: bool, states: list[TrialState]
