@@ -43,8 +43,6 @@ _LOADING = frozenset(option.name for option in placement.LOADING)
 _STANDS_FOR: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(_LOADING, _LOADING),
     "override-tensor": frozenset({"n-cpu-moe", "n-cpu-ffn"}),
-    "cpu-mask": frozenset({"cpu-range"}),
-    "cpu-mask-batch": frozenset({"cpu-range-batch"}),
 }
 """Options in whose place one is written, in some dialect or in all of them."""
 _NGRAM_DEFAULTS = {

@@ -313,7 +313,7 @@ BEARING: list[tuple[str, tuple[str, ...]]] = [
     ("--lora a.gguf --mmproj m --rpc h:1 --grammar g", ("--lora a.gguf",)),
     ("--no-kv-offload --kv-offload -nkvo", ("--no-kv-offload", "-nkvo")),
     ("-devd CUDA1 -td 4 -Cd f --prio-draft 1", ("-devd CUDA1", "-td 4")),
-    ("-C f -Cr 0-1 --prio 2", ()),
+    ("-C f -Cr 0-1 --prio 2", ("-C f", "-Cr 0-1", "--prio 2")),
     ("--cpu-strict 1 --poll 0 -Cb 3 --n-cpu-ffn 2", ("--cpu-strict 1", "--poll 0", "-Cb 3")),
     ("-amb 512 -mla 2", ("-amb 512", "-mla 2")),
     ("--secret-of-mine abc", ("--secret-of-mine",)),

@@ -13,7 +13,6 @@ from spectui.commands.formats import Format, render
 from spectui.commands.launch import ExportSetup
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
-from spectui.options.setup import CpuOptions
 from spectui.options.speculation import Speculation
 from spectui.server.process import LlamaServer
 from tests.support.architectures import write_qwen35
@@ -73,7 +72,7 @@ def in_variables(setup: ExportSetup) -> ExportSetup:
         setup,
         target=replace(setup.target, override_kv=()),
         draft=None if draft is None else replace(draft, override_tensor=()),
-        context=replace(setup.context, threads_batch=0, cpu=CpuOptions()),
+        context=replace(setup.context, threads_batch=0),
         speculation=None if speculation is None or is_ngram else Speculation(speculation.own),
         extra=tuple(word for word in setup.extra if word in {"--jinja", "--no-webui"}),
     )

@@ -239,8 +239,6 @@ class ScriptedSession:
         self.inspector = ScriptedInspector(self._note)
         self.max_draft = 16
         self.records_chats = True
-        self.is_lost = False
-        self.load_again = partial(self._note, "load_again")
         self.close = partial(self._note, "close")
 
     def _note(self, what: str, value: object = None) -> None:

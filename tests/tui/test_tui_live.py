@@ -44,7 +44,7 @@ from spectui.live.sessions import (
     recent_sessions,
 )
 from spectui.live.sessions import Session as StoredSession
-from spectui.live.setup import Activity, LiveSetup, ModelsLost, ModelsRestored, Pair
+from spectui.live.setup import Activity, LiveSetup, ModelsLost, Pair
 from spectui.options.drafters import DraftMtp, DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
 from spectui.options.speculation import Speculation
@@ -61,7 +61,15 @@ from spectui.tui.picker.screen import PickerScreen
 from spectui.tui.question import QuestionScreen
 from spectui.tui.threads import DemoBuilt, EngineStarted, MonitorFailed, StartFailed, Threads
 from spectui.tui.widgets import KeyBar, StatusBar
-from tests.support.cockpit import DRAFT, TARGET, Cockpit, answer_events, launch, loaded
+from tests.support.cockpit import (
+    DRAFT,
+    TARGET,
+    Cockpit,
+    answer_events,
+    launch,
+    loaded,
+    notices,
+)
 
 WORDS = ("The", " sea", " is", " [bold]", "wide", "\x1b[31m", " and", " deep", ".")
 DEMO = {DemoModel.DENSE: Path("/demo/dense.gguf"), DemoModel.DRAFT: Path("/demo/d.gguf")}
@@ -178,49 +186,28 @@ async def test_an_engine_error_is_a_notice_in_the_transcript_and_the_chat_goes_o
 DIED = EngineDiedError("llama.cpp ended its process with SIGABRT while generating")
 
 
-async def test_models_that_are_lost_come_back_and_the_text_stays() -> None:
+async def test_the_next_prompt_loads_models_that_are_lost_and_the_text_stays() -> None:
     cockpit = Cockpit()
     died = EngineFailed(error=DIED, trace=None)
     answer = answer_events(WORDS)
-    cockpit.script.answers += [[*answer[:4], died], answer, answer, [died]]
+    cockpit.script.answers += [[*answer[:4], died], answer]
     async with cockpit.loaded():
-        assert not cockpit.app.live.check_action("load_again", ())
-        cockpit.script.is_lost = True
         await cockpit.ask("first")
-        await cockpit.reach(Activity.LOST)
-        assert f"{DIED}. Ctrl+R loads the models again" in said(cockpit)
-        assert WORDS[0] in said(cockpit)
-        assert cockpit.app.live.check_action("load_again", ())
-        await cockpit.press("ctrl+r")
-        await cockpit.reach(Activity.LOADING)
-        assert cockpit.script.names()[-1] == "load_again"
-        cockpit.script.stop()
-        await cockpit.reach(Activity.LOST)
-        assert "The load was cancelled" in said(cockpit)
-        await cockpit.press("ctrl+r")
-        cockpit.script.is_lost = False
-        cockpit.threads.post(ModelsRestored())
+        await cockpit.settled(lambda: "Your next prompt loads the models again" in said(cockpit))
         await cockpit.is_ready()
+        assert str(DIED) in said(cockpit)
+        assert WORDS[0] in said(cockpit)
+        # While nobody waits.
+        cockpit.threads.post(ModelsLost(error=DIED))
+        await cockpit.settled(lambda: any(str(DIED) in one for one in notices(cockpit.app)))
         await cockpit.ask("second")
         await cockpit.is_ready()
-        assert "first" in said(cockpit)
-        # While nobody waits: it is said, and a prompt goes on.
-        cockpit.script.is_lost = True
-        cockpit.threads.post(ModelsLost(error=DIED))
-        await cockpit.reach(Activity.LOST)
-        assert said(cockpit).count(str(DIED)) == 2
-        cockpit.script.is_lost = False
-        await cockpit.ask()
-        await cockpit.is_ready()
         assert cockpit.script.names()[-1] == "send"
-        # A search brings them back without a key.
-        await cockpit.ask()
-        await cockpit.settled(lambda: "The search loads the models again" in said(cockpit))
-        await cockpit.is_ready()
+        assert "first" in said(cockpit)
 
 
 async def test_keys_work_and_help_and_log_say_what_they_do_and_what_was_logged() -> None:
-    keys = {"live.load_again": "ctrl+l,f12", "app.log": "alt+v", "live.rejected": "ctrl+r"}
+    keys = {"app.log": "alt+v", "live.rejected": "ctrl+r"}
     cockpit = Cockpit(launch(settings=Settings(keys=keys, keep_sessions=False)))
     cockpit.script.answers.append([EngineFailed(error=DIED, trace=None)])
     async with cockpit.loaded(size=(60, 15)):
@@ -240,19 +227,14 @@ async def test_keys_work_and_help_and_log_say_what_they_do_and_what_was_logged()
             await cockpit.resize(width, 24)
             assert ("live.stop" in "\n".join(cockpit.lines())) is has_ids
         await cockpit.press("escape")
-        cockpit.script.is_lost = True
         await cockpit.ask()
-        await cockpit.reach(Activity.LOST)
-        assert "Ctrl+L or F12 loads the models again" in said(cockpit)
-        assert "the log (Alt+V) has" in said(cockpit)
+        await cockpit.settled(lambda: "the log (Alt+V) has" in said(cockpit))
         cockpit.threads.log.add("llama_model_loader: loaded [meta] data")
         cockpit.threads.log.add("llama_decode: failed to decode, ret = 2")
         await cockpit.press("alt+v")
         assert "llama_model_loader: loaded [meta] data" in cockpit.app.screen.query_one(Log).lines
         # What a stop logs is told to be no error.
         assert "ended on purpose" in "\n".join(cockpit.lines())
-        await cockpit.press("escape", "f12")
-        await cockpit.reach(Activity.LOADING)
 
 
 async def test_the_palette_offers_what_can_be_done() -> None:

@@ -106,8 +106,6 @@ def _averages(state: ThroughputState, pen: Pen) -> tuple[Lines, ...]:
 
 def _age(state: ThroughputState) -> Line:
     minutes = state.baseline_age_min
-    if state.is_baseline_disturbed:
-        return (("while busy", Look.WARNING),)
     if not minutes:
         return ()
     hours = minutes // _HOUR_MIN
@@ -150,7 +148,6 @@ class ExpectationPanel(Panel[ExpectationState]):
             growing(0, _speedups(state, pen), step=20),
             growing(10, _loss(state, pen), step=5),
             growing(30, _inputs(state.inputs, pen)),
-            block((70, _by_length(state, pen))),
         )
 
 
@@ -190,24 +187,6 @@ def _loss(state: ExpectationState, pen: Pen) -> tuple[Lines, ...]:
     if len(f"loses most to {name}: {full}") <= pen.width:
         return (((*short, (f": {full}", Look.MUTED)),),)
     return (short,), (short, *pen.sentence(full))
-
-
-def _by_length(state: ExpectationState, pen: Pen) -> Lines:
-    """Predicted speedups of drafts of other lengths."""
-    if len(state.by_length) <= 1:
-        return ()
-    shown = state.by_length[:_MAX_LENGTHS]
-    top = max(speedup for _n, speedup in shown)
-    label = len(" 12 tokens ")
-    rows = (
-        pen.gauge(
-            f"{n:>3} {'token' if n == 1 else 'tokens'}".ljust(label),
-            speedup / top,
-            draw.speedup(speedup).rjust(_NUMBER),
-        )
-        for n, speedup in shown
-    )
-    return (("predicted by length of the draft", Look.MUTED),), *rows
 
 
 def _inputs(inputs: RoundTerms | None, pen: Pen) -> tuple[Lines, ...]:

@@ -105,7 +105,6 @@ class LiveScreen(Screen[None]):
     VERTICAL_BREAKPOINTS = [(0, "-short"), (16, "-tall")]  # noqa: RUF012 - as Screen has it
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        key("ctrl+r", "live.load_again", "Load again", "Load the models again that were lost"),
         key("escape", "live.stop", "Stop", "Stop the answer or the load"),
         key("f2", "live.rejected", "Rejected", "Show the drafted tokens that the target refused"),
         key("f3", "live.settings", "Settings", "Change drafting and sampling of the next answer"),
@@ -186,8 +185,6 @@ class LiveScreen(Screen[None]):
         del parameters
         if action == "stop":
             return self.activity in {Activity.LOADING, Activity.ANSWERING}
-        if action == "load_again":
-            return self.activity is Activity.LOST
         if action == "draft":
             return self.setup is not None and self.setup.can_draft
         return True
@@ -195,10 +192,6 @@ class LiveScreen(Screen[None]):
     def action_stop(self) -> None:
         """End the answer or the load."""
         self.session.stop()
-
-    def action_load_again(self) -> None:
-        """Load the models again."""
-        self.session.lost.load_again()
 
     def action_rejected(self) -> None:
         """Show or hide what the target refused."""

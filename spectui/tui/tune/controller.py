@@ -229,8 +229,6 @@ class TuneController:
         if engine is None or engine.tuning is None or self.state is None:
             return
         if self.state.paused:
-            # Whatever was lost meanwhile.
-            self._app.session.lost.load_again()
             engine.tuning.resume()
         else:
             engine.tuning.pause()

@@ -48,8 +48,6 @@ def phase(state: TuningState, *, chat_is_busy: bool) -> str:
             return f"paused while {state.phase}"
         if chat_is_busy:
             return "held back by the chat"
-        if state.short_of_memory is not None:
-            return state.short_of_memory
         if state.current is not None and state.current.is_off:
             return "measuring the target alone"
     if state.phase is Phase.IDLE:
@@ -221,8 +219,8 @@ def basis(recording: ChatRecording, chat: ChatReplay) -> str:
         parts.append(f"{counted(recording.n_waiting, 'answer')} more to be recorded.")
     if recording.failure is not None:
         parts.append(f"An answer could not be recorded: {recording.failure}.")
-    source = chat.source[:1].upper() + chat.source[1:]
-    parts.append(f"{source}." if chat.costs is None else f"Costs of rounds: {chat.source}.")
+    if chat.costs is None:
+        parts.append("No speedup is known before a search has measured what rounds cost.")
     return " ".join(parts)
 
 
