@@ -29,6 +29,7 @@ _REMOVED = {
         "spectui worker is gone; run the same spectui tune with --study NAME and --storage URL, a "
         "PostgreSQL database, on each machine"
     ),
+    "serve": "serve is gone; run spectui in a terminal, over ssh where the models are elsewhere",
     "models fetch": _FETCH,
     "models pull": _FETCH,
     "studies repair": (
