@@ -35,7 +35,7 @@ def rules_of(trace: Trace, draft: str) -> dict[str, Any]:
     """The rules with one draft."""
     space = SearchSpace(drafts=(draft,), with_ngrams=False)
     recorded = Recorded(recordings=trace.recordings, costs=trace.costs, space=space)
-    ordered = recorded.forecasts()
+    ordered = recorded.forecasts(recorded.totals())
     began = time.process_time()
     found = recorded.adaptive(ordered).value
     seconds = time.process_time() - began

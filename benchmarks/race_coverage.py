@@ -45,7 +45,7 @@ from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
-from spectui.tune.division import LATER_ERROR, divide
+from spectui.tune.division import divide
 from spectui.tune.evidence import evidence_of
 from spectui.tune.forecast import Answers, Forecast, promising
 from spectui.tune.forecasting import STAGE
@@ -117,8 +117,7 @@ class Setting:
     def judged(self) -> tuple[tuple[WorkItem, ...], Basis]:
         """Text of a race without a recording."""
         division = divide(workload(self.n_prompts, self.n_categories), N_TRIAL)
-        written = {item.id: answer(N_WRITTEN, 1.0) for item in division.trial_items}
-        return division.judged(written, n_predict=N_WRITTEN, n_ctx=64)
+        return division.judges, division.basis
 
     @property
     def choosing(self) -> list[int]:
@@ -203,8 +202,6 @@ class Simulated(Measurer):
         else:
             self.best = int(np.argmin(self._on_s[:, setting.choosing].sum(axis=(1, 2))))
         self._share = self._on_s[self.best].sum(axis=1) / self._seconds
-        self._later = gain + self._lasting[self.best] + TASTE**2 / 2
-        self._later += rng.normal(0, math.sqrt(1 - LASTING) * TASTE, n)
 
     def _forecast(self, arm: Arm, on_s: Array) -> Forecast:
         tokens = np.repeat(self._tokens[:, None] / N_PARTS, N_PARTS, axis=1)
@@ -241,13 +238,11 @@ class Simulated(Measurer):
     block = Measurer.block
 
     def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
-        """Decode one prompt or what follows its answer."""
+        """Decode one prompt."""
         prompt = int(item.id)
         work_s = self._seconds[prompt] * math.exp(self._rng.normal(0, self._noise))
         if speculation is not None:
-            # What follows an answer is other text of the same prompt.
-            later = math.exp(-self._later[prompt])
-            work_s *= later if len(item.tokens) > 1 else self._share[prompt]
+            work_s *= self._share[prompt]
         return answer(1 + int(self._tokens[prompt]), self._clock.run(work_s))
 
 
@@ -306,7 +301,7 @@ def run(
     evidence, names = None, list[tuple[str, str]]()
     whole = workload(setting.n_prompts, setting.n_categories)
     items, basis = setting.judged
-    error = LATER_ERROR if basis is Basis.LATER else ERROR
+    error = ERROR
     if setting.is_recorded:
         names = [(item.id, item.category) for item in whole.items]
         evidence = evidence_of(
@@ -418,7 +413,7 @@ def settings() -> Iterator[Setting]:
         yield Setting(n_prompts=n, gain=gain)
     for n, share in product((6, 13, 24, 48), (5, 10)):
         yield Setting(n_prompts=n, prompts=f"rare {share} %")
-    for n in (8, 24, 48):
+    for n in (13, 24, 48):
         yield Setting(n_prompts=n, is_recorded=False)
 
 

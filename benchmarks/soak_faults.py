@@ -86,12 +86,8 @@ class _Kind:
     """Whether a watchdog has to end the process."""
 
 
-_TWICE = "has ended its process twice"
 _STORAGE = _Kind(
-    sentence=(
-        r"the storage sqlite:.* cannot be used \(.*\); (check --storage|make room there)"
-        r"|.* cannot be written, and trials are kept there; make it writable"
-    ),
+    sentence=r"the storage sqlite:.* cannot be used \(.*\); check --storage ",
     codes=frozenset({3}),
     has_trial=False,
 )
@@ -206,8 +202,7 @@ class Faulty(Soak):
             if not self._is_taken(name):
                 return False
             self.sentences[f"{name}: {re.sub(_NUMBERS, 'N', said)[:_SHOWN]}"] += 1
-            is_own = code in kind.codes and re.match(kind.sentence, said) is not None
-            return is_own or (kind.has_trial and code == 1 and _TWICE in said)
+            return code in kind.codes and re.match(kind.sentence, said) is not None
 
         with self.start() as program:
             self._wait(name, program)
@@ -259,7 +254,7 @@ class Faulty(Soak):
         said = record["error"] or ""
         if kind is None or not kind.has_trial or re.match(kind.sentence, said) is None:
             self.fault("a trial failed by something else", injected=name, said=said)
-        elif kind.has_log and not (record.get("died") and record.get("log")):
+        elif kind.has_log and not record.get("log"):
             self.fault("a death without llama.cpp's last lines", injected=name, said=said)
 
     @property

@@ -246,7 +246,6 @@ def tune(
                 study=study,
                 workload=workload,
                 division=division,
-                n_ctx=loaded.n_ctx,
                 measurer=Measurer(engine, workload),
                 loader=loader,
                 limits=limits,

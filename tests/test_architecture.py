@@ -77,6 +77,18 @@ def command():
 '''
 
 
+OPTION = {
+    "cli/doctor.py": (
+        (
+            "    given: Given\n",
+            """    given: Given
+    toy: int = option("--toy", type=Whole(1), default=3, help="A toy.")
+""",
+        ),
+    )
+}
+
+
 @pytest.fixture
 def scratch(tmp_path: Path) -> Path:
     """A copy of the package that may be changed."""
@@ -95,11 +107,11 @@ def change(scratch: Path, changes: Mapping[str, tuple[tuple[str, str], ...]]) ->
         (scratch / name).write_text(text, "utf-8")
 
 
-def run(scratch: Path, *arguments: object) -> str:
-    home = scratch.parent / "home"
+def run(scratch: Path, *arguments: object, **environment: str) -> str:
+    own = {"PYTHONPATH": str(scratch.parent), "SPECTUI_HOME": str(scratch.parent / "home")}
     done = subprocess.run(
         [sys.executable, "-m", "spectui", *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": str(scratch.parent), "SPECTUI_HOME": str(home)},
+        env={**os.environ, **own, **environment},
         cwd=scratch.parent,
         capture_output=True,
         text=True,
@@ -135,16 +147,16 @@ def test_a_drafter_costs_the_files_that_are_named(scratch: Path, tiny: TinyPath)
         scratch, "export", "--from", " ".join(command), "--format", "json", "--dialect", "llama.cpp"
     )
     assert json.loads(kept)["speculation"] == {"kind": "ngram-toy", "size_m": 2}
-    plan = run(
+    table = run(
         scratch, "sweep", *pair, "--spec-type", "ngram-toy", "--spec-ngram-toy-size-m", "2,4",
-        "--prompts", prompts, "--dry-run",
+        "--prompts", prompts,
     )  # fmt: skip
-    assert "ngram-toy: m 2" in plan
-    assert "ngram-toy: m 4" in plan
+    assert "ngram-toy: m 2" in table
+    assert "ngram-toy: m 4" in table
     record = scratch.parent / "trace.json.gz"
     draft = ("-md", tiny(CLOSE_DRAFT))
     run(scratch, "trace", *pair, *draft, "--prompts", prompts, "--out", record)
-    replayed = json.loads(run(scratch, "replay", record, *toy, "--json", "-"))
+    replayed = json.loads(run(scratch, "replay", record, "--json", "-"))
     kinds = [one.get("ngram", {}).get("kind") for one in replayed["configs"]]
     assert "ngram-toy" in kinds
 
@@ -155,3 +167,11 @@ def test_a_command_costs_the_files_that_are_named(scratch: Path) -> None:
     (scratch / "cli" / "greet.py").write_text(TOY_COMMAND, "utf-8")
     assert run(scratch, "greet") == "hello\n"
     assert "greet Greet." in " ".join(run(scratch, "--help").split())
+
+
+def test_an_option_of_a_command_costs_its_field(scratch: Path) -> None:
+    change(scratch, OPTION)
+    assert "--toy N" in run(scratch, "doctor", "--help")
+    assert json.loads(run(scratch, "doctor", "--toy", 5, "--json", "-"))["schema"]
+    typed = {"COMP_WORDS": "spectui doctor --to", "COMP_CWORD": "2"}
+    assert "plain,--toy\n" in run(scratch, _SPECTUI_COMPLETE="bash_complete", **typed)

@@ -47,12 +47,7 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "measure/verdict": (("if low >= 1 - self.min_gain", "if low >= 1"),),
     "measure/requests": (("1 + math.ceil(", "math.ceil("),),
-    "measure/slots": (("self.n_slots * n_tokens", "n_tokens"),),
     "trace/replay": (("(2 * after - part_tokens - 1) / 2", "after"),),
-    "trace/costs": (
-        ("CLIFF * (m + 1) / (n + 1)", "CLIFF * m / n"),
-        ("max(0.0, emitted - 1 - self.drafted * p_full)", "max(0.0, emitted - 1)"),
-    ),
     "trace/fit": (
         ("rest.clip(-reach, reach)", "rest"),
         ("weights=weights[i:j]", "weights=None"),
@@ -80,14 +75,13 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("0 < self._fraction < 1 and not self.is_decided", "0 < self._fraction < 0"),
         ("found.answer is not Answer.UNDECIDED", "found.answer is Answer.USE"),
         ("len(rest) < step + _SHORTEST_LEG", "len(rest) < step"),
+        ("tried.speedup > known[chosen]", "tried.speedup > 0"),
     ),
-    "tune/confirmation": (("and first.high < last.low", "and False"),),
     "tune/race_runs": (("[:: 1 if self._n_legs % 2 else -1]", ""),),
     "tune/served": (
         ("own.use_speculation and is_judged and is_whole", "own.use_speculation and is_judged"),
     ),
     "tune/evidence": (
-        ("one.baseline_s * one.speculative_tokens / one.baseline_tokens", "one.baseline_s"),
         ("others = folds != fold", "others = folds >= 0"),
         ("by_prompts=self.by_prompts.followed_by(answers),", ""),
         ("1 - timing * (1 - share)", "share"),
@@ -96,7 +90,7 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("2 * _NORMAL.cdf(bound) - 1", "_NORMAL.cdf(bound)"),
         ("(total - self._spent_before) / 2", "total - self._spent_before"),
     ),
-    "tune/division": (("n_predict + 1 <= n_ctx", "n_predict <= n_ctx"),),
+    "tune/division": (("len(self.unseen) >= MIN_PROMPTS", "len(self.unseen) > MIN_PROMPTS"),),
     "engine/demand": (
         ("self.mapped_bytes + self.slow_bytes >= 0", "self.mapped_bytes >= 0"),
         ("0 <= left < self.margin_bytes", "0 <= left <= self.margin_bytes"),

@@ -11,15 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from spectui import __version__
 from spectui.cli.app import app
-from spectui.cli.help import (
-    EXIT_CODES,
-    VARIABLES,
-    Examples,
-    explanation,
-    idle_names,
-    names,
-    subjects,
-)
+from spectui.cli.help import EXIT_CODES, VARIABLES, Examples, explanation, names, subjects
 
 _MARKDOWN = str.maketrans({"*": "\\*", "<": "&lt;", "|": "&#124;"})
 _ROFF = str.maketrans({"\\": "\\e", "-": "\\-", "'": "\\(aq", "^": "\\(ha", "~": "\\(ti"})
@@ -36,8 +28,6 @@ class Described:
     paragraphs: tuple[str, ...]
     options: dict[str, list[tuple[str, str]]]
     """By subject: names and explanation."""
-    idle: list[str]
-    """Names of options that are accepted without effect."""
     examples: Examples
     children: tuple["Described", ...]
 
@@ -83,7 +73,6 @@ def _described(command: click.Command, path: str, parent: click.Context | None =
             subject: [(names(one, ctx, every=True), explanation(one, ctx)) for one in options]
             for subject, options in subjects(command, ctx).items()
         },
-        idle=idle_names(command),
         examples=getattr(command, "examples", ()),
         children=tuple(_children(command, ctx, path)),
     )

@@ -2,16 +2,13 @@
 
 import os
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from spectui import __version__
 from spectui.cli.help import Group
 from spectui.cli.output import reader
-
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
 
 _COMMANDS = {
     "cockpit": "Chat with a pair, and watch and tune what speculation does.",
@@ -51,14 +48,6 @@ class _Commands(Group):
         # A shell that completes the first word may mean a command.
         is_open = not args and ctx.resilient_parsing
         return super().parse_args(ctx, args if is_named or is_open else ["cockpit", *args])
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem[Any]]":
-        """Complete a command, or an option of the cockpit's."""
-        found = super().shell_complete(ctx, incomplete)
-        if not incomplete.startswith("-"):
-            return found
-        cockpit = import_module("spectui.cli.cockpit").command
-        return [*found, *cockpit.shell_complete(click.Context(cockpit, ctx), incomplete)]
 
     def make_context(
         self,

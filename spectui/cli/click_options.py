@@ -1,6 +1,5 @@
 """Options of click: from ``spectui.options``, and from the fields of a command's request."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
@@ -11,20 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 import click
 
 from spectui.cli.given import Given
-from spectui.cli.help import Command, Examples
-from spectui.options.drafters import (
-    HIDDEN_STATE_KINDS,
-    MODEL_KIND,
-    MTP_KIND,
-    ONLY_BY_SERVER,
-    THROUGH_SERVER,
-)
+from spectui.cli.help import Command, CommandOption, Examples
 from spectui.options.number import Number
 from spectui.options.option import (
     INT_MAX,
     Decimal,
     File,
+    Lengths,
     Option,
+    Seconds,
     Switch,
     Text,
     Values,
@@ -32,7 +26,6 @@ from spectui.options.option import (
     Words,
 )
 from spectui.options.reading import read_value
-from spectui.options.request import RequestShape
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -57,11 +50,15 @@ class Described:
         """The same with the name of a field."""
         return replace(self, name=name)
 
+    def under(self, subject: str) -> "Described":
+        """The same under a subject of the help."""
+        return replace(self, attributes={**self.attributes, "subject": subject})
+
     def parameter(self) -> click.Parameter:
         """The parameter of a new command."""
         attributes = dict(self.attributes)
         names = [*self.flags, *([] if self.name is None else [self.name])]
-        kind = attributes.pop("cls", click.Option if self.flags else click.Argument)
+        kind = attributes.pop("cls", CommandOption if self.flags else click.Argument)
         made: click.Parameter = kind(names, **attributes)
         return made
 
@@ -98,25 +95,18 @@ def click_option(option: Option) -> Described:
     return Described(option.flags, attributes, option.parameter)
 
 
-def listed(
-    described: Option | Number,
-    *,
-    default: tuple[float, ...] | None = (),
-    means: str = "",
-    help_text: str = "",
-) -> Described:
+def listed(described: Option | Number, *, means: str = "", help_text: str = "") -> Described:
     """The option with a list of values.
 
     Args:
         described: an option that takes a number.
-        default: values where the option is not given.
         means: meaning of the default; empty for llama-server's default.
         help_text: help in place of the option's own.
     """
     stands_for = means or f"{described.default:g}"
     attributes = {
         "type": ListOf(Value(described.values)),
-        "default": default,
+        "default": (),
         "metavar": f"{_metavar(described.values)},...",
         "help": f"{(help_text or described.help)[:-1]} (default: {stands_for}).",
     }
@@ -136,6 +126,10 @@ def _metavar(values: Values) -> str | None:
             return "P"
         case Decimal():
             return "X"
+        case Seconds():
+            return "TIME"
+        case Lengths():
+            return "PROMPT+ANSWER"
         case _:
             return None
 
@@ -242,10 +236,9 @@ def request_command(
 class Value(click.ParamType[Any]):
     """A value of an option, parsed as in the commands of llama-server."""
 
-    name = "N"
-
     def __init__(self, values: Values) -> None:
         self.values = values
+        self.name = _metavar(values) or "N"
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
@@ -267,29 +260,6 @@ def range_text(parsed: click.ParamType[Any]) -> str:
     return ""
 
 
-class DrafterKind(click.Choice[str]):
-    """A drafter's kind by llama-server's name; kinds that cannot run here fail with a reason."""
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> str:
-        """Parse, or fail with what is accepted."""
-        if value in HIDDEN_STATE_KINDS and value not in self.choices:
-            told = f"{value}: {ONLY_BY_SERVER}; {THROUGH_SERVER}, or name one of {self._names()}"
-            self.fail(told, param, ctx)
-        if value == "none":
-            told = "none is no drafter; the target alone is measured beside every setting, and "
-            told += f"the screen runs it without -md; name one of {self._names()}"
-            self.fail(told, param, ctx)
-        if value == MTP_KIND and MTP_KIND not in self.choices:
-            stands = f"{MODEL_KIND} stands for whoever the trace recorded, MTP layers included"
-            self.fail(f"{value}: {stands}; name one of {self._names()}", param, ctx)
-        return str(super().convert(value, param, ctx))
-
-    def _names(self) -> str:
-        return ", ".join(map(str, self.choices))
-
-
 class ListOf(click.ParamType[tuple[Any, ...]]):
     """A comma-separated list of values of another type, without duplicates."""
 
@@ -303,10 +273,7 @@ class ListOf(click.ParamType[tuple[Any, ...]]):
         """Parse every item, or fail with what is accepted."""
         if isinstance(value, tuple):
             return value
-        parts = [part.strip() for part in str(value).split(",")]
-        if not all(parts):
-            told = "is empty" if len(parts) == 1 else "has an empty place"
-            self.fail(f"{value!r} {told}; write {self._wanted()}", param, ctx)
+        parts = (part.strip() for part in str(value).split(","))
         return tuple(dict.fromkeys(self._item.convert(part, param, ctx) for part in parts))
 
     def shell_complete(
@@ -318,68 +285,3 @@ class ListOf(click.ParamType[tuple[Any, ...]]):
         head, comma, last = incomplete.rpartition(",")
         items = self._item.shell_complete(ctx, param, last)
         return [CompletionItem(f"{head}{comma}{item.value}", help=item.help) for item in items]
-
-    def _wanted(self) -> str:
-        if isinstance(self._item, click.Choice):
-            return f"one or more of {', '.join(self._item.choices)}, with commas between them"
-        is_decimal = isinstance(self._item, Value) and isinstance(self._item.values, Decimal)
-        example = "0,0.5" if is_decimal else "1,2,3"
-        return f"numbers with commas between them, such as {example}"
-
-
-class RequestLengths(click.ParamType[RequestShape]):
-    """Lengths of a request in tokens: ``4096+512`` for the prompt and the answer."""
-
-    name = "PROMPT+ANSWER"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> RequestShape:
-        """Parse, or fail with what is accepted."""
-        if isinstance(value, RequestShape):
-            return value
-        match = re.fullmatch(r"\s*(\d{1,9})\s*\+\s*(\d{1,9})\s*", str(value))
-        if match is None:
-            told = "write the tokens of prompt and answer, such as 4096+512"
-            self.fail(f"{value!r} is no request; {told}", param, ctx)
-        shape = RequestShape(n_prompt=int(match[1]), n_answer=int(match[2]))
-        if shape.n_prompt < 1 or shape.n_answer < _FEWEST_OF_ANSWER:
-            told = f"a prompt has 1 token at least, and an answer {_FEWEST_OF_ANSWER}"
-            self.fail(f"{value!r}: {told}, since the first comes with the prompt", param, ctx)
-        return shape
-
-
-_FEWEST_OF_ANSWER = 2
-_LONGEST = 1e9
-_UNIT_S = {"h": 3600, "m": 60, "s": 1}
-_NUMBER = r"\d+(?:\.\d+)?"
-_PARTS = re.compile(
-    rf"(?:(?P<h>{_NUMBER})\s*hr?)?\s*(?:(?P<m>{_NUMBER})\s*m(?:in)?)?\s*"
-    rf"(?:(?P<s>{_NUMBER})\s*s(?:ec)?)?"
-)
-
-
-class Duration(click.ParamType[float]):
-    """A duration in seconds, written as ``90s``, ``2m30s`` or ``2h``: 2 alone may mean minutes."""
-
-    name = "TIME"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """Parse, or fail with what is accepted."""
-        if isinstance(value, int | float):
-            return float(value)
-        text = str(value).strip()
-        if re.fullmatch(_NUMBER, text) and 0 < float(text) <= _LONGEST:
-            told = f"{value!r} has no unit; write {text}s, {text}m or {text}h"
-            self.fail(told, param, ctx)
-        match = _PARTS.fullmatch(text)
-        given = {} if match is None else {k: float(v) for k, v in match.groupdict("0").items()}
-        seconds = sum(number * _UNIT_S[unit] for unit, number in given.items())
-        if not seconds or max(given.values()) > _LONGEST:
-            self.fail(f"{value!r} is no duration; write 90s, 30m, 2h or 2m30s", param, ctx)
-        return seconds
-
-
-DURATION = Duration()

@@ -1,26 +1,13 @@
 """``spectui`` without a command: the interactive screen."""
 
-import click
-
 from spectui.cli.click_options import option, request, request_command
-from spectui.cli.given import FromUserOnly, Given
-from spectui.cli.help import Command
+from spectui.cli.given import Given
+from spectui.cli.help import FromUserOnly
 from spectui.cli.options import ASCII, COCKPIT, DRAFTING, THEME, YES
 from spectui.options.option import Whole
 
 DEMO_TOKENS = 128
 """Most tokens per answer of a demo model on the screen, unless the user says otherwise."""
-
-
-class _Context(click.Context):
-    @property
-    def command_path(self) -> str:
-        # As it is called: without a command's name.
-        return "spectui"
-
-
-class _Command(Command):
-    context_class = _Context
 
 
 _EXAMPLES = (
@@ -60,6 +47,5 @@ command = request_command(
     "cockpit",
     "run_cockpit:run",
     shared=(*COCKPIT, *DRAFTING),
-    cls=_Command,
     examples=_EXAMPLES,
 )

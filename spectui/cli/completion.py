@@ -65,13 +65,6 @@ def presets(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> li
     return _beginning(preset_names(), incomplete)
 
 
-def grids(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Names of grids."""
-    from spectui.sweep.grid import grid_names
-
-    return _beginning(grid_names(), incomplete)
-
-
 def studies(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Names of the studies in spectui's own file, the latest first.
 

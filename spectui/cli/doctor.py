@@ -2,17 +2,9 @@
 
 from spectui.cli.click_options import option, request, request_command, switch
 from spectui.cli.given import Given
-from spectui.cli.help import Command
 from spectui.cli.options import OF_CANDIDATES
 from spectui.options.option import Whole
 
-_WITHOUT_EFFECT = frozenset(
-    (
-        *("temp", "top_k", "top_p", "min_p", "seed", "ignore_eos"),
-        *("prompts", "n_predict"),
-    )
-)
-"""Options of ``tune`` that examine nothing, so that its commands can be examined."""
 _EXAMPLES = (
     ("This machine alone", "spectui doctor"),
     ("Whether a pair fits and can pay", "spectui doctor -m target.gguf -md draft.gguf -c 32768"),
@@ -53,10 +45,6 @@ def start(request: Doctor) -> None:
         doctor(planner, request)
 
 
-class _Command(Command):
-    without_effect = _WITHOUT_EFFECT
-
-
 command = request_command(
-    Doctor, "doctor", "doctor:start", shared=OF_CANDIDATES, cls=_Command, examples=_EXAMPLES
+    Doctor, "doctor", "doctor:start", shared=OF_CANDIDATES, examples=_EXAMPLES
 )

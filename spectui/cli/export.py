@@ -8,7 +8,7 @@ import click
 
 from spectui.cli.click_options import argument, option, request, request_command, switch
 from spectui.cli.completion import files, studies
-from spectui.cli.options import DIALECTS, PIN, STORAGE, server_bin_option
+from spectui.cli.options import DIALECTS, STORAGE, server_bin_option
 from spectui.cli.output import NewFile, complain, say_exactly
 from spectui.cli.taken import found_reader, given_reader, warn_of_secrets, warn_of_silence
 from spectui.commands.command import COMPOSE, INI, LLAMA_SWAP, ServerCommand
@@ -84,7 +84,10 @@ class Export:
         "--out", type=File(), metavar="FILE", help="Write it to FILE instead of stdout."
     )
     force: bool = switch("--force", help="Let --out take the place of a file that exists.")
-    pin: bool = PIN
+    pin: bool = switch(
+        "--pin",
+        help="Write the layers and experts that --fit has chosen, not leave them to the server.",
+    )
     storage: str | None = STORAGE
 
 
@@ -128,10 +131,10 @@ def _from_study(name: str | None, storage: str | None) -> tuple[ExportSetup, Dia
         UsageError: there is no such study, or more than one.
     """
     # It loads Optuna.
-    from spectui.tune.studies.listing import decided, find_study, list_studies
+    from spectui.tune.studies.listing import find_study, list_studies
 
     studies = list_studies(storage)
-    study = find_study(decided(studies) if name is None else studies, name)
+    study = find_study(studies, name)
     outcome = study.outcome
     if outcome is None:
         raise BadInputError(

@@ -52,8 +52,6 @@ def _sentence(error: click.ClickException) -> str:
         case click.NoSuchOption(possibilities=alike):
             meant = f"; did you mean {' or '.join(alike)}?" if alike else ""
             text = f"no such option {error.option_name}{meant}"
-        case click.MissingParameter(param=click.Option() as option, ctx=click.Context() as own):
-            text = f"{_name(option)} is missing; give {_name(option)} {option.make_metavar(own)}"
         case click.BadParameter(param=click.Option() as option):
             return f"{_name(option)}: {error.message.rstrip('.')}"
     ctx = error.ctx if isinstance(error, click.UsageError) else None

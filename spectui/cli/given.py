@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from spectui.cli.help import WORDS
+from spectui.cli.help import WORDS, FromUserOnly
 from spectui.cli.removed import reason_of
 from spectui.errors import BadInputError, UsageError
 from spectui.options.drafters import HIDDEN_STATE_KINDS
@@ -100,10 +100,6 @@ _BESIDE = "spectui.brings-models"
 """Key under which it keeps the option that selects the models."""
 
 
-class FromUserOnly(click.Option):
-    """An option with another meaning in presets: their n-predict is the length of a measurement."""
-
-
 def _apply_preset(ctx: click.Context, preset: Preset) -> None:
     """Make the preset's options the command's defaults; what the user types still wins.
 
@@ -132,35 +128,17 @@ def _defaults(ctx: click.Context, preset: Preset, options: Options) -> dict[str,
         if name.startswith("--")
     }
     defaults: dict[str, Any] = {}
-    keys: dict[str | None, str] = {}
     for key, value in options.items():
         param = by_name.get(key)
         if key not in presettable():
-            raise _refused(preset, key, ctx.command)
-        # A preset serves all commands: bench has a draft-max, tune looks for one.
-        if param is None or isinstance(param, FromUserOnly):
-            continue
-        if (first := keys.setdefault(param.name, key)) != key:
+            reason = reason_of(ctx.command.name or "", f"--{key}")
             raise BadInputError(
-                f"{preset.path}: {first} and {key} name the same option; take one out"
+                f"{preset.path}: {reason or f'a preset cannot set {key}; take it out'}"
             )
-        defaults[param.name] = _checked(ctx, param, value, f"{preset.path}: option {key}")
+        # A preset serves all commands: bench has a draft-max, tune looks for one.
+        if param is not None and not isinstance(param, FromUserOnly):
+            defaults[param.name or ""] = _checked(ctx, param, value, f"{preset.path}: option {key}")
     return defaults
-
-
-def _refused(preset: Preset, key: str, command: click.Command) -> BadInputError:
-    known = {name.lstrip("-") for param in command.params for name in param.opts}
-    if key in known:
-        return BadInputError(
-            f"{preset.path}: a preset may not set {key}, which is for the command line alone; take "
-            "it out"
-        )
-    if (reason := reason_of(command.name or "", f"--{key}")) is not None:
-        return BadInputError(f"{preset.path}: {reason}")
-    return BadInputError(
-        f"{preset.path}: unknown option {key} for {command.name}; "
-        f"spectui {command.name} --help lists what there is"
-    )
 
 
 def _checked(ctx: click.Context, param: click.Parameter, value: object, where: str) -> object:

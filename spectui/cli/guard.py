@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from spectui.cli.failure import report_failure
-from spectui.errors import SpectuiError, UsageError
+from spectui.errors import BadInputError, UsageError
 from spectui.files import open_private
 from spectui.paths import data_dir, ensure_dir
 
@@ -115,17 +115,21 @@ def in_child(stdin: int = 0, stderr: int = 2) -> bool:
     os._exit(_BY_SIGNAL + number if wanted else 1)
 
 
-def writable_log() -> tuple[Path, str | None]:
-    """The file for what native code says, and why nothing can be kept where it is no file."""
+def writable_log() -> Path:
+    """The file for what native code says.
+
+    Raises:
+        BadInputError: it cannot be written.
+    """
     log = data_dir() / "logs" / "spectui.log"
     try:
         ensure_dir(log.parent)
         os.close(open_private(log, os.O_WRONLY | os.O_APPEND))
-    except SpectuiError as error:
-        return Path(os.devnull), str(error)
     except OSError as error:
-        return Path(os.devnull), f"{log} cannot be written ({error.strerror})"
-    return log, None
+        raise BadInputError(
+            f"{log} cannot be written ({error.strerror}); set SPECTUI_HOME to a folder that can"
+        ) from error
+    return log
 
 
 def _default_signals() -> None:

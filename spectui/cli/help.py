@@ -1,15 +1,10 @@
 """``--help`` of a command: its options by subject, then examples; reference and man pages as well.
 
-``-h`` of a command with many options shows the main ones, a clause of each.
-
 Click alone lists sixty options in a row. The libraries that group them (cloup, rich-click) cost
 each start more time than the rest of the help.
 """
 
-import inspect
-import os
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -22,43 +17,28 @@ repeats."""
 
 Examples = Sequence[tuple[str, str]]
 """Purposes, each with the command that serves it."""
-_LEFT_OVER = re.compile(r"Got unexpected extra argument \((.+)\)\Z", re.DOTALL)
 _FEW = 10
 """Below that many options a command needs no subjects."""
 _ALL, _LAST = "Options", "Output"
-_NAMES_WIDTH = 30
-_MAIN = ("Models", "Search", "Grid", "Run", "llama-server")
-"""Subjects of the short help."""
-_CLAUSE = re.compile(
-    r"(?<=[^.])(?:[.;](?=\s)|(?<!With --backend server):(?=\s)| \().*|\.$", re.DOTALL
+_SUBJECTS = (
+    *(_ALL, "Models", "Speculation", "Run", "llama-server", "Sampling", "Context", "Threads"),
+    *("Placement", _LAST),
 )
-"""Text behind an option's first clause, except a condition of that clause."""
-_SUBJECTS: dict[str, tuple[str, ...]] = {
-    "Models": (
-        *("model", "model_draft", "drafts", "draft_dirs", "preset", "command_line"),
-        *("demo", "target"),
-    ),
-    "Speculation": ("spec_type", "draft_max", "draft_min", "draft_p_min"),
-    "Search": (
-        *("trials", "time_budget", "until", "study", "storage", "resume", "tuned", "min_gain"),
-    ),
-    "Grid": ("grid", "list_grids", "name", "restart", "retry_failed", "dry_run"),
-    "Run": (
-        *("prompts", "chats", "n_prompts", "n_predict", "prompt_length", "lengths", "requests"),
-        *("depths", "depth", "repeats", "costs", "keep_text", "yes"),
-    ),
-    "llama-server": (
-        *("backend", "server_bin", "server_url", "baseline_url", "parallel", "keeps_both"),
-        *("timeout", "no_promise", "dialect", "pin", "libraries"),
-    ),
-    "Sampling": (),
-    "Context": (),
-    "Threads": (),
-    "Placement": (),
-    "Screen": ("theme", "ascii"),
-    _LAST: ("out", "json_path", "quiet", "verbose", "h"),
-}
-"""Parameters by subject, in the order of the help; those of the catalogue are added to them."""
+"""In the order of the help; the first is for what a command alone has."""
+_NAMES_WIDTH = 30
+
+
+class CommandOption(click.Option):
+    """An option, with the subject under which the help has it."""
+
+    def __init__(self, *arguments: Any, subject: str = _ALL, **more: Any) -> None:
+        """Describe an option as click does."""
+        super().__init__(*arguments, **more)
+        self.subject = subject
+
+
+class FromUserOnly(CommandOption):
+    """An option with another meaning in presets: their n-predict is the length of a measurement."""
 
 
 class _WithExamples(click.Command):
@@ -80,34 +60,11 @@ class _WithExamples(click.Command):
 class Command(_WithExamples):
     """A command whose help has subjects and examples, and which keeps the words that were typed."""
 
-    without_effect: frozenset[str] = frozenset()
-    """Parameters that are accepted and do nothing."""
-
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse; where a file is left over, say which option takes it."""
-        typed = tuple(args)
-        try:
-            with removed_refused(ctx):
-                ctx.meta[WORDS], _, _ = self.make_parser(ctx).parse_args(args=list(args))
-                return super().parse_args(ctx, args)
-        except click.UsageError as error:
-            takes = {option for param in self.params for option in param.opts}
-            left_over = _LEFT_OVER.match(error.message)
-            file = None if left_over is None else left_over[1]
-            is_file = file is not None and os.path.isfile(file)  # noqa: PTH113 - as in app.py
-            option = "--from" if is_file else None
-            if file is not None and file.endswith(".gguf"):
-                option = "-md" if {"-m", "--model"} & set(typed) else "-m"
-            if option not in takes:
-                raise
-            raise click.UsageError(f"{error.message}; did you mean {option} {file}?", ctx) from None
-
-    def __init__(self, *arguments: Any, **more: Any) -> None:
-        """Describe a command, as click does, with examples."""
-        super().__init__(*arguments, **more)
-        if len(self.params) >= _FEW:
-            # click gives it to --help otherwise.
-            self.params.append(_brief_option(self.brief))
+        """Parse; keep what was typed."""
+        with removed_refused(ctx):
+            ctx.meta[WORDS], _, _ = self.make_parser(ctx).parse_args(args=list(args))
+            return super().parse_args(ctx, args)
 
     def words(self, given: Mapping[str, Any]) -> list[str]:
         """Command line that gives ``given``, as ``Given.words`` has it; the rest is passed over."""
@@ -124,23 +81,6 @@ class Command(_WithExamples):
                 found += [parameter.opts[0], str(one)]
         return found
 
-    def brief(self, ctx: click.Context) -> str:
-        """The short help: what the command does, and a clause of each main option."""
-        formatter, found = ctx.make_formatter(), subjects(self, ctx)
-        self.format_usage(ctx, formatter)
-        formatter.write_paragraph()
-        with formatter.indentation():
-            formatter.write_text(inspect.cleandoc(self.help or "").partition("\n\n")[0])
-        for subject in (subject for subject in _MAIN if subject in found):
-            rows = [(names(one, ctx), _CLAUSE.sub("", one.help or "")) for one in found[subject]]
-            with formatter.section(subject):
-                formatter.write_dl(rows, _NAMES_WIDTH)
-        others = [subject.lower() for subject in found if subject not in _MAIN]
-        formatter.write_paragraph()
-        formatter.write_text(f"All options, also of {', '.join(others)}: {ctx.command_path} --help")
-        self.format_epilog(ctx, formatter)
-        return formatter.getvalue().rstrip("\n")
-
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write a section for each subject."""
         sections = {
@@ -152,25 +92,6 @@ class Command(_WithExamples):
         for subject, rows in sections.items():
             with formatter.section(subject):
                 formatter.write_dl([(name.ljust(width), text) for name, text in rows], _NAMES_WIDTH)
-        if idle := idle_names(self):
-            with formatter.section("Accepted without effect"):
-                formatter.write_text(", ".join(idle))
-
-
-def _brief_option(brief: Callable[[click.Context], str]) -> click.Option:
-    def show(ctx: click.Context, _option: click.Parameter, is_given: bool) -> None:  # noqa: FBT001 - click's
-        if is_given and not ctx.resilient_parsing:
-            click.echo(brief(ctx), color=ctx.color)
-            ctx.exit()
-
-    return click.Option(
-        ["-h"],
-        is_flag=True,
-        is_eager=True,
-        expose_value=False,
-        callback=show,
-        help="Show the main options.",
-    )
 
 
 class Group(_WithExamples, click.Group):
@@ -188,44 +109,14 @@ class Group(_WithExamples, click.Group):
 
 def subjects(command: click.Command, ctx: click.Context) -> dict[str, list[click.Option]]:
     """The options that a command's help shows, by subject."""
-    options = [
-        param
-        for param in command.params
-        if isinstance(param, click.Option) and not param.hidden and not _is_idle(command, param)
-    ]
-    of_help = [option for option in (command.get_help_option(ctx),) if option]
-    if len(options) < _FEW:
-        return {_ALL: [*options, *of_help]}
-    by_name = {option.name: option for option in options}
-    found = {
-        subject: [by_name.pop(name) for name in known if name in by_name]
-        for subject, known in _all_subjects().items()
-    }
-    found[_LAST] += of_help
-    found[_ALL] = [*by_name.values()]
+    options = [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
+    found: dict[str, list[click.Option]] = {subject: [] for subject in _SUBJECTS}
+    has_subjects = len(options) >= _FEW
+    for option in options:
+        own = option.subject if isinstance(option, CommandOption) and has_subjects else _ALL
+        found[own].append(option)
+    found[_LAST if has_subjects else _ALL] += filter(None, [command.get_help_option(ctx)])
     return {subject: own for subject, own in found.items() if own}
-
-
-def _all_subjects() -> dict[str, tuple[str, ...]]:
-    from spectui.options import catalogue, context, placement
-    from spectui.options.drafters import owners
-
-    caches = (
-        *(placement.CACHE_TYPE_K, placement.CACHE_TYPE_V),
-        *(placement.CACHE_TYPE_K_DRAFT, placement.CACHE_TYPE_V_DRAFT),
-    )
-    threads = (*context.THREAD_COUNTS, *context.CPU, context.NUMA)
-    catalogued = {
-        "Sampling": (catalogue.TEMPERATURE, *catalogue.SAMPLING),
-        "Context": (*(one for one in context.CONTEXT if one not in threads), *caches),
-        "Threads": threads,
-        "Placement": (one for one in placement.PLACEMENT if one not in caches),
-    }
-    parameters = {
-        subject: tuple(option.parameter for option in options)
-        for subject, options in catalogued.items()
-    }
-    return _SUBJECTS | parameters | {"Speculation": (*_SUBJECTS["Speculation"], *owners())}
 
 
 def names(option: click.Option, ctx: click.Context, *, every: bool = False) -> str:
@@ -255,16 +146,6 @@ def explanation(option: click.Option, ctx: click.Context) -> str:
     notes += [text for text in (range_text(option.type), extra.get("required")) if text]
     told = f"[{'; '.join(notes)}]" if notes else ""
     return "  ".join(part for part in (option.help, told) if part)
-
-
-def idle_names(command: click.Command) -> list[str]:
-    """Names of the options that are accepted and do nothing."""
-    own = (param for param in command.params if _is_idle(command, param))
-    return [name for param in own for name in _spellings(param.opts, every=False)]
-
-
-def _is_idle(command: click.Command, param: click.Parameter) -> bool:
-    return isinstance(command, Command) and param.name in command.without_effect
 
 
 EXIT_CODES = {

@@ -1,11 +1,12 @@
 """Runs ``spectui models find``: drafts of a target on Hugging Face's hub."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spectui.cli.models import Find
 from spectui.cli.output import check_writable, write_result
-from spectui.cli.page import page_text, shell_line
+from spectui.cli.page import page_text
 from spectui.cli.progress import open_progress
 from spectui.cli.run_scan import Findings, models_document, scan_page, shown
 from spectui.doctor.drafts import DraftSearch
@@ -102,7 +103,7 @@ def find(request: Find) -> None:
         models=rank(facts, options),
         nothing=f"The hub was searched for {shown(searched)}, and nothing that is smaller was "
         "found; n-gram drafters need no file: spectui tune tries them by itself.",
-        fetch={path: shell_line(model.fetch_words) for path, model in drafts.models.items()},
+        fetch={path: shlex.join(model.fetch_words) for path, model in drafts.models.items()},
     )
     page = scan_page(found)
     if has_mtp_layers(own.gguf):

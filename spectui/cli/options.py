@@ -1,6 +1,5 @@
 """Options that commands share: of runs, under llama-server's own names, output, and servers."""
 
-import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
@@ -10,11 +9,8 @@ from typing import Any
 import click
 
 from spectui.cli.click_options import (
-    DURATION,
     Described,
-    DrafterKind,
     ListOf,
-    RequestLengths,
     Value,
     click_option,
     listed,
@@ -22,7 +18,8 @@ from spectui.cli.click_options import (
     switch,
 )
 from spectui.cli.completion import files, presets
-from spectui.cli.given import FromUserOnly, demo_option, from_option, preset_option
+from spectui.cli.given import demo_option, from_option, preset_option
+from spectui.cli.help import FromUserOnly
 from spectui.errors import UsageError
 from spectui.options import catalogue, context, placement
 from spectui.options.dialect import Dialect
@@ -34,38 +31,39 @@ from spectui.options.drafters import (
     NGRAMS,
     numbers_of,
 )
-from spectui.options.option import File, Whole, Words
+from spectui.options.option import File, Lengths, Option, Seconds, Whole, Words
 from spectui.options.setup import MOST_SLOTS
 from spectui.paths import STORAGE_VARIABLE
 from spectui.secret import without_passwords
 
+_MODELS, _DRAFTING, _IN_RUN = "Models", "Speculation", "Run"
+_SERVER, _OUTPUT = "llama-server", "Output"
+"""Subjects of the help."""
+
 
 def json_option(what: str = "Write the result as JSON; - for stdout.") -> Any:
     """``--json``, with a description of the document."""
-    return option("--json", type=click.Path(allow_dash=True), metavar="FILE", help=what)
+    described = option("--json", type=click.Path(allow_dash=True), metavar="FILE", help=what)
+    return described.under(_OUTPUT)
 
 
 JSON_FILE: Described = json_option().named("json_path")
-QUIET = switch("--quiet", help="Show no progress.")
+QUIET = switch("--quiet", help="Show no progress.").under(_OUTPUT)
 YES = switch(
     "--yes",
     help=(
         "Load a pair even if RAM has no room for all of its weights, which are then read from disk "
         "again and again."
     ),
-)
+).under(_IN_RUN)
 THEME = option("--theme", metavar="NAME", help="Look; the command palette lists them.")
 ASCII = switch("--ascii", help="Draw with ASCII characters only.")
-PIN = switch(
-    "--pin",
-    help="Write the layers and experts that --fit has chosen, not leave them to the server.",
-)
 DIALECTS = click.Choice(list(map(str, Dialect)))
 
 
 def repeats_option(what: str) -> Any:
     """``--repeats``, with a description of what is repeated."""
-    return option("--repeats", type=Whole(1), default=1, help=what)
+    return option("--repeats", type=Whole(1), default=1, help=what).under(_IN_RUN)
 
 
 class BackendKind(StrEnum):
@@ -79,10 +77,10 @@ class BackendKind(StrEnum):
 
 TIMEOUT = option(
     "--timeout",
-    type=DURATION,
+    type=Seconds(),
     default="10m",
     help="How long a server may take to load its models, or to answer.",
-)
+).under(_SERVER)
 
 BACKEND = option(
     "--backend",
@@ -92,16 +90,8 @@ BACKEND = option(
         "What decodes: spectui's own engine, or your llama-server (--server-bin), which also "
         "runs what the engine cannot."
     ),
-)
-KEEP_BOTH = switch(
-    "--keep-both/--one-at-a-time",
-    default=None,
-    help=(
-        "With --backend server: let the target alone run beside a server that speculates, or "
-        "end one before the other starts (default: both, where memory has room)."
-    ),
-)
-OF_BACKEND: tuple[Described, ...] = (BACKEND, KEEP_BOTH.named("keeps_both"), TIMEOUT)
+).under(_SERVER)
+OF_BACKEND: tuple[Described, ...] = (BACKEND, TIMEOUT)
 
 
 def _without_password(_ctx: click.Context, _param: click.Parameter, url: str | None) -> str | None:
@@ -124,33 +114,24 @@ STORAGE = option(
 )
 
 
-def _preferring(_ctx: click.Context, _param: click.Parameter, server: str | None) -> str | None:
-    from spectui.llama.search import prefer
-
-    if server is not None and (found := shutil.which(server)) is not None:
-        prefer(Path(found))
-    return server
-
-
-def server_bin_option(what: str, **attributes: Any) -> Any:
+def server_bin_option(what: str) -> Any:
     """``--server-bin``, with a description of what the llama-server does."""
-    return option("--server-bin", metavar="PATH", shell_complete=files, help=what, **attributes)
+    described = option("--server-bin", metavar="PATH", shell_complete=files, help=what)
+    return described.under(_SERVER)
 
 
 SERVER_BIN = server_bin_option(
-    "Your llama-server (default: one that is found). With --backend server it measures; else "
-    "the library beside it does, where it has one.",
-    callback=_preferring,
+    "Your llama-server, which measures then (with --backend server alone: one that is found)."
 )
 REQUEST = option(
     "--request",
-    type=RequestLengths(),
+    type=Lengths(),
     multiple=True,
     help=(
         "Tokens of the prompt and of the answer of a request that you run, such as 4096+512, whose "
         "seconds are told with the prompt's (default: the median prompt, and -n). May be repeated."
     ),
-)
+).under(_IN_RUN)
 
 
 CHATS = option(
@@ -164,71 +145,47 @@ CHATS = option(
         "requests, or a folder of them. Answers that the target has written itself are recorded as "
         "they are. May be repeated."
     ),
+).under(_IN_RUN)
+
+
+_STREAMS = (
+    "With --backend server: as many streams at once, on a server with as many slots, each with a "
+    "context of -c (default: as the command of --from, else 1)."
 )
-
-
-PARALLEL = option(
-    "-np",
-    "--parallel",
-    type=ListOf(Value(Whole(1, MOST_SLOTS))),
-    default=(),
-    help=(
-        "With --backend server: as many streams at once, on servers with as many slots, each with "
-        "a context of -c (default: as the command of --from, else 1)."
-    ),
-)
-
-
-def check_one_stream(*, is_one: bool) -> None:
-    """Refuse several streams where nothing is served.
-
-    Raises:
-        UsageError: they were asked for.
-    """
-    if not is_one:
-        raise UsageError(
-            "-np: spectui's own engine has one stream; add --backend server --server-bin "
-            "PATH, or leave out -np"
-        )
-
-
-def _check_library_beside(server_bin: str) -> None:
-    """Refuse a llama-server without a library: the engine would take another one unasked."""
-    from spectui.llama.search import Origin, places
-
-    if (found := shutil.which(server_bin)) is None:
-        raise UsageError(f"--server-bin {server_bin}: no such program; give the path of one")
-    if Path(found) not in {place.server for place in places() if place.origin is Origin.SERVER}:
-        raise UsageError(
-            f"--server-bin {server_bin} has no llama.cpp library beside it, as a static build has "
-            "none; add --backend server to measure through it, or leave it out"
-        )
+PARALLEL = option("-np", "--parallel", type=Whole(1, MOST_SLOTS), help=_STREAMS).under(_SERVER)
+LISTED_PARALLEL = option(
+    "-np", "--parallel", type=ListOf(Value(Whole(1, MOST_SLOTS))), default=(), help=_STREAMS
+).under(_SERVER)
 
 
 def check_no_servers(parsed: Mapping[str, Any]) -> None:
     """Refuse options of llama-servers for a run that starts none.
 
     Raises:
-        UsageError: one was given, or a llama-server whose library cannot run the models instead.
+        UsageError: one was given.
     """
-    if parsed["server_bin"] is not None:
-        _check_library_beside(parsed["server_bin"])
-    if parsed["keeps_both"] is not None:
+    if parsed["parallel"] not in (None, (), 1, (1,)):
         raise UsageError(
-            "--keep-both and --one-at-a-time are for servers that spectui starts; add "
-            "--backend server --server-bin PATH, or leave them out"
+            "-np: spectui's own engine has one stream; add --backend server --server-bin "
+            "PATH, or leave out -np"
         )
+    if parsed["server_bin"] is not None:
+        raise UsageError("--server-bin: --backend engine starts no server; leave one of them out")
 
 
-_MODEL = click_option(placement.MODEL)
-_DRAFT = click_option(replace(placement.MODEL_DRAFT, help="The draft, a GGUF file."))
-"""The option of a command that takes one draft."""
-_DRAFTS = click_option(placement.MODEL_DRAFT)
-_PLACEMENT = tuple(map(click_option, placement.PLACEMENT))
-_THREADS = click_option(context.THREADS)
-_CONTEXT = tuple(
-    _THREADS if one is context.THREADS else click_option(one) for one in context.CONTEXT
+def _under(subject: str, *options: Option) -> tuple[Described, ...]:
+    return tuple(click_option(one).under(subject) for one in options)
+
+
+_MODEL, _DRAFTS, _DRAFT = _under(
+    _MODELS,
+    *(placement.MODEL, placement.MODEL_DRAFT),
+    replace(placement.MODEL_DRAFT, help="The draft, a GGUF file."),
 )
+"""The last is the option of a command that takes one draft."""
+_PLACEMENT = _under("Placement", *placement.PLACEMENT)
+_CONTEXT = _under("Context", *context.SIZES)
+_THREADS, *_OTHER_THREADS = _under("Threads", *context.COMPUTE)
 
 _PRESET: Described = option(
     "--preset",
@@ -237,21 +194,25 @@ _PRESET: Described = option(
     metavar="NAME",
     shell_complete=presets,
     help="Take options from a preset (see: spectui presets list).",
-)
+).under(_MODELS)
 
-_FROM: Described = option(
-    "--from",
-    metavar="COMMAND",
-    shell_complete=files,
-    is_eager=True,
-    expose_value=False,
-    callback=from_option,
-    help=(
-        'Take the options of an existing command, its sampling among them: "llama-server -m '
-        '...", a file that holds one (a script, a Compose, llama-swap or models '
-        "preset file; FILE:NAME for one of several), or pid:NUMBER of a llama-server that runs."
-    ),
-).named("command_line")
+_FROM: Described = (
+    option(
+        "--from",
+        metavar="COMMAND",
+        shell_complete=files,
+        is_eager=True,
+        expose_value=False,
+        callback=from_option,
+        help=(
+            'Take the options of an existing command, its sampling among them: "llama-server -m '
+            '...", a file that holds one (a script, a Compose, llama-swap or models '
+            "preset file; FILE:NAME for one of several), or pid:NUMBER of a llama-server that runs."
+        ),
+    )
+    .under(_MODELS)
+    .named("command_line")
+)
 
 _DEMO: tuple[Described, ...] = (
     switch(
@@ -259,20 +220,28 @@ _DEMO: tuple[Described, ...] = (
         is_eager=True,
         callback=demo_option,
         help="Use the demo models; they are built on first use.",
-    ),
-    option("--target", type=Words(("dense", "moe")), default="dense", help="Which demo target."),
+    ).under(_MODELS),
+    option(
+        "--target",
+        type=Words(("dense", "moe")),
+        default="dense",
+        help="Which demo target.",
+    ).under(_MODELS),
 )
 
-_TEMPERATURE = click_option(catalogue.TEMPERATURE)
-_SAMPLING = tuple(map(click_option, catalogue.SAMPLING))
+_TEMPERATURE, *_SAMPLING = _under("Sampling", catalogue.TEMPERATURE, *catalogue.SAMPLING)
 
-_DRAFT_DIR: Described = option(
-    "--draft-dir",
-    type=click.Path(path_type=Path),
-    multiple=True,
-    metavar="DIR",
-    help="A folder of drafts: every GGUF in it that fits is a candidate. May be repeated.",
-).named("draft_dirs")
+_DRAFT_DIR: Described = (
+    option(
+        "--draft-dir",
+        type=click.Path(path_type=Path),
+        multiple=True,
+        metavar="DIR",
+        help="A folder of drafts: every GGUF in it that fits is a candidate. May be repeated.",
+    )
+    .under(_MODELS)
+    .named("draft_dirs")
+)
 
 
 def _by_server(kinds: tuple[str, ...]) -> str:
@@ -283,7 +252,7 @@ def _drafters(*more: str) -> Described:
     described: Described = option(
         "--spec-type",
         cls=FromUserOnly,
-        type=ListOf(DrafterKind([MODEL_KIND, MTP_KIND, *more])),
+        type=ListOf(click.Choice([MODEL_KIND, MTP_KIND, *more])),
         default=(),
         metavar="LIST",
         help=(
@@ -291,18 +260,25 @@ def _drafters(*more: str) -> Described:
             f"(MTP layers, the target's own or those of -md) (default: all that there "
             f"are).{_by_server(more)}"
         ),
-    )
+    ).under(_DRAFTING)
     return described
 
 
 _DRAFTERS = _drafters()
 
 _LENGTH: Described = option(
-    "-n", "--n-predict", type=Whole(2), default=64, help="Tokens to generate per prompt."
+    "-n",
+    "--n-predict",
+    type=Whole(2),
+    default=64,
+    help="Tokens to generate per prompt.",
+).under(_IN_RUN)
+
+
+_CONTENT = (
+    *(*_DEMO, *_PLACEMENT, *_CONTEXT, _THREADS, *_OTHER_THREADS),
+    *(_TEMPERATURE, *_SAMPLING),
 )
-
-
-_CONTENT = (*_DEMO, *_PLACEMENT, *_CONTEXT, _TEMPERATURE, *_SAMPLING)
 OF_A_RUN: tuple[Described, ...] = (_MODEL, _DRAFTS, _DRAFT_DIR, _DRAFTERS, *_CONTENT, _LENGTH)
 """Options for the content of a run, which a preset may set; the others concern its output."""
 
@@ -312,18 +288,16 @@ _RUN: tuple[Described, ...] = (
         "--prompts",
         type=File(),
         help="Your prompts: JSONL, JSON, CSV, text, or a folder of them (default: a suite).",
-    ),
+    ).under(_IN_RUN),
     JSON_FILE,
     QUIET,
-    switch("--verbose", help="Show llama.cpp's log on stderr."),
+    switch("--verbose", help="Show llama.cpp's log on stderr.").under(_OUTPUT),
 )
 
 
 COCKPIT: tuple[Described, ...] = (_MODEL, _DRAFT, _PRESET, _FROM, *_CONTENT)
 """Options of the interactive screen that other commands have, too."""
 OF_ONE_DRAFT: tuple[Described, ...] = (*COCKPIT, *_RUN, YES)
-OF_TEMPERATURES = tuple(one for one in OF_ONE_DRAFT if one is not _TEMPERATURE)
-"""Shared options of a command that takes one draft, and has temperatures of its own."""
 OF_CANDIDATES = (_MODEL, _DRAFTS, _DRAFT_DIR, _DRAFTERS, _PRESET, _FROM, *_CONTENT, *_RUN)
 """Shared options of a command that takes several drafts."""
 OF_SEARCH = tuple(
@@ -339,36 +313,22 @@ OF_GRID = tuple(
 def _kinds(*more: str) -> Described:
     described: Described = option(
         "--spec-type",
-        type=ListOf(DrafterKind([MODEL_KIND, MTP_KIND, *NGRAM_KINDS, *more])),
+        type=ListOf(click.Choice([MODEL_KIND, MTP_KIND, *NGRAM_KINDS, *more])),
         metavar="LIST",
         help=(
             f"Who drafts: {MODEL_KIND}, {MTP_KIND} (MTP layers, the target's own or those of -md), "
             f"{', '.join(NGRAM_KINDS)}; of several, separated by commas, the first that has "
             f"something to propose (default: {MODEL_KIND}).{_by_server(more)}"
         ),
-    )
+    ).under(_DRAFTING)
     return described
 
 
-_NUMBERS = tuple(map(click_option, catalogue.NUMBERS))
+_NUMBERS = _under(_DRAFTING, *catalogue.NUMBERS)
 DRAFTING: tuple[Described, ...] = (_kinds(), *_NUMBERS)
 MEASURED: tuple[Described, ...] = (_kinds(*HIDDEN_STATE_KINDS), *_NUMBERS)
 """Drafting options of commands that can measure through llama-server."""
 
 LISTED_NGRAMS: tuple[Described, ...] = tuple(
-    listed(number) for drafter in NGRAMS for number in numbers_of(drafter)
-)
-REPLAYED_NGRAMS: tuple[Described, ...] = (
-    option(
-        "--spec-type",
-        type=ListOf(DrafterKind([MODEL_KIND, *NGRAM_KINDS])),
-        default=(),
-        metavar="LIST",
-        help=(
-            "Also replay these n-gram drafters; naming one of their options does as well. With "
-            f"{MODEL_KIND} among them, which is whoever the trace recorded, MTP layers included, "
-            "they are asked before that, instead of alone."
-        ),
-    ),
-    *LISTED_NGRAMS,
+    listed(number).under(_DRAFTING) for drafter in NGRAMS for number in numbers_of(drafter)
 )

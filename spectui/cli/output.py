@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -19,7 +20,6 @@ from spectui.errors import BadInputError
 from spectui.files import write_file, write_new_file
 from spectui.format import printable
 
-_MAGIC = b"GGUF"
 _LINES = "\n\t"
 _STYLE = re.compile("(\x1b\\[(?:[012]|(?:1;)?3[1-3])m)")
 """Our own colours and weights: none of them hides a text."""
@@ -30,9 +30,6 @@ _HELD = re.compile(
 _HOLD = "\N{NO-BREAK SPACE}"
 _heard: ContextVar[list[str] | None] = ContextVar("heard", default=None)
 """Takes what would be printed on stderr, where a screen asks for that."""
-_PLAIN = str.maketrans(
-    {"α": "alpha", "×": "x", "±": "+-", "–": "-", "…": "...", "\N{MINUS SIGN}": "-"}
-)
 
 
 def write_result(
@@ -95,7 +92,7 @@ def write_all(writers: Sequence[Callable[[], None]]) -> None:
 
 
 def say(text: str) -> None:
-    """Print on stdout, in characters that it can encode; tolerate a reader that leaves early.
+    """Print on stdout; tolerate a reader that leaves early.
 
     Raises:
         BadInputError: stdout was closed, or has no room.
@@ -104,7 +101,7 @@ def say(text: str) -> None:
         raise BadInputError("stdout is closed; let it go to a file or a program that reads it")
     try:
         # Unless told, it takes colours out of what goes to a file, and so parts of a file's name.
-        click.echo(_encodable(_sanitised(text) if sys.stdout.isatty() else text), color=True)
+        click.echo(_sanitised(text) if sys.stdout.isatty() else text, color=True)
     except BrokenPipeError:
         reader.leave()
     except OSError as error:
@@ -238,13 +235,14 @@ def check_writable(
         raise BadInputError(f"{json_path} is an input of this run; give {option} another file")
     if must_be_file and path.exists() and not path.is_file():
         raise BadInputError(f"{option} {json_path} is no regular file; give another path")
-    is_closed = path.exists() and not os.access(path, os.W_OK)
-    if path.is_dir() or is_closed or not _takes_files(path.parent):
+    # A file that is written takes the place of the one that is there.
+    written = {path.parent, path} if path.exists() else {path.parent}
+    if path.is_dir() or not all(os.access(one, os.W_OK) for one in written):
         raise BadInputError(
             f"{option} {json_path} cannot be written; give a file in a writable folder"
         )
-    if _is_model(path):
-        raise BadInputError(f"{json_path} is a model; give {option} another file")
+    if path.suffix == ".gguf":
+        raise BadInputError(f"{json_path} has the name of a model; give {option} another file")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -292,36 +290,6 @@ class NewFile:
         return BadInputError(f"{self.name} exists; {self.remedy}, or add --force to overwrite it")
 
 
-def _is_model(path: Path) -> bool:
-    """Whether the file is GGUF: a model, such as one of a given folder, is never overwritten."""
-    # Opening a pipe would wait for its writer; what only may be written to is no model either.
-    if not path.is_file() or not os.access(path, os.R_OK):
-        return False
-    with path.open("rb") as file:
-        return file.read(len(_MAGIC)) == _MAGIC
-
-
-def _takes_files(folder: Path) -> bool:
-    """Whether the folder takes a new file, by trying: access rights alone do not tell."""
-    from tempfile import TemporaryFile
-
-    try:
-        with TemporaryFile(dir=folder):
-            return True
-    except OSError:
-        return False
-
-
-def _encodable(text: str) -> str:
-    """The text in characters that stdout can encode."""
-    encoding = sys.stdout.encoding or "utf-8"
-    try:
-        text.encode(encoding)
-    except UnicodeEncodeError:
-        return text.translate(_PLAIN).encode(encoding, "replace").decode(encoding)
-    return text
-
-
 def _encode(document: dict[str, Any]) -> str:
     return json.dumps(document, indent=2, allow_nan=False)
 
@@ -340,6 +308,9 @@ class Reader:
     def begin(self) -> None:
         """Assume again that stdout has a reader, at the start of a command."""
         self._is_gone = False
+        if isinstance(sys.stdout, TextIOWrapper):
+            # Whatever it cannot encode is printed as a question mark.
+            sys.stdout.reconfigure(errors="replace")
 
     def leave(self) -> None:
         """Record that stdout has no reader; discard further output."""

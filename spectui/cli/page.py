@@ -26,6 +26,7 @@ from rich.text import Text
 
 from spectui.cli.output import filled
 from spectui.commands.sources.reading import read_command
+from spectui.display import fit
 from spectui.format import printable
 from spectui.page import Cell, Command, Excerpt, Line, Paragraph, Part, Table, Words, heads, text_of
 
@@ -156,9 +157,6 @@ def _cut(one: Table) -> Table:
     column = one.columns[0]
     if not (isinstance(column, Words) and column.is_cut):
         return one
-    # It loads what draws screens.
-    from spectui.tui.display import fit
-
     bare = replace(one, rows=[["", *row[1:]] for row in one.rows])
     room = page_width() - width_of(table(bare)) + len(column.head)
     ellipsis = "..." if is_ascii_only() else "…"
@@ -258,7 +256,7 @@ def next_lines(does: str, words: Iterable[str]) -> list[Part]:
         does: what it does.
         words: of the command.
     """
-    return [Line(f"Next: {does}:"), f"  {shell_line(words)}"]
+    return [Line(f"Next: {does}:"), f"  {shlex.join(words)}"]
 
 
 def tune_words(given: Mapping[str, Any], **changed: object) -> list[str]:
@@ -278,32 +276,3 @@ def _taken_over(given: Mapping[str, Any]) -> dict[str, Any]:
     if " " in (pasted := str(own.get("command_line", ""))):
         own["command_line"] = read_command(pasted).text
     return own
-
-
-def shell_line(words: Iterable[str]) -> str:
-    r"""Quote ``words`` for a shell, in printable characters.
-
-    What a terminal would obey, and bytes that are no text, are written as ``$'\x1b'``, which bash
-    and zsh read.
-    """
-    return " ".join(map(_quoted, words))
-
-
-def _quoted(word: str) -> str:
-    if word.isprintable():
-        return shlex.quote(word)
-    printable = (chr(byte) if _is_plain(byte) else f"\\x{byte:02x}" for byte in _bytes(word))
-    return f"$'{''.join(printable)}'"
-
-
-def _bytes(word: str) -> bytes:
-    """A word as a shell passes it on."""
-    try:
-        return os.fsencode(word)
-    except UnicodeEncodeError:
-        # Escapes of a file may write one character as two surrogates, or half of one.
-        return word.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
-
-
-def _is_plain(byte: int) -> bool:
-    return chr(byte).isascii() and chr(byte).isprintable() and chr(byte) not in "'\\"

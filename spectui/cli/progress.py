@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TextIO, cast
 if TYPE_CHECKING:
     from spectui.demo import DemoProgress
     from spectui.engine.events import Event
-    from spectui.measure.measurer import Run
+    from spectui.measure.measurer import Pair
     from spectui.tune.events import TuneEvent
 
 
@@ -28,7 +28,7 @@ class Progress:
     def on_tune(self, event: "TuneEvent") -> None:
         """An event of the search."""
 
-    def on_run(self, run: "Run") -> None:
+    def on_pair(self, pair: "Pair") -> None:
         """A prompt was measured."""
 
     def say(self, text: str) -> None:

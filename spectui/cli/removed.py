@@ -7,75 +7,75 @@ import click
 
 from spectui.errors import UsageError
 
-_COUNTS = (
-    "verify compares speedups alone and loads no models a second time, so that --counts and "
-    "--no-counts are gone; leave them out, and compare counts with benchmarks/draft_counts.py of a "
-    "clone"
+_COUNTS = "verify compares speedups alone; leave out --counts and --no-counts"
+_ISOLATE = "the models always have a process of their own; leave out --isolate and --no-isolate"
+_BY_SERVER = (
+    "spectui's own engine has no such option any more; give it in a whole command, "
+    "--from 'llama-server ...', with --backend server"
 )
-_ISOLATE = (
-    "the models always have a process of their own, so that --isolate and --no-isolate are gone; "
-    "leave them out"
+_REPLAY = "replay predicts all settings that tune searches; leave out its lists of values"
+_VERIFY = "verify holds promises of studies; measure settings with spectui bench --backend server"
+_GRIDS = "sweep has no files of grids any more; give lists such as --draft-max 2,4,8"
+_RUNNING = (
+    "bench starts the llama-servers that it measures; give the binary with --server-bin PATH, or "
+    "watch a server that runs with spectui attach"
 )
-_FETCH = (
-    "models fetch and models pull are gone; fetch files with hf download OWNER/NAME FILE, as "
-    "spectui models find and spectui presets show print it"
-)
+_FETCH = "fetch files with hf download, as spectui models find and presets show print it"
+_BOTH = "servers run side by side where memory has room; leave out --keep-both and --one-at-a-time"
 _REMOVED = {
-    "probe": (
-        "probe experts is gone; spectui doctor says what batches cost if tokens were routed at "
-        "random, and spectui tune measures what they cost on your prompts"
-    ),
-    "worker": (
-        "spectui worker is gone; run the same spectui tune with --study NAME and --storage URL, a "
-        "PostgreSQL database, on each machine"
-    ),
+    "probe": "probe experts is gone; spectui tune measures what experts cost on your prompts",
+    "worker": "worker is gone; run the same tune with --study and --storage on each machine",
     "serve": "serve is gone; run spectui in a terminal, over ssh where the models are elsewhere",
     "models fetch": _FETCH,
     "models pull": _FETCH,
-    "studies repair": (
-        "studies repair is gone: whichever command finds the file damaged moves it aside; studies "
-        "export and studies import keep copies of studies"
-    ),
-    "attach --once": (
-        "attach has no page of text any more, so that --once is gone; --json - alone writes what "
-        "the server tells now"
-    ),
-    "attach --model": (
-        "--model is gone; give attach the address of the server that runs the model, whose port a "
-        "router tells when it is asked without --model"
-    ),
-    "replay --costs": "replay draws no costs any more, so that --costs is gone; --json has them",
-    "report --format json": (
-        "the card of JSON is gone; --format row writes a row of a shared table, and studies show "
-        "STUDY --json - the whole document"
-    ),
-    "report OTHER": (
-        "two studies side by side are gone; write a report of each, or put the lines of "
-        "--format row below one another"
-    ),
-    "sweep --png": (
-        "sweep --out draws one picture, speedups.svg, so that --png is gone; leave it out, and "
-        "turn the SVG into a PNG with rsvg-convert or a browser"
-    ),
-    "tune --group": (
-        "machines have no groups any more, so that --group is gone; run the same spectui tune with "
-        "--study NAME and --storage URL on each"
-    ),
+    "studies repair": "studies repair is gone; a damaged file is moved aside where it is found",
+    "attach --model": "--model is gone; give the address of the server that runs the model",
+    "attach --once": "--once is gone; attach --json - writes what the server tells now",
+    "replay --costs": "--costs is gone; replay --json has them",
+    "replay --draft-max": _REPLAY,
+    "replay --draft-min": _REPLAY,
+    "replay --draft-p-min": _REPLAY,
+    "replay --spec-type": _REPLAY,
+    "bench --server-url": _RUNNING,
+    "bench --baseline-url": _RUNNING,
+    "report --format json": "the card of JSON is gone; studies show --json - has the document",
+    "report OTHER": "two studies side by side are gone; write a report of each",
+    "sweep --grid": _GRIDS,
+    "sweep --list": _GRIDS,
+    "sweep --dry-run": "--dry-run is gone; sweep says at its start how much it measures",
+    "sweep --retry-failed": "sweep tries again what has failed; leave out --retry-failed",
+    "sweep --png": "sweep --out draws one picture, speedups.svg; leave out --png",
+    "tune --depth": "--depth is gone; --request PROMPT+ANSWER measures behind longer prompts",
+    "tune --dialect": "--dialect is gone; spectui export --dialect writes the command in another",
+    "tune --group": "--group is gone; run the same tune with --study and --storage on each machine",
+    "tune --pin": "tune leaves to the server what it fits; spectui export --pin writes it out",
+    "tune --repeats": "tune times prompts as often as the answer takes; leave out --repeats",
+    "tune --resume": "tune goes on with the study that it finds; leave out --resume",
     "tune --sampler": "tune chooses settings with Optuna's TPE alone; leave out --sampler",
-    "tune --server-url": (
-        "--server-url: llama-server takes no speculative parameters per request, so a server that "
-        "runs cannot be searched on; give its binary with --backend server --server-bin PATH, or "
-        "measure it as it stands with spectui bench"
+    "tune --server-url": "--server-url is gone; give the server's binary with --server-bin PATH",
+    **dict.fromkeys(
+        (
+            *("verify -m", "verify --model", "verify -md", "verify --model-draft"),
+            *("verify --demo", "verify --preset", "verify --from", "verify --no-promise"),
+        ),
+        _VERIFY,
     ),
     "verify --counts": _COUNTS,
     "verify --no-counts": _COUNTS,
+    **dict.fromkeys(
+        (
+            *("--cpu-strict", "--poll", "--cpu-mask-batch", "-Cb", "--cpu-range-batch", "-Crb"),
+            *("--cpu-strict-batch", "--prio-batch", "--poll-batch", "--lazy-mode", "-lzm"),
+            *("--no-host", "--n-cpu-ffn", "-ncffn"),
+        ),
+        _BY_SERVER,
+    ),
+    "--keep-both": _BOTH,
+    "--one-at-a-time": _BOTH,
     "--isolate": _ISOLATE,
     "--no-isolate": _ISOLATE,
-    "--monitor-replay": (
-        "the screen shows this machine's readings alone, so that --monitor-replay is gone; leave "
-        "it out"
-    ),
-    "--schedule": "every round does llama-server's work, so that --schedule is gone; leave it out",
+    "--monitor-replay": "the screen shows this machine's readings; leave out --monitor-replay",
+    "--schedule": "every round does llama-server's work; leave out --schedule",
 }
 """By command, behind ``spectui``, and option, with its value where others are left.
 

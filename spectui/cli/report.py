@@ -106,8 +106,7 @@ def _nothing_collected() -> Iterator[None]:
 
 
 def _write(request: Report, name: str | None) -> None:
-    # They load Optuna, and every option.
-    from spectui.cli.tune import command as tune
+    # They load Optuna.
     from spectui.commands.launch import slug
     from spectui.report.content import content_of
     from spectui.tune.studies.listing import stored_study
@@ -123,7 +122,7 @@ def _write(request: Report, name: str | None) -> None:
     )
     if place != _STDOUT:
         new_file.check([] if file is None else [file])
-    content = content_of(study, searched_by=tune.words(study.arguments or {}))
+    content = content_of(study)
     text = _rendered(content, request.format)
     if place == _STDOUT:
         say_exactly(text.removesuffix("\n"))

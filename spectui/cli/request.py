@@ -17,14 +17,11 @@ from spectui.options.drafters import (
     MODEL_KIND,
     MTP_KIND,
     ONLY_BY_SERVER,
-    DrafterSetting,
-    numbers_of,
     owners,
 )
 from spectui.options.reading import context_of, draft_of, fit_of, margins_of, target_of
 from spectui.options.setup import ContextOptions, Fit, ModelOptions, SamplingConfig, Setup
 from spectui.options.speculation import Speculation, speculation_of
-from spectui.paths import text_of
 
 FILE_KINDS = (MODEL_KIND, *HIDDEN_STATE_KINDS)
 """Drafters that are always files beside the target."""
@@ -122,15 +119,6 @@ class RunOptions:
         own: dict[str, Any] = {name: one for name, one in found if name not in self.chosen_sampling}
         return replace(self.sampling, **own)
 
-    def temperature_origin(self, target: Path) -> str:
-        """Whose choice the temperature is, in words."""
-        if "temp" not in self.chosen_sampling:
-            is_models = "temp" in model_sampling(target)
-            return f"{text_of(target.name)} asks for it" if is_models else "llama-server's default"
-        if "temp" in self.given.typed:
-            return "--temp"
-        return "the demo's" if self.demo else "the preset's" if self.preset else "your command's"
-
     @property
     def fit(self) -> Fit | None:
         """Parts of the target's placement that are free to choose; None where it is given."""
@@ -165,31 +153,19 @@ def take_drafting(given: Given) -> tuple[Speculation, Given]:
 
 
 def check_drafting(context: ContextOptions, speculation: Speculation) -> None:
-    """Refuse options that the selected drafters do not have.
+    """Refuse drafts that are longer than a decode.
 
     Raises:
-        UsageError: a draft is longer than a decode.
+        UsageError: they are.
     """
+    n = speculation.longest + 1
     sizes = {"-c": context.ctx_size, "-b": context.batch_size}
-    for one in speculation.chain:
-        needed = one.longest + 1
-        short = {flag: size for flag, size in sizes.items() if size < needed}
-        if short:
-            given = " with ".join(f"{flag} {size}" for flag, size in short.items())
-            length, lower = _longest_draft(one)
-            raise UsageError(
-                f"{length} is verified in decodes of {needed} tokens, which {given} does not "
-                f"hold; raise {' and '.join(short)} to {needed} or more{lower}"
-            )
-
-
-def _longest_draft(one: DrafterSetting) -> tuple[str, str]:
-    """The length of a drafter's longest draft as it is given, and how to shorten it."""
-    bound = next((number for number in numbers_of(type(one)) if number.bounds_drafts), None)
-    if bound is None:
-        return f"{one.kind} with its drafts of up to {one.longest}", ""
-    default = ", the default," if one.longest == bound.default else ""
-    return f"{bound.flags[0]} {one.longest}{default}", ", or lower it"
+    short = [flag for flag, size in sizes.items() if size < n]
+    if short:
+        raise UsageError(
+            f"drafts of up to {n - 1} tokens are verified in decodes of {n} tokens; raise "
+            f"{' and '.join(short)} to {n} or more, or shorten the drafts"
+        )
 
 
 def check_engine(kinds: Iterable[str]) -> None:

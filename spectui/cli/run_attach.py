@@ -65,5 +65,5 @@ def _show(attachment: Attachment, interval_s: float, request: Attach) -> None:
 
         return make
 
-    log, _problem = writable_log()
-    show_screen(load, log, instead="run spectui attach in one, or give --json - in scripts")
+    instead = "run spectui attach in one, or give --json - in scripts"
+    show_screen(load, writable_log(), instead=instead)

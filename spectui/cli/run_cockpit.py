@@ -3,19 +3,16 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
-from msgspec import structs
 
 from spectui.cli.click_options import HELP_NAMES, request_of
 from spectui.cli.cockpit import DEMO_TOKENS, Cockpit
 from spectui.cli.cockpit import command as cockpit
 from spectui.cli.guard import MakeApp, show_screen, writable_log
 from spectui.cli.named_models import with_preset_models
-from spectui.cli.output import complain, complaints
+from spectui.cli.output import complaints
 from spectui.cli.request import RunOptions, check_drafting, check_typed, take_drafting
-from spectui.commands.measured import tuning_variables
 from spectui.commands.rendering import rendering_of
 from spectui.demo import DemoModel
 from spectui.errors import UsageError
@@ -27,22 +24,12 @@ from spectui.options.speculation import Speculation
 from spectui.paths import demo_folder
 from spectui.settings import Settings, read_settings
 
-if TYPE_CHECKING:
-    from spectui.commands.takeover import Takeover
-
 
 def run(request: Cockpit) -> None:
     """Show the screen until the user quits."""
     check_typed(request.given)
     settings = read_settings()
     launch = make_launch(request, settings)
-    log, problem = writable_log()
-    if problem is not None:
-        launch = replace(
-            launch,
-            settings=structs.replace(settings, keep_sessions=False),
-            notice="\n".join(filter(None, (f"{problem}. Sessions are not kept.", launch.notice))),
-        )
 
     def load() -> MakeApp:
         from spectui.tui.app import SpectuiApp
@@ -55,7 +42,7 @@ def run(request: Cockpit) -> None:
         return make
 
     instead = "run spectui in one, or use spectui tune or spectui bench in scripts"
-    show_screen(load, log, instead=instead)
+    show_screen(load, writable_log(), instead=instead)
 
 
 def make_launch(request: Cockpit, settings: Settings) -> Launch:
@@ -80,9 +67,7 @@ def make_launch(request: Cockpit, settings: Settings) -> Launch:
 
     def with_command(text: str) -> Launch:
         with complaints() as said, _context("--from", text) as context:
-            command = request_of(Cockpit, context)
-            launch = make_launch(command, settings)
-            _complain_of_late_variables(command.given.takeover)
+            launch = make_launch(request_of(Cockpit, context), settings)
             notice = "\n".join(filter(None, (*map(_sentence, said), launch.notice)))
             return replace(launch, notice=notice or None)
 
@@ -159,13 +144,6 @@ def _drafting_with(draft: Path, speculation: Speculation) -> Speculation:
     if not isinstance(own, ModelDrafter) or is_layers is isinstance(own, DraftMtp):
         return speculation
     return Speculation(with_kind(own, MTP_KIND if is_layers else MODEL_KIND), speculation.ahead)
-
-
-def _complain_of_late_variables(command: "Takeover | None") -> None:
-    """Say which variables of a command the libraries have read already, at spectui's start."""
-    names = () if command is None else tuple(tuning_variables(command.start.environment))
-    if names:
-        complain(f"{', '.join(names)} may take effect only with spectui --from at the start")
 
 
 def _sentence(text: str) -> str:

@@ -1,12 +1,13 @@
 """Runs ``spectui doctor`` with parsed options."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
 from spectui.cli.doctor import Doctor
 from spectui.cli.named_models import find_models, of_named_kinds, with_preset_models
 from spectui.cli.output import check_writable, write_result
-from spectui.cli.page import next_lines, page_text, shell_line, tune_words
+from spectui.cli.page import next_lines, page_text, tune_words
 from spectui.cli.request import RunOptions
 from spectui.cli.taken import warn_of_unmeasured
 from spectui.commands.finding import Finding, Severity
@@ -80,7 +81,7 @@ def _next(options: RunOptions, examination: Examination | None) -> Page:
     if all(one.is_compatible is False for one in examination.drafts):
         given = ["-m", str(options.model)]
         here = next_lines("find drafts for it", ["spectui", "models", "scan", *given])
-        return [*here, f"  {shell_line(['spectui', 'models', 'find', *given])}"]
+        return [*here, f"  {shlex.join(['spectui', 'models', 'find', *given])}"]
     largest = examination.largest_context
     is_less = largest is not None and largest < options.context.ctx_size
     fitting = {"ctx_size": largest} if is_less else {}

@@ -1,5 +1,6 @@
 """Runs ``spectui models scan`` and ``demo``: the search, its document, and its page."""
 
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,9 +8,10 @@ from pathlib import Path
 
 from spectui.cli.models import Demo, Scan
 from spectui.cli.output import check_writable, say, write_result
-from spectui.cli.page import is_ascii_only, page_text, shell_line
+from spectui.cli.page import is_ascii_only, page_text
 from spectui.cli.progress import open_progress
 from spectui.demo import DemoModel, ensure_demo_models
+from spectui.display import visible
 from spectui.doctor.drafts import check_folder, is_same, search_here
 from spectui.documents import Json, fields_of, or_reason
 from spectui.format import bytes_text, counted, percent_text
@@ -25,7 +27,6 @@ from spectui.options.drafters import MTP_KIND
 from spectui.page import Page, Paragraph, Part, Table, Words
 from spectui.paths import text_of
 from spectui.settings import read_settings
-from spectui.tui.display import visible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +58,7 @@ class Findings:
         if self.fetch is not None:
             return self.fetch[path]
         pair = ["-m", str(self.target.path), "-md", str(path)]
-        return shell_line(["spectui", "tune", *pair, "-c", str(self.n_ctx)])
+        return shlex.join(["spectui", "tune", *pair, "-c", str(self.n_ctx)])
 
 
 _N_PASSED_OVER = 10
@@ -105,7 +106,7 @@ def _elsewhere(found: Findings) -> list[Part]:
     """Where else a draft may be, below a sentence that says that there is none."""
     if found.target is None or found.fetch is not None:
         return []
-    command = shell_line(["spectui", "models", "find", "-m", str(found.target.path)])
+    command = shlex.join(["spectui", "models", "find", "-m", str(found.target.path)])
     return [Paragraph("Hugging Face's hub may have one:"), command]
 
 

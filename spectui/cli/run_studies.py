@@ -8,9 +8,9 @@ import click
 from spectui.cli import studies
 from spectui.cli.output import check_writable, complain, say, write_result
 from spectui.cli.page import is_terminal, page_text, sentence
-from spectui.documents import Json, encoded, head, or_reason
+from spectui.documents import Json, head, or_reason
 from spectui.errors import CancelledError, UsageError
-from spectui.format import counted, rate_text, times_text
+from spectui.format import counted, times_text
 from spectui.interrupts import interrupts
 from spectui.measure.verdict import Answer
 from spectui.page import Table, Words
@@ -23,7 +23,7 @@ from spectui.tune.studies.listing import (
     find_study,
     list_studies,
     machines_of,
-    read_study,
+    stored_study,
 )
 from spectui.tune.studies.storage import file_of
 from spectui.tune.studies.transfer import (
@@ -32,7 +32,7 @@ from spectui.tune.studies.transfer import (
     import_study,
     read_exported,
 )
-from spectui.tune.trials import TrialRecord, TrialState, n_measured, speedup_estimate
+from spectui.tune.trials import n_measured
 
 _NOTHING = "Nothing has been tuned yet: spectui tune makes a study."
 _WORDS = {
@@ -42,14 +42,6 @@ _WORDS = {
     Answer.UNDECIDED: "undecided",
 }
 _UNKNOWN = "the search ended early, or an older spectui made the study"
-_PARTS = (
-    *("engine", "machine", "drafts", "config", "placing", "layouts", "baseline"),
-    *("forecasts", "n_replayed", "drafters"),
-    *("time", "best", "best_command", "finalists", "requests", "depths"),
-    *("temperatures", "per_category", "conditions", "prompts", "lossless", "flags"),
-    *("command", "notes", "backend"),
-)
-"""Fields of tune's document that a study without its report does not keep."""
 
 
 def list_all(request: studies.List) -> None:
@@ -60,7 +52,7 @@ def list_all(request: studies.List) -> None:
     """
     storage, json_path = request.storage, request.json_path
     check_writable(json_path, (file_of(storage),))
-    every = list_studies(storage, with_trials=True)
+    every = list_studies(storage)
     rows = [(one, one.state(storage)) for one in every]
     document = {
         **head("studies"),
@@ -123,7 +115,7 @@ def _verdict(outcome: Outcome | None) -> str:
 
 
 def show(request: studies.Show) -> None:
-    """Print what ``tune`` printed, or the trials of a study without that.
+    """Print what ``tune`` printed, or how far a study without that has come.
 
     Raises:
         BadInputError: the storage cannot be used, or a newer spectui made the study.
@@ -132,70 +124,37 @@ def show(request: studies.Show) -> None:
     storage, json_path = request.storage, request.json_path
     check_writable(json_path, (file_of(storage),))
     every = list_studies(storage)
-    study = read_study(storage, find_study(every, request.study).name)
+    study = find_study(every, request.study)
     report = study.report
     document = _bare_document(study) if report is None else report.document
-    before = document.get("trials")
-    n_later = len(study.trials) - (len(before) if isinstance(before, list) else 0)
-    if n_later > 0:
-        complain(
-            f"since then the study has got {counted(n_later, 'trial')} more; run its spectui tune "
-            "command again for a verdict on all"
-        )
-    text = (report and report.text) or _bare_text(study, study.state(storage))
+    text = (report and report.text) or _bare_text(study)
     machines = machines_page(machines_of(study.name, every))
     write_result(document, page_text([*machines, text]), json_path)
 
 
 def _bare_document(study: StoredStudy) -> Json:
-    """``spectui.tune/1`` of a study without a report; what is not kept is null with a reason."""
-    outcome, document = study.outcome, head("tune")
-    for part in _PARTS:
-        document |= or_reason(part, None, _UNKNOWN)
-    if outcome is not None:
-        document |= {"setup": encoded(outcome)}
+    """``spectui.tune/1`` of a study without a report, as far as the study keeps it."""
+    outcome = study.outcome
     return {
-        **document,
+        **head("tune"),
         "study": study.name,
         **or_reason("target", study.target and {"file": study.target}, "the study does not say"),
-        "trials": [record.document(study.trials) for record in study.trials],
+        "trials": [record.document() for record in study.trials],
         **or_reason("verdict", outcome and outcome.verdict.document(), _UNKNOWN),
         "interrupted": outcome is None or outcome.interrupted,
     }
 
 
-def _bare_text(study: StoredStudy, state: StudyState) -> str:
-    outcome, trials = study.outcome, study.trials
-    n = counted(n_measured(trials), "measured trial")
-    if outcome is None and state is StudyState.WORKED_ON:
-        head = f"The study {study.name} is being worked on, with {n} so far."
-    elif outcome is None:
-        head = (
-            f"The study {study.name} ended early, before a verdict, with {n}; the same spectui "
-            "tune command goes on from there."
-        )
+def _bare_text(study: StoredStudy) -> str:
+    n = counted(n_measured(study.trials), "measured trial")
+    if study.outcome is not None:
+        told = f"{study.outcome.verdict.reason}\n{study.name}, with {n}."
     else:
-        head = f"{outcome.verdict.reason}\n{study.name}, with {n}."
-    head = "\n".join(map(sentence, head.split("\n")))
-    if not trials:
-        return head
-    columns = ("trial", Words(head="setting"), "tokens/s", "speedup", Words(head="state"))
-    cells = (
-        (
-            str(one.number),
-            one.arm.label,
-            rate_text(one.tokens_per_s),
-            times_text(speedup_estimate(one, trials)),
-            _state(one),
+        told = (
+            f"The study {study.name} has no verdict yet, with {n}; the same spectui tune command "
+            "goes on from there."
         )
-        for one in trials
-    )
-    return page_text([head, "", Table(columns, list(cells))])
-
-
-def _state(one: TrialRecord) -> str:
-    is_told = one.state is TrialState.COMPLETE or one.error == str(one.state)
-    return str(one.state) if is_told or not one.error else f"{one.state}: {one.error}"
+    return "\n".join(map(sentence, told.split("\n")))
 
 
 def export(request: studies.Export) -> None:
@@ -205,11 +164,11 @@ def export(request: studies.Export) -> None:
         BadInputError: the storage or the file cannot be used.
         UsageError: there is no such study.
     """
-    study = find_study(list_studies(request.storage), request.study)
-    found = export_study(request.storage, study.name, request.file)
-    say(sentence(f"{request.file}: {study.name}, {counted(len(found.trials), 'trial')}"))
-    if found.outcome is not None:
-        models = filter(None, (found.outcome.target, found.outcome.draft))
+    study = stored_study(request.storage, request.study)
+    export_study(study, request.file)
+    say(sentence(f"{request.file}: {study.name}, {counted(len(study.trials), 'trial')}"))
+    if study.outcome is not None:
+        models = filter(None, (study.outcome.target, study.outcome.draft))
         complain(f"it says where your models are: {', '.join(str(one.path) for one in models)}")
 
 

@@ -3,72 +3,52 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain
 from typing import Any
-
-import msgspec
 
 from spectui.cli.given import Given
 from spectui.cli.named_models import Models, find_models, warn_of_sampling, with_preset_models
-from spectui.cli.options import BackendKind, check_no_servers, check_one_stream
+from spectui.cli.options import check_no_servers
 from spectui.cli.output import check_writable, write_all, write_result
 from spectui.cli.page import page_text
-from spectui.cli.request import RunOptions, check_engine
+from spectui.cli.request import RunOptions, check_engine, check_typed
 from spectui.cli.session import (
     SUITE_PROMPTS,
     open_engine,
     open_servers,
     place_target,
     read_prompts,
+    slots_of_command,
     wanted_binary,
-    wanted_slots,
     with_backend,
     with_slot_context,
 )
 from spectui.cli.sweep import Sweep as Request
 from spectui.cli.taken import warn_of_unmeasured
-from spectui.documents import head
 from spectui.engine.placing import left_open
-from spectui.errors import BadInputError, CancelledError, ServerError, SpectuiError, UsageError
+from spectui.errors import BadInputError, CancelledError, SpectuiError, UsageError
 from spectui.interrupts import interrupts
-from spectui.measure.arm import Arm
 from spectui.measure.backend import header
 from spectui.models.sampling import unmeasured_sentences
 from spectui.monitor.machine import this_machine
-from spectui.options.drafters import MODEL_KIND, MTP_KIND, DraftSimple, numbers_of
+from spectui.options.drafters import DRAFTERS, MODEL_KIND, MTP_KIND, numbers_of
 from spectui.options.setup import ModelOptions, SamplingConfig
-from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt
-from spectui.sweep.cells import Cell, Place, Task
-from spectui.sweep.grid import MODEL_KINDS, Axes, Grid, given_grid, shipped_grids
-from spectui.sweep.measuring import CellMeasurer, EngineMeasurer, ServedMeasurer, drafter_of
+from spectui.sweep.cells import Place, Task
+from spectui.sweep.grid import FILE_KINDS, Axes
+from spectui.sweep.measuring import CellMeasurer, EngineMeasurer, ServedMeasurer
 from spectui.sweep.report import (
+    begun_line,
     check_folder,
+    ended_line,
     first_clause,
-    grids_page,
-    plan_page,
     plan_text,
-    progress_line,
     summary_page,
     write_folder,
 )
 from spectui.sweep.setup import SweepSetup
 from spectui.sweep.sweep import Sweep
 from spectui.tune.space import MAX_DRAFT
-
-_PLACEMENT_AXES = ("cache_type_k", "cache_type_v")
-_AXES = tuple(
-    field.name
-    for field in msgspec.structs.fields(Axes)
-    if field.name not in {"name", "draft", "n_predict_factor", "rerun", *_PLACEMENT_AXES}
-)
-"""Axes that are options of the command line."""
-
-
-def _list_all(json_path: str | None) -> None:
-    """Print the named grids."""
-    grids = shipped_grids()
-    document = {**head("sweep-grids"), "grids": [grid.document() for grid in grids]}
-    write_result(document, page_text(grids_page(grids)), json_path)
 
 
 def run(request: Request) -> None:
@@ -78,101 +58,59 @@ def run(request: Request) -> None:
         BadInputError: a file is missing or malformed, or no cell could be measured.
         CancelledError: it was interrupted; what was measured has been printed and is kept.
         ServerError: the user's llama-server cannot be used at all.
-        UsageError: options that contradict each other, or no grid.
+        UsageError: options that contradict each other.
     """
-    given = request.given
-    if request.list_grids or request.grid == "list":
-        _list_all(given["json_path"])
-        return
-    # Of --spec-type each value is a list itself.
-    axes = {
-        name: tuple(",".join(one) if name == "spec_type" else one for one in given[name] or ())
-        for name in _AXES
-    }
-    replaced = {name: values for name, values in axes.items() if name in given.typed}
-    if request.grid is not None:
-        replaced |= {name: (given[name],) for name in _PLACEMENT_AXES if name in given.typed}
-    grid = given_grid(request.grid, replaced)
-    if grid.n_predict is not None and "n_predict" not in given.chosen:
-        given = given.changed(n_predict=grid.n_predict)
-    given = with_backend(given)
-    request = replace(request, given=given)
-    shared = _shared(given, axes)
-    is_server = given["backend"] == BackendKind.SERVER
-    _check(given, grid, is_server=is_server)
-    notes = warn_of_unmeasured(given, through_server=is_server)
+    request = replace(request, given=with_backend(request.given))
+    given, axes = request.given, _axes(request.given)
+    shared = _shared(given)
+    if not request.is_server:
+        check_no_servers(given)
+        check_engine(sorted(axes.kinds))
+    check_typed(given.changed(spec_type=tuple(chain(*given["spec_type"]))))
+    notes = warn_of_unmeasured(given, through_server=request.is_server)
     check_writable(shared.json_path, shared.input_files())
     read = read_prompts(shared)
     with shared.shown() as shown:
-        progress = shown.progress
-        default = _default(axes, shared, given)
-        setup = _setup(request, grid, default, shown, read.prompts)
+        setup = _setup(request, axes, shown, read.prompts)
         sweep = Sweep(setup)
         for sentence in sweep.left_out:
-            progress.announce(f"left out: {sentence}")
-        if request.dry_run:
-            _show_plan(sweep, request)
-            return
+            shown.progress.announce(f"left out: {sentence}")
         check_folder(request.out)
-        with sweep.open(restart=request.restart, say=progress.say):
+        with sweep.open(restart=request.restart, say=shown.progress.say):
             ended = _measure(sweep, shown)
             interrupts.hold()
     asked = unmeasured_sentences(setup.base.target.path)
     _report(sweep, request, (*notes, *read.notes, *asked), ended)
 
 
-def _shared(given: Given, axes: Mapping[str, tuple[Any, ...]]) -> RunOptions:
-    defaults = {"temp": SamplingConfig().temp, "threads": 0}
-    of_axes = {name: (axes[name] or (default,))[0] for name, default in defaults.items()}
-    # Who drafts is an axis.
-    return RunOptions.of(given.changed(**of_axes, spec_type=()))
-
-
-def _default(axes: Mapping[str, tuple[Any, ...]], shared: RunOptions, given: Given) -> Cell:
-    """Values for cells where a grid is silent: a preset's first values, else the shared options."""
-    is_server = given["backend"] == BackendKind.SERVER
-    numbers = {
-        one.name: (axes[one.parameter] or (one.default,))[0] for one in numbers_of(DraftSimple)
-    }
-    return Cell(
-        arm=Arm(draft=None, speculation=Speculation(DraftSimple(**numbers))),
-        place=Place(
-            threads=shared.context.threads,
-            cache_type_k=shared.placement["cache_type_k"],
-            cache_type_v=shared.placement["cache_type_v"],
-            n_slots=wanted_slots(given)[0] if is_server else 1,
-        ),
-        task=Task(
-            prompt_length=(axes["prompt_length"] or (None,))[0],
-            temp=shared.sampling.temp,
-            n_predict=shared.n_predict,
-        ),
+def _axes(given: Mapping[str, Any]) -> Axes:
+    numbers = {one.parameter: one.default for kind in DRAFTERS for one in numbers_of(kind)}
+    return Axes(
+        drafters=given["spec_type"],
+        numbers={name: given[name] or (default,) for name, default in numbers.items()},
+        threads=given["threads"],
+        n_slots=given["parallel"],
+        prompt_length=given["prompt_length"],
+        temp=given["temp"],
     )
 
 
-def _check(given: Given, grid: Grid, *, is_server: bool) -> None:
-    """Refuse options that are for llama-servers only."""
-    if is_server:
-        return
-    check_no_servers(given)
-    check_one_stream(is_one=not grid.has_slots)
-    check_engine(sorted(grid.kinds))
+def _shared(given: Given) -> RunOptions:
+    """What the cells have in common; of axes, the first values."""
+    defaults = {"temp": SamplingConfig().temp, "threads": 0}
+    first = {name: (given[name] or (default,))[0] for name, default in defaults.items()}
+    return RunOptions.of(given.changed(**first, spec_type=()))
 
 
 def _setup(
-    request: Request,
-    grid: Grid,
-    default: Cell,
-    shared: RunOptions,
-    prompts: Sequence[Prompt],
+    request: Request, axes: Axes, shared: RunOptions, prompts: Sequence[Prompt]
 ) -> SweepSetup:
     """Find models; nothing is loaded."""
     given = request.given
-    is_server = given["backend"] == BackendKind.SERVER
-    binary = wanted_binary(given["server_bin"]) if is_server else None
-    needs_models = not grid.kinds.isdisjoint(MODEL_KINDS)
+    binary = wanted_binary(given["server_bin"]) if request.is_server else None
+    needs_models = not axes.kinds.isdisjoint(FILE_KINDS)
     shared = with_preset_models(shared, most_drafts=None if needs_models else 0)
-    takes_models = needs_models or (MTP_KIND in grid.kinds and bool(shared.model_draft))
+    takes_models = needs_models or (MTP_KIND in axes.kinds and bool(shared.model_draft))
     if shared.model_draft and not takes_models:
         raise UsageError(
             f"-md names a draft, and no cell drafts with one: add --spec-type {MODEL_KIND}, or "
@@ -183,22 +121,29 @@ def _setup(
         shared.progress.say(f"left out {refused.name}: {refused.reason}")
     warn_of_sampling(models.target, shared.progress)
     sampling = shared.sampling_for(models.target)
-    of_suite = None if shared.prompts is not None else grid.n_prompts or SUITE_PROMPTS
+    of_suite = None if shared.prompts is not None else SUITE_PROMPTS
     drafts = models.drafts if takes_models else {}
-    shared, target = _placed(shared, models, is_server=is_server)
+    shared, target = _placed(shared, models, is_server=request.is_server)
     base = shared.alone(target, given.served_extra)
+    n_slots = (slots_of_command(given) if request.is_server else None) or 1
     return SweepSetup(
-        grid=grid,
-        default=replace(default, task=replace(default.task, temp=sampling.temp)),
-        base=with_slot_context(base, 1, given) if is_server else base,
+        axes=axes,
+        place=Place(
+            threads=shared.context.threads,
+            cache_type_k=shared.placement["cache_type_k"],
+            cache_type_v=shared.placement["cache_type_v"],
+            n_slots=n_slots,
+        ),
+        task=Task(temp=sampling.temp, n_predict=shared.n_predict),
+        base=with_slot_context(base, 1, given) if request.is_server else base,
         drafts={name: shared.draft_options(path) for name, path in drafts.items()},
         sampling=sampling,
         prompts=prompts[: request.n_prompts or of_suite],
         machine=this_machine(),
         binary=binary,
-        repeats=request.repeats or grid.repeats or 1,
+        repeats=request.repeats,
         name=request.name,
-        retry_failed=request.retry_failed,
+        say=shared.progress.say,
     )
 
 
@@ -211,24 +156,20 @@ def _placed(
     return place_target(shared, models, max_draft=MAX_DRAFT)
 
 
-def _show_plan(sweep: Sweep, request: Request) -> None:
-    """Print the plan."""
-    if sweep.is_stored and not request.restart:
-        with sweep.open():
-            pass
-    document = {**header("sweep-plan", sweep.setup.machine), **sweep.plan_document()}
-    write_result(document, page_text(plan_page(sweep)), request.given["json_path"])
-
-
 def _measure(sweep: Sweep, shared: RunOptions) -> BaseException | None:
     """Measure what is pending; return the reason for an early end."""
+    progress = shared.progress
     if not sweep.pending:
-        shared.progress.say(f"the sweep {sweep.name} is complete: nothing is left to measure")
+        progress.say(f"the sweep {sweep.name} is complete: nothing is left to measure")
         return None
     try:
         with _opened(sweep, shared) as measurer:
-            shared.progress.announce(plan_text(sweep))
-            sweep.run(measurer, lambda record: shared.progress.say(progress_line(record, sweep)))
+            progress.announce(plan_text(sweep))
+            sweep.run(
+                measurer,
+                on_begun=lambda visit: progress.say(begun_line(visit, sweep)),
+                on_ended=lambda record: progress.say(ended_line(record)),
+            )
     except (KeyboardInterrupt, SpectuiError) as error:
         return error
     return None
@@ -242,10 +183,9 @@ def _opened(sweep: Sweep, shared: RunOptions) -> Iterator[CellMeasurer]:
         with open_engine(shared) as engine:
             yield EngineMeasurer(engine, setup, longest=sweep.longest)
         return
-    most_slots = max((n for axes in setup.grid.cells for n in axes.parallel), default=1)
-    off = replace(setup.base, n_slots=most_slots)
+    off = replace(setup.base, n_slots=max(cell.place.n_slots for cell in sweep.cells))
     drafts = setup.drafts.values()
-    with open_servers(shared, setup.binary, off, drafts, costs=_costs, name=drafter_of) as fleet:
+    with open_servers(shared, setup.binary, off, drafts, costs=_costs) as fleet:
         yield ServedMeasurer(fleet, setup)
 
 
@@ -278,14 +218,7 @@ def _report(
         )
     if ended is not None:
         raise ended
-    if not any(one.is_measured for one in summaries):
-        raise _nothing_measured(sweep)
-
-
-def _nothing_measured(sweep: Sweep) -> SpectuiError:
-    """The error of a sweep in which no cell could be measured."""
-    failed = [one for one in sweep.records if one.error is not None]
-    by_server = bool(failed) and all(one.of_server for one in failed)
-    reason = first_clause(failed[0].error or "") if failed else "nothing was decoded"
-    kind = ServerError if by_server else BadInputError
-    return kind(f"no cell could be measured ({reason})")
+    if not any(one.runs for one in summaries):
+        failed = [one.error for one in summaries if one.error is not None]
+        reason = first_clause(failed[0]) if failed else "nothing was decoded"
+        raise BadInputError(f"no cell could be measured ({reason})")

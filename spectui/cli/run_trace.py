@@ -1,10 +1,9 @@
 """Runs ``spectui trace`` with parsed options."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from spectui.cli.display import traced
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.page import sentence
 from spectui.cli.request import RunOptions
@@ -20,14 +19,12 @@ from spectui.cli.session import (
 )
 from spectui.cli.taken import warn_of_unmeasured
 from spectui.cli.trace import Trace
-from spectui.documents import or_reason
 from spectui.engine.commands import LoadTarget
-from spectui.errors import BadInputError, CancelledError, UsageError
+from spectui.errors import CancelledError, UsageError
 from spectui.format import counted
 from spectui.interrupts import interrupts
 from spectui.paths import data_dir, ensure_dir
 from spectui.trace.file import SUFFIX, write_trace
-from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.trace.record import Trace as Recorded
 from spectui.trace.record import bare
 from spectui.tune.loading import Loader
@@ -46,8 +43,6 @@ def trace(request: Trace) -> None:
     _check_depth(request.depth, options)
     with options.shown() as shown:
         tracing, recorded, notes = _recorded(request, shown)
-    if request.costs:
-        notes = (*_without_costs(recorded), *notes)
     _write(recorded, tracing, notes, request)
 
 
@@ -84,7 +79,7 @@ def _recorded(request: Trace, options: RunOptions) -> tuple[Tracing, Recorded, t
             n_ctx=target.n_ctx,
             rollback=target.rollback,
             with_costs=request.costs,
-            on_event=lambda event: options.progress.say(traced(event)),
+            on_event=options.progress.say,
         ).run()
         interrupts.hold()
     recorded = trace_of(
@@ -112,20 +107,23 @@ def _check_depth(depth: int, options: RunOptions) -> None:
 
 
 def _write(recorded: Recorded, tracing: Tracing, notes: Sequence[str], request: Trace) -> None:
-    out = request.out
     if not tracing.recordings:
         if tracing.error is not None:
             raise tracing.error
         raise CancelledError("interrupted before a recording was complete; nothing was written")
     if not request.keep_text:
         recorded = bare(recorded)
-    path, problem = _keep(recorded, out, whole=not tracing.interrupted)
+    path = request.out or _new_file(recorded)
+    if tracing.interrupted and path.exists():
+        # A part takes no whole one's place.
+        path = _new_file(recorded)
+    write_trace(recorded, path, is_own=path != request.out)
     n_prompts = len(recorded.recordings)
     n_tokens = sum(recording.n_decoded for recording in tracing.recordings)
     document = {
         "schema": "spectui.recorded/1",
         "spectui": recorded.spectui,
-        **or_reason("trace", None if problem else str(path), str(problem)),
+        "trace": str(path),
         "n_prompts": n_prompts,
         "n_tokens": n_tokens,
         "drafts": list(recorded.drafts),
@@ -135,66 +133,17 @@ def _write(recorded: Recorded, tracing: Tracing, notes: Sequence[str], request: 
         "draft_s": tracing.draft_s,
         "interrupted": tracing.interrupted,
     }
-    told = (*notes, _summary(tracing, n_tokens))
-    text = "\n".join((*map(sentence, told), *([] if problem else [str(path)])))
-    write_result(document, text, request.given["json_path"])
-    if problem is not None:
-        raise problem
-    if tracing.interrupted:
-        written = f"{counted(n_prompts, 'prompt')} with {counted(len(recorded.drafts), 'draft')}"
-        if tracing.error is not None:
-            complain(f"what is complete was written to {path}: {written}")
-            raise tracing.error
-        raise CancelledError(_interrupted(out or path, path, written))
-
-
-def _keep(
-    recorded: Recorded, out: Path | None, *, whole: bool
-) -> tuple[Path, BadInputError | None]:
-    """Write a trace; return where it is, or should be, and why it could not be written.
-
-    The error is returned so that the figures can be printed before it is raised.
-    """
-    path = out or _new_file(recorded)
-    if not whole and path.exists():
-        # What is complete of an interrupted one replaces no whole one.
-        ending = SUFFIX if path.name.endswith(SUFFIX) else path.suffix
-        path = path.with_name(f"{path.name.removesuffix(ending)}.interrupted{ending}")
-    try:
-        write_trace(recorded, path, is_own=out is None)
-    except BadInputError as error:
-        return path, error
-    return path, None
-
-
-def _interrupted(path: Path, kept: Path, written: str) -> str:
-    if kept == path:
-        return (
-            f"interrupted; what is complete was written: {written}; run the command again for all"
+    told = f"{counted(n_prompts, 'prompt')}, {counted(n_tokens, 'token')}"
+    if tracing.baseline_s:
+        told += (
+            f": written in {tracing.baseline_s:.1f} s, read by drafts in {tracing.draft_s:.1f} s"
         )
-    return (
-        f"interrupted; {path} is left as it was, and what is complete was written to {kept}: "
-        f"{written}; run the command again for all"
-    )
-
-
-def _without_costs(recorded: Recorded) -> Iterator[str]:
-    """Yield the reason why a drafter has no costs."""
-    for name in recorded.drafts or (NGRAM_COSTS,):
-        if name not in recorded.costs:
-            yield f"no costs of {name}: its rounds were too few, or it was interrupted before them"
-
-
-def _summary(tracing: Tracing, n_tokens: int) -> str:
-    told = f"{counted(len(tracing.recordings), 'prompt')}, {counted(n_tokens, 'token')}"
-    if not tracing.baseline_s:
-        # All are answers that were there already.
-        return told
-    told = f"{told}: the target took {tracing.baseline_s:.1f} s to write them"
-    if not tracing.draft_s:
-        return told
-    cost = tracing.draft_s / tracing.baseline_s
-    return f"{told}, the drafts {tracing.draft_s:.1f} s to go along them, {cost:.2f} times as long"
+    text = "\n".join((*map(sentence, (*notes, told)), str(path)))
+    write_result(document, text, request.given["json_path"])
+    if tracing.interrupted:
+        what = f"{counted(n_prompts, 'prompt')} with {counted(len(recorded.drafts), 'draft')}"
+        complain(f"what is complete was written to {path}: {what}")
+        raise tracing.error or CancelledError("interrupted; run the command again for all")
 
 
 def _new_file(recorded: Recorded) -> Path:

@@ -7,29 +7,26 @@ import click
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.page import page_text
 from spectui.cli.request import RunOptions, check_engine
-from spectui.cli.session import read_chats, read_prompts, serving_of, with_backend, with_candidates
+from spectui.cli.session import (
+    read_chats,
+    read_prompts,
+    wanted_binary,
+    with_backend,
+    with_candidates,
+)
 from spectui.cli.taken import warn_of_unmeasured
 from spectui.cli.tune import Tune
-from spectui.cli.tune_request import (
-    check_request,
-    measuring_binary,
-    slots_of,
-    takes_mtp,
-    verifying_binary,
-)
+from spectui.cli.tune_request import check_request, takes_mtp
 from spectui.cli.tune_search import Search
 from spectui.errors import CancelledError
 from spectui.format import counted
-from spectui.interrupts import interrupts
 from spectui.llama.search import find_server
 from spectui.measure.backend import ENGINE
 from spectui.models.sampling import unmeasured_sentences
-from spectui.server.binary import ServerBinary
+from spectui.options.dialect import Dialect
 from spectui.tune.document import Tuned
 from spectui.tune.page import commands_page, findings_page, machines_page
-from spectui.tune.served import Served, failure_of, search_budget_s, serve
 from spectui.tune.setup import Limits
-from spectui.tune.studies.storage import check_writable as check_storage
 from spectui.tune.trials import n_measured
 
 _PLACES_SHARE = 0.3
@@ -48,94 +45,51 @@ def tune(request: Tune) -> None:
     )
     shared = with_candidates(RunOptions.of(given))
     check_request(options)
-    options, measuring, verifying = _binaries(shared, options)
+    binary = wanted_binary(options.server_bin) if options.is_server else None
+    if binary is None:
+        check_engine(shared.spec_type)
+    takes_mtp(shared, options, Dialect.LLAMA_CPP if binary is None else binary.dialect)
     unmeasured = warn_of_unmeasured(given, through_server=options.is_server)
-    takes_mtp(shared, options)
     check_writable(shared.json_path, shared.input_files())
-    check_storage(options.storage)
     read, chats = read_prompts(shared), read_chats(shared)
     with shared.shown() as shown:
         search = Search(
             shared=shown,
             options=options,
-            limits=_limits(options, verifying),
+            limits=_limits(options),
             prompts=read.prompts,
             chats=chats,
+            binary=binary,
         )
-        found = search.served(measuring) if measuring is not None else search.here()
-        served = None
-        is_done = found.result.error is None and not found.result.interrupted
-        if verifying is not None and is_done:
-            served = _served(found, verifying, search)
-        if served is not None:
-            found = _judged(found, served, search)
+        found = search.here() if binary is None else search.served(binary)
     asked = unmeasured_sentences(found.tuning.setup.off.target.path)
-    _report(found, served, (*unmeasured, *read.notes, *asked), shared.json_path)
-    _raise_ended(found, served)
+    _report(found, (*unmeasured, *read.notes, *asked), shared.json_path)
+    _raise_ended(found)
 
 
-def _limits(options: Tune, verifying: ServerBinary | None) -> Limits:
-    has_server = verifying is not None or len(slots_of(options)) > 1
+def _limits(options: Tune) -> Limits:
     budget_s = options.time_budget
     return Limits(
         places_s=None if budget_s is None else _PLACES_SHARE * budget_s,
         n_trials=options.trials,
-        time_budget_s=search_budget_s(options.time_budget, has_server=has_server),
+        time_budget_s=budget_s,
         until_precise=options.until == "precise",
-        n_confirmations=options.repeats,
     )
 
 
-def _binaries(
-    shared: RunOptions, options: Tune
-) -> tuple[Tune, ServerBinary | None, ServerBinary | None]:
-    """The llama-server that measures, or the one that checks what the engine has measured."""
-    if options.is_server:
-        measuring, options = measuring_binary(options, shared.given)
-        return options, measuring, None
-    check_engine(shared.spec_type)
-    return options, None, verifying_binary(options)
-
-
-def _served(found: Tuned, binary: ServerBinary, search: Search) -> Served | None:
-    """Check the best setting on the user's llama-server."""
-    # What was found is kept by now: this may be interrupted as well.
-    interrupts.install()
-    serving = serving_of(search.shared, binary)
-    budget_s = search.options.time_budget
-    measured = {item.id for item in found.tuning.setup.workload.items}
-    prompts = [one for one in search.all_prompts if one.id in measured]
-    served = serve(found.tuning, found.result, serving, prompts, budget_s=budget_s)
-    interrupts.hold()
-    return served
-
-
-def _judged(found: Tuned, served: Served, search: Search) -> Tuned:
-    """The result with llama-server's verdict, stored with the study where that is another one."""
-    result = served.judged(found.result, search.options.time_budget)
-    if served.verdict != found.result.verdict:
-        result = found.tuning.keep(result)
-        if result.not_kept is not None:
-            search.shared.progress.announce(result.not_kept)
-    return replace(found, result=result)
-
-
-def _report(
-    found: Tuned, served: Served | None, unmeasured: tuple[str, ...], json_path: str | None
-) -> None:
+def _report(found: Tuned, unmeasured: tuple[str, ...], json_path: str | None) -> None:
     """Print the result and how to use it, and keep both with the study.
 
     Args:
         found: what was searched and found.
-        served: results on llama-server.
         unmeasured: parts of the ``--from`` command that are not measured, as reported before.
         json_path: value of ``--json``.
     """
-    has_server = served is not None or found.backend != ENGINE or find_server() is not None
-    page, commands = findings_page(found, served), commands_page(found, has_server=has_server)
-    document, text = found.document(unmeasured, served), page_text([*page, *commands])
+    has_server = found.backend != ENGINE or find_server() is not None
+    page, commands = findings_page(found), commands_page(found, has_server=has_server)
+    document, text = found.document(unmeasured), page_text([*page, *commands])
     # Of a storage that does not have the verdict, it was told before.
-    if found.result.not_kept is None and found.result.earlier is None:
+    if found.result.not_kept is None:
         not_kept = found.tuning.keep_report(click.unstyle(text), document)
         if not_kept is not None:
             complain(not_kept)
@@ -143,16 +97,13 @@ def _report(
     write_result(document, page_text([*page, *machines, *commands]), json_path)
 
 
-def _raise_ended(found: Tuned, served: Served | None) -> None:
+def _raise_ended(found: Tuned) -> None:
     """Raise the error that ended the search, once the findings are printed.
 
     Raises:
         CancelledError: it was interrupted.
     """
     result, tuning = found.result, found.tuning
-    ended = found.by_slots.ended if served is None else served.ended
-    if ended is not None:
-        raise failure_of(ended)
     if result.error is not None:
         raise result.error
     if result.interrupted:

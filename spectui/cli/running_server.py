@@ -78,16 +78,6 @@ def look(attachment: Attachment, interval_s: float) -> AttachState:
     return tracker.state
 
 
-def questioned(attachment: Attachment) -> tuple[Attachment, ServerSample]:
-    """Return the attachment with the key that the server requires, and the server's answer.
-
-    Raises:
-        ServerError: the server reports nothing.
-    """
-    attachment, (sample,) = _asked(attachment)
-    return attachment, _answer(sample)
-
-
 def unlocked(attachment: Attachment) -> Attachment:
     """Return the attachment with the required key, asking for it on a terminal.
 

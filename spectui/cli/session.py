@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,9 +31,8 @@ from spectui.llama.library import has_library, library
 from spectui.llama.log import native_log
 from spectui.llama.search import LIBRARY_VARIABLE, find_server
 from spectui.measure.chats import tokenize_with_chats
-from spectui.measure.device_locks import devices_held
 from spectui.measure.served_models import keeps_off
-from spectui.measure.servers import Fleet, open_fleet
+from spectui.measure.servers import Fleet
 from spectui.measure.workload import Workload, tokenize
 from spectui.models.gguf import read_gguf
 from spectui.options import placement
@@ -45,8 +44,7 @@ from spectui.prompts.chats import Chats, load_chats
 from spectui.server.binary import ServerBinary, examine
 from spectui.server.client import LlamaClient
 from spectui.tune.candidates import Candidate
-from spectui.tune.drafters import Drafters, load_drafters
-from spectui.verify.verification import Serving
+from spectui.tune.drafters import load_draft, load_target, none_fits
 
 SUITE_PROMPTS = 8
 """Number of prompts from the built-in suite for commands that take few: one per category. The
@@ -55,21 +53,13 @@ user's own prompts are all taken."""
 
 @contextmanager
 def open_engine(options: RunOptions) -> Iterator[Engine]:
-    """Yield an engine whose events the run shows; close it whatever happens.
-
-    Raises:
-        UsageError: another spectui measures on the same cores or GPUs.
-    """
+    """Yield an engine whose events the run shows; close it whatever happens."""
     if options.verbose:
         native_log.listen(complain)
     worker = ProcessWorker(margins=options.margins)
     gate = MemoryGate()
-    with (
-        held_devices(options),
-        Engine(
-            options.progress.on_engine, worker=worker, from_disk=options.yes, gate=gate
-        ) as engine,
-    ):
+    on_engine = options.progress.on_engine
+    with Engine(on_engine, worker=worker, from_disk=options.yes, gate=gate) as engine:
         engine.rendering = rendering_of(options.given.extra)
         try:
             yield engine
@@ -84,7 +74,6 @@ def open_servers(
     drafts: Iterable[ModelOptions] = (),
     *,
     costs: Callable[[bool], str],
-    name: Callable[[Setup], str],
 ) -> Fleet:
     """Open llama-servers, of which none is started yet.
 
@@ -94,30 +83,14 @@ def open_servers(
         setup: of the servers, with the most slots.
         drafts: drafts of servers that speculate, one at a time; of none, that of ``setup``.
         costs: says what they cost, by whether that of the target alone stays beside them.
-        name: names what a server speculates with.
     """
-    stays = keeps_off(setup, drafts, wanted=options.given["keeps_both"])
+    stays = keeps_off(setup, drafts)
     options.progress.say(costs(stays))
-    return open_fleet(
+    return Fleet(
         binary,
         keeps_off=stays,
         timeout_s=options.given["timeout"],
         say=options.progress.say,
-        name=name,
-        from_disk=options.yes,
-    )
-
-
-def serving_of(options: RunOptions, binary: ServerBinary) -> Serving:
-    """How a llama-server is used to verify what a run has found."""
-    progress = options.progress
-    return Serving(
-        binary=binary,
-        say=progress.say,
-        announce=progress.announce,
-        on_run=progress.on_run,
-        timeout_s=options.given["timeout"],
-        seed=options.sampling.seed,
         from_disk=options.yes,
     )
 
@@ -129,7 +102,6 @@ def served_workload(
     *,
     n_ctx: int,
     sampling: SamplingConfig,
-    remedy: str = "raise -c",
 ) -> Workload:
     """The prompts as tokens of a server; see ``tokenize``."""
     return tokenize(
@@ -138,15 +110,8 @@ def served_workload(
         n_predict=options.n_predict,
         sampling=sampling,
         n_ctx=n_ctx,
-        remedy=remedy,
         say=options.progress.say,
     )
-
-
-def held_devices(options: RunOptions) -> AbstractContextManager[None]:
-    """Keep the devices of a run for it alone."""
-    layers = options.placement[placement.GPU_LAYERS.parameter]
-    return devices_held(options.context.cpu, uses_gpus=layers != 0)
 
 
 def read_prompts(options: RunOptions, *, of_suite: int | None = None) -> PromptFile:
@@ -259,7 +224,7 @@ def load_models(
     *,
     takes_mtp: bool = True,
 ) -> tuple[ModelLoaded, tuple[Candidate, ...]]:
-    """Load the target and every draft once; see ``load_drafters``.
+    """Load the target, with its MTP layers where these may draft, and every draft once.
 
     Args:
         engine: nothing is loaded yet.
@@ -267,17 +232,34 @@ def load_models(
         models: as they were found.
         command: loads the target, without its MTP layers.
         takes_mtp: False where the target's MTP layers may not draft.
+
+    Returns:
+        The target, and who may draft: the MTP layers, the drafts that fit, and, with an error,
+        those that cannot. A folder may hold none: n-gram drafters are left.
+
+    Raises:
+        SpectuiError: the target cannot be loaded, or nobody of those who were named can draft.
     """
-    wanted = Drafters(
-        models={name: shared.draft_options(path) for name, path in models.drafts.items()},
-        mtp_files=models.mtp_files,
-        refused=models.refused,
-        needs_model=bool(shared.model_draft),
+    target, own = load_target(
+        engine,
+        command,
         takes_mtp=takes_mtp and shared.takes(MTP_KIND),
         # Files that were given may be those that were named.
         needs_mtp=takes_mtp and shared.names(MTP_KIND) and not models.drafts,
     )
-    return load_drafters(engine, command, wanted, shared.progress.say)
+    drafts = [
+        load_draft(engine, name, shared.draft_options(path), target, mtp=name in models.mtp_files)
+        for name, path in models.drafts.items()
+    ]
+    drafts += models.refused
+    # The target's own layers come first: nothing has to be loaded for them.
+    candidates = (*own, *drafts)
+    for candidate in candidates:
+        if candidate.reason is not None:
+            shared.progress.say(f"left out {candidate.name}: {candidate.reason}")
+    if shared.model_draft and all(one.error is not None for one in drafts):
+        raise none_fits(drafts)
+    return target, candidates
 
 
 _SLOTS = "parallel"
@@ -286,15 +268,16 @@ _CONTEXT = "ctx-size"
 
 
 def with_backend(given: Given) -> Given:
-    """The options, with a llama-server as backend where only that can measure.
+    """The options, with a llama-server as backend where one is named or only that can measure.
 
     That is so where the command of --from has options that spectui's engine does not apply, and
-    where there is no llama.cpp library. It is the llama-server of ``--server-bin``, else one that
-    is found: a command is data, so the program that it names is never started. What was typed
-    stays.
+    where there is no llama.cpp library. Then it is one that is found: a command is data, so the
+    program that it names is never started. What was typed stays.
     """
-    if "backend" in given.typed or given.get("server_url") is not None:
+    if "backend" in given.typed:
         return given
+    if given["server_bin"] is not None:
+        return given.changed(backend=str(BackendKind.SERVER))
     beyond = beyond_engine(given.extra)
     if beyond:
         why = f"spectui's own engine does not apply {', '.join(beyond)}"
@@ -306,7 +289,7 @@ def with_backend(given: Given) -> Given:
         why = "no llama.cpp library can be used here (spectui doctor --libraries says why)"
     else:
         return given
-    binary = given["server_bin"] or find_server()
+    binary = find_server()
     if binary is None:
         return given
     complain(f"measured through {binary}, since {why}")
@@ -332,10 +315,10 @@ def wanted_binary(server_bin: str | None) -> ServerBinary:
     return examine(str(found))
 
 
-def wanted_slots(given: Given) -> tuple[int, ...]:
-    """Numbers of slots to measure with: those of ``-np``, else that of ``--from``, else one."""
-    typed: tuple[int, ...] = given["parallel"]
-    return typed or (_slots_of_command(given) or 1,)
+def wanted_slots(given: Given) -> int:
+    """Number of slots to measure with: that of ``-np``, else that of ``--from``, else one."""
+    typed: int | None = given["parallel"]
+    return typed or slots_of_command(given) or 1
 
 
 def with_slot_context(setup: Setup, n_slots: int, given: Given) -> Setup:
@@ -343,18 +326,18 @@ def with_slot_context(setup: Setup, n_slots: int, given: Given) -> Setup:
 
     That of the command of ``--from`` is divided, as its llama-server does.
     """
-    theirs, context = _slots_of_command(given), setup.context
+    theirs, context = slots_of_command(given), setup.context
     if theirs is not None and given.is_of_command(_CONTEXT):
         context = replace(context, ctx_size=max(1, context.ctx_size // theirs))
     return replace(setup, context=context, n_slots=n_slots)
 
 
-def with_slots(extra: tuple[str, ...], given: tuple[int, ...]) -> tuple[str, ...]:
-    """Arguments of a command, with the first number of ``-np`` where that was typed."""
-    if not given:
+def with_slots(extra: tuple[str, ...], given: int | None) -> tuple[str, ...]:
+    """Arguments of a command, with the number of ``-np`` where that was typed."""
+    if given is None:
         return extra
     others = words_of(one for one in divide(extra) if one.name != _SLOTS)
-    return (*others, "-np", str(given[0]))
+    return (*others, "-np", str(given))
 
 
 def open_context(given: Given) -> OpenContext | None:
@@ -362,10 +345,10 @@ def open_context(given: Given) -> OpenContext | None:
     found = given.takeover
     if found is None or _CONTEXT in found.typed | found.settled.options.keys():
         return None
-    return OpenContext(n_slots=_slots_of_command(given) or 1, is_full=_CONTEXT in found.options)
+    return OpenContext(n_slots=slots_of_command(given) or 1, is_full=_CONTEXT in found.options)
 
 
-def _slots_of_command(given: Given) -> int | None:
+def slots_of_command(given: Given) -> int | None:
     """Value of ``-np`` in the command of ``--from``; None where llama-server chooses it."""
     values = [one.value for one in divide(given.served_extra) if one.name == _SLOTS]
     is_number = bool(values) and values[-1].isdecimal()

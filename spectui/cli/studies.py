@@ -37,8 +37,7 @@ class List:
 class Show:
     """Print again what tune printed in the end of STUDY.
 
-    STUDY is a name, or a part of one; the latest study without it. Of a study that ended early, its
-    trials.
+    STUDY is a name, or a part of one; the latest study without it.
     """
 
     study: str | None = argument(required=False, shell_complete=studies)

@@ -1,10 +1,11 @@
-"""``spectui sweep``: a grid of configurations, resumable, with tables and a picture."""
+"""``spectui sweep``: a grid of configurations, resumable, with a table and a picture."""
 
 from pathlib import Path
 
+import click
+
 from spectui.cli.click_options import (
     Described,
-    DrafterKind,
     ListOf,
     Value,
     listed,
@@ -13,27 +14,41 @@ from spectui.cli.click_options import (
     request_command,
     switch,
 )
-from spectui.cli.completion import grids
-from spectui.cli.given import FromUserOnly, Given
-from spectui.cli.options import LISTED_NGRAMS, OF_BACKEND, OF_GRID, PARALLEL, SERVER_BIN
+from spectui.cli.given import Given
+from spectui.cli.help import FromUserOnly
+from spectui.cli.options import (
+    LISTED_NGRAMS,
+    LISTED_PARALLEL,
+    OF_BACKEND,
+    OF_GRID,
+    SERVER_BIN,
+    BackendKind,
+    repeats_option,
+)
 from spectui.options import catalogue, context
-from spectui.options.drafters import MODEL_KIND, DraftSimple, numbers_of
+from spectui.options.drafters import (
+    HIDDEN_STATE_KINDS,
+    MODEL_KIND,
+    MTP_KIND,
+    NGRAM_KINDS,
+    DraftSimple,
+    numbers_of,
+)
 from spectui.options.option import File, Whole
-from spectui.sweep.grid import DRAFTING_KINDS
 
 _AXES: tuple[Described, ...] = (
     option(
         "--spec-type",
         cls=FromUserOnly,
-        type=ListOf(DrafterKind(DRAFTING_KINDS)),
+        type=ListOf(click.Choice([MODEL_KIND, *HIDDEN_STATE_KINDS, MTP_KIND, *NGRAM_KINDS])),
         multiple=True,
         metavar="LIST",
         help=(
             "Who drafts; may be repeated, each is an alternative. Several with commas between "
-            f"them stand in a row (default: {MODEL_KIND}). The target alone is always measured."
+            f"them stand in a row (default: {MODEL_KIND})."
         ),
     ),
-    *map(listed, numbers_of(DraftSimple)),
+    *(listed(number).under("Speculation") for number in numbers_of(DraftSimple)),
     *LISTED_NGRAMS,
     listed(context.THREADS, means="one per physical core", help_text="Compute threads."),
     option(
@@ -43,12 +58,12 @@ _AXES: tuple[Described, ...] = (
         help="Lengths of prompt: each prompt with others before it (default: its own).",
     ),
     listed(catalogue.TEMPERATURE, help_text="Temperatures; 0 is greedy."),
+    LISTED_PARALLEL,
 )
 """Options that are axes of a grid: lists of values."""
 _EXAMPLES = (
-    ("What a named study would run", "spectui sweep --grid gamma-draft --demo --dry-run"),
     (
-        "Lengths of draft and temperatures, with tables and a picture",
+        "Lengths of draft and temperatures, with a table and a picture",
         "spectui sweep --demo --draft-max 2,4,8 --temp 0,0.8 --out results",
     ),
 )
@@ -60,23 +75,12 @@ class Sweep:
 
     Every combination of the lists is a cell: all drafts, every drafter, every value. Each prompt of
     a cell is decoded without and with speculation, one right after the other. Cells are stored as
-    they end; the same command goes on from there. Prints what each is worth, and writes tables
-    and a picture with --out.
+    they end; the same command goes on from there, and tries again what has failed. Prints what each
+    is worth, and writes a table and a picture with --out.
     """
 
     given: Given
-    grid: str | None = option(
-        "--grid",
-        metavar="NAME|FILE",
-        shell_complete=grids,
-        help="Run a named study or your own .toml file; options beside it replace its axes.",
-    )
-    list_grids: bool = switch("--list", help="Show the named grids, and end.")
-    repeats: int | None = option(
-        "--repeats",
-        type=Whole(1),
-        help="Measure every cell N times, in passes over all cells (default: 1).",
-    )
+    repeats: int = repeats_option("Measure every cell N times, in passes over all cells.")
     n_prompts: int | None = option(
         "--n-prompts",
         type=Whole(1),
@@ -86,8 +90,6 @@ class Sweep:
         "--name", metavar="NAME", help="Of the sweep (default: made from the run)."
     )
     restart: bool = switch("--restart", help="Begin anew; what there is stays aside.")
-    retry_failed: bool = switch("--retry-failed", help="Try cells again that have failed.")
-    dry_run: bool = switch("--dry-run", help="Show what would run, and end.")
     out: Path | None = option(
         "--out",
         type=File(),
@@ -98,11 +100,16 @@ class Sweep:
         ),
     )
 
+    @property
+    def is_server(self) -> bool:
+        """Whether a llama-server decodes."""
+        return bool(self.given["backend"] == BackendKind.SERVER)
+
 
 command = request_command(
     Sweep,
     "sweep",
     "run_sweep:run",
-    shared=(*OF_GRID, *_AXES, *OF_BACKEND, SERVER_BIN, PARALLEL),
+    shared=(*OF_GRID, *_AXES, *OF_BACKEND, SERVER_BIN),
     examples=_EXAMPLES,
 )

@@ -3,34 +3,26 @@
 import click
 
 from spectui.cli.click_options import (
-    DURATION,
-    ListOf,
-    Value,
     option,
     request,
     request_command,
-    switch,
 )
 from spectui.cli.completion import studies
 from spectui.cli.given import Given
 from spectui.cli.options import (
     BACKEND,
     CHATS,
-    DIALECTS,
-    KEEP_BOTH,
     OF_SEARCH,
     PARALLEL,
-    PIN,
     REQUEST,
+    SERVER_BIN,
     STORAGE,
     TIMEOUT,
     YES,
     BackendKind,
-    repeats_option,
-    server_bin_option,
 )
 from spectui.options.drafters import DraftSimple, numbers_of
-from spectui.options.option import Decimal, Whole
+from spectui.options.option import Decimal, Seconds, Whole
 from spectui.options.request import RequestShape
 
 _EXAMPLES = (
@@ -43,7 +35,7 @@ _EXAMPLES = (
         "spectui tune -m target.gguf -md small.gguf -md tiny.gguf --cpu-moe",
     ),
     (
-        "Improve a command that you have, and confirm it on your llama-server",
+        "Improve a command that you have, measured through your llama-server",
         "spectui tune --from serve.sh --server-bin ./llama-server",
     ),
 )
@@ -57,8 +49,8 @@ class Tune:
     target alone on other prompts. Ends with the verdict, why it is so, and a llama-server command.
     Ctrl-C keeps what was measured; the same command goes on from there. With --backend server your
     own llama-server measures: it shows what each draft length accepts and costs, and where it
-    cannot, settings are tried one by one, and each starts a server; with -np it searches with as
-    many streams at once as the first number says, and measures the best with the others.
+    cannot, settings are tried one by one, and each starts a server; with -np it measures as many
+    streams at once.
     """
 
     given: Given
@@ -66,13 +58,13 @@ class Tune:
         "--trials",
         type=Whole(1),
         help=(
-            "Time N settings in trials before the best is confirmed, those of a resumed study "
-            "included (default: none where they are forecast; else 50)."
+            "Time N settings beside the target alone before the best is confirmed, those of a "
+            "resumed study included (default: none where they are forecast; else 50)."
         ),
     )
     time_budget: float | None = option(
         "--time-budget",
-        type=DURATION,
+        type=Seconds(),
         help=(
             "Stop trying in time to confirm the best by then, from when the models are loaded: "
             "90s, 30m, 2h, with the unit. The prompt at work is finished, and the first ones that "
@@ -86,8 +78,6 @@ class Tune:
         help="Name of the study (default: made from the run).",
     )
     storage: str | None = STORAGE
-    repeats: int = repeats_option("Confirm the best N times on every prompt.")
-    resume: bool = switch("--resume", help="Refuse to start a new study.")
     tuned: str = option(
         "--tune",
         default=",".join([*(number.name for number in numbers_of(DraftSimple)), "ahead"]),
@@ -117,31 +107,10 @@ class Tune:
         ),
     )
     requests: tuple[RequestShape, ...] = REQUEST
-    depths: tuple[int, ...] = option(
-        "--depth",
-        default=(),
-        type=ListOf(Value(Whole(0))),
-        help=(
-            "In the end, measure the best behind prompts of N tokens, made of all prompts; 0 is "
-            "for the prompts as they are. Says up to which depth it pays."
-        ),
-    )
-    dialect: str = option(
-        "--dialect",
-        default="llama.cpp",
-        type=DIALECTS,
-        help="Whose option names the printed command uses.",
-    )
-    server_bin: str | None = server_bin_option(
-        "In the end, measure the best on your own llama-server as spectui verify does, which "
-        "takes as long as confirming it, and a quarter of --time-budget; where its numbers "
-        "say otherwise, they count. With --backend server, the one that measures everything."
-    )
-    pin: bool = PIN
+    server_bin: str | None = SERVER_BIN
     backend: str = BACKEND
-    keeps_both: bool | None = KEEP_BOTH
     timeout: float = TIMEOUT
-    parallel: tuple[int, ...] = PARALLEL
+    parallel: int | None = PARALLEL
 
     @property
     def is_server(self) -> bool:

@@ -1,48 +1,30 @@
 """Consequences of a request of ``spectui tune``: servers, search space, plan in words."""
 
-import math
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
-from spectui.cli.given import Given
 from spectui.cli.named_models import with_kind_of_file
-from spectui.cli.options import BackendKind, check_one_stream
-from spectui.cli.progress import Progress
+from spectui.cli.options import check_no_servers
 from spectui.cli.request import RunOptions
-from spectui.cli.session import wanted_binary, wanted_slots
 from spectui.cli.taken import taken_setup, warn_of_changed_defaults
 from spectui.cli.tune import Tune
 from spectui.commands.takeover import Takeover
 from spectui.errors import UsageError
 from spectui.format import bytes_text, counted, duration_text
-from spectui.interrupts import interrupts
 from spectui.measure.served_models import size_bytes
-from spectui.measure.server_backend import ServerBackend
-from spectui.measure.statistics import MIN_PROMPTS
 from spectui.options.dialect import NGRAM_DIALECTS, Dialect
 from spectui.options.drafters import MTP_KIND
-from spectui.server.binary import ServerBinary, examine
 from spectui.tune.candidates import Candidate
 from spectui.tune.division import FEWEST_FOR_BOTH
 from spectui.tune.evidence import FEW
 from spectui.tune.layouts import Layouts
 from spectui.tune.present import Present
-from spectui.tune.result import TuneResult
 from spectui.tune.setup import MOST_TRIALS, TuningSetup
-from spectui.tune.slots import SlotsMeasured, measure_slots
 from spectui.tune.space import PLACING, Parameter, SearchSpace
 
 _ALL = "all"
 """``--tune`` for every parameter."""
-
-
-def slots_of(request: Tune) -> tuple[int, ...]:
-    """Numbers of slots to measure with; that of the race first."""
-    return wanted_slots(request.given) if request.is_server else (1,)
 
 
 def check_request(request: Tune) -> None:
@@ -51,17 +33,8 @@ def check_request(request: Tune) -> None:
     Raises:
         UsageError: such an option was given.
     """
-    if request.keeps_both is not None and not request.is_server:
-        raise UsageError(
-            "--keep-both and --one-at-a-time are for --backend server; add that, or leave them out"
-        )
-    if request.pin and request.is_server:
-        raise UsageError(
-            "--pin writes what spectui's own engine has fitted; leave it out with --backend "
-            "server, where llama-server fits by itself"
-        )
     if not request.is_server:
-        check_one_stream(is_one={*request.parallel} <= {1})
+        check_no_servers(request.given)
     moving = [str(one) for one in PLACING if one in parameters_of(request)]
     if request.is_server and moving:
         raise UsageError(
@@ -74,37 +47,30 @@ def parameters_of(request: Tune) -> frozenset[Parameter]:
     """Parse ``--tune``.
 
     Raises:
-        UsageError: it names an unknown parameter, or none in some place.
+        UsageError: it names an unknown parameter, or none.
     """
-    wanted = [name.strip() for name in request.tuned.split(",")]
-    if wanted == [_ALL]:
+    if request.tuned == _ALL:
         return frozenset(Parameter)
     known = [str(parameter) for parameter in Parameter]
-    if not any(wanted):
-        raise UsageError(f"--tune names nothing; choose among {', '.join(known)}, or {_ALL}")
-    if not all(wanted):
-        raise UsageError(
-            f"--tune {request.tuned!r} has an empty place; write one or more of "
-            f"{', '.join(known)}, with commas between them"
-        )
+    wanted = [name.strip() for name in request.tuned.split(",")]
     for name in wanted:
         if name not in known:
-            raise UsageError(f"--tune {name}: unknown; choose among {', '.join(known)}")
-    return frozenset(Parameter(name) for name in wanted)
+            raise UsageError(f"--tune {name!r}: choose among {', '.join(known)}, or give {_ALL}")
+    return frozenset(map(Parameter, wanted))
 
 
-def takes_mtp(shared: RunOptions, options: Tune) -> bool:
-    """Whether the target's MTP layers may draft.
+def takes_mtp(shared: RunOptions, options: Tune, dialect: Dialect) -> bool:
+    """Whether the target's MTP layers may draft, in a command of a dialect.
 
     Raises:
         UsageError: they were asked for together with what does not go with them.
     """
     is_named = shared.names(MTP_KIND)
-    has_flags = Dialect(options.dialect) in NGRAM_DIALECTS
+    has_flags = dialect in NGRAM_DIALECTS
     if is_named and not has_flags:
         raise UsageError(
-            f"--dialect {options.dialect} has no flags for {MTP_KIND} that spectui knows; leave "
-            "one of them out"
+            f"this llama-server ({dialect}) has no flags for {MTP_KIND} that spectui knows; leave "
+            "it out of --spec-type"
         )
     if is_named and Parameter.N_CPU_MOE in parameters_of(options):
         raise UsageError(
@@ -130,11 +96,10 @@ def space_of(
         UsageError: there is nothing to search.
     """
     usable = tuple(c.name for c in candidates if c.reason is None)
-    with_ngrams = with_ngrams and Dialect(options.dialect) in NGRAM_DIALECTS
     if not usable and not with_ngrams:
         raise UsageError(
-            f"there is nothing to try: no draft can be used, and --dialect {options.dialect} has "
-            "no n-gram drafters; give -md, or leave out --dialect"
+            "there is nothing to try: no draft can be used, and this llama-server has no n-gram "
+            "drafters; give -md"
         )
     return SearchSpace(
         drafts=usable,
@@ -148,95 +113,13 @@ def space_of(
     )
 
 
-def measuring_binary(options: Tune, given: Given) -> tuple[ServerBinary, Tune]:
-    """The llama-server that measures, and the options in its dialect.
-
-    Raises:
-        ServerError: it is none, or cannot be asked.
-        UsageError: none was given, or another dialect than its own.
-    """
-    binary = wanted_binary(options.server_bin)
-    if "dialect" in given.typed:
-        binary.check_dialect(Dialect(options.dialect))
-    return binary, replace(options, dialect=str(binary.dialect))
-
-
-def verifying_binary(options: Tune) -> ServerBinary | None:
-    """The user's llama-server; None if it was not given.
-
-    Raises:
-        ServerError: it is none, or cannot be asked.
-        UsageError: it has another dialect than what is searched for.
-    """
-    if options.server_bin is None:
-        return None
-    binary = examine(options.server_bin)
-    if binary.dialect != options.dialect:
-        raise UsageError(
-            f"--server-bin {options.server_bin} has the options of {binary.dialect}; give "
-            f"--dialect {binary.dialect}"
-        )
-    return binary
-
-
-def slots_measured(
-    options: Tune,
-    setup: TuningSetup,
-    result: TuneResult,
-    backend: ServerBackend,
-    progress: Progress,
-) -> SlotsMeasured:
-    """Measure the best with the other numbers of slots, unless the search was ended."""
-    if result.interrupted or result.error is not None:
-        return SlotsMeasured()
-    began_s = time.monotonic()
-    budget_s = math.inf if options.time_budget is None else options.time_budget
-    # What was found is kept by now: this may be interrupted as well.
-    interrupts.install()
-    found = measure_slots(
-        result,
-        setup.workload,
-        slots_of(options),
-        backend.with_slots,
-        min_gain=setup.min_gain,
-        on_run=progress.on_run,
-        left_s=lambda: budget_s - result.spent.took_s - (time.monotonic() - began_s),
-    )
-    interrupts.hold()
-    return found
-
-
-_OWN = frozenset(
-    {
-        *("study", "storage", "resume", "trials", "time_budget", "json_path", "quiet", "verbose"),
-        *("yes", "min_gain", "until", "repeats", "requests", "depths", "pin", "command_line"),
-        "timeout",
-    }
-)
-
-
-def kept_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The typed options of a command that its study keeps."""
-    found = {name: value for name, value in given.items() if name not in _OWN}
-    if given.get("backend") != BackendKind.SERVER:
-        found.pop("server_bin", None)
-    return {**found, **({"from": True} if "command_line" in given else {})}
-
-
-def too_few(path: Path | None, n: int, *, forecasts: bool) -> str | None:
-    """Note on ``n`` prompts of a file that say little of others; None where they do."""
+def too_few(n: int, *, forecasts: bool) -> str | None:
+    """Note on ``n`` prompts that say little of others; None where they do."""
     few = counted(n, "prompt")
-    if path is not None and path.suffix == ".txt":
-        few = f"{few} (a .txt file is one)"
-    if forecasts:
+    if forecasts and n <= FEW:
         more = f"with more than {FEW} it is for prompts like them"
-        return f"{few}: the verdict will be for just these; {more}" if n <= FEW else None
-    if n < MIN_PROMPTS:
-        return (
-            f"{few} will not do for a verdict, which needs {MIN_PROMPTS} at least; "
-            f"{FEWEST_FOR_BOTH} or more are better"
-        )
-    if n < FEWEST_FOR_BOTH:
+        return f"{few}: the verdict will be for just these; {more}"
+    if not forecasts and n < FEWEST_FOR_BOTH:
         return (
             f"{few} may be too few for a verdict: what chooses a setting cannot judge it; give "
             f"{FEWEST_FOR_BOTH} or more"
@@ -244,14 +127,11 @@ def too_few(path: Path | None, n: int, *, forecasts: bool) -> str | None:
     return None
 
 
-def plan_text(
-    request: Tune, shared: RunOptions, study: str, setup: TuningSetup, why_not: str | None
-) -> str:
+def plan_text(request: Tune, study: str, setup: TuningSetup, why_not: str | None) -> str:
     """Plan of the search: steps, time limit, and that it may be interrupted."""
     limit = request.time_budget
     sampling = setup.workload.sampling.label
-    origin = shared.temperature_origin(setup.off.target.path)
-    steps = ["the target alone"] if request.is_server else []
+    steps = list[str]()
     if not request.is_server:
         steps.append("a recording to replay every setting on")
     elif request.trials is None and why_not is None:
@@ -266,7 +146,7 @@ def plan_text(
     if limit is not None:
         takes = f"About {duration_text(limit)}: a step that has begun is finished"
     return (
-        f"tuning on {counted(len(setup.workload.items), 'prompt')}, {sampling} ({origin}): "
+        f"tuning on {counted(len(setup.workload.items), 'prompt')}, {sampling}: "
         f"{told}. {takes}; Ctrl+C keeps what is finished (study {study})"
     )
 

@@ -14,18 +14,16 @@ from spectui.cli.session import (
     place_target,
     served_workload,
     tokenized,
+    wanted_slots,
     with_slot_context,
     with_slots,
 )
 from spectui.cli.tune import Tune
 from spectui.cli.tune_request import (
     cost_text,
-    kept_options,
     parameters_of,
     plan_text,
     present_of,
-    slots_measured,
-    slots_of,
     space_of,
     takes_mtp,
     too_few,
@@ -45,7 +43,7 @@ from spectui.measure.server_backend import ServerBackend
 from spectui.measure.servers import Fleet, measuring_arguments, served_by
 from spectui.measure.workload import Workload
 from spectui.models.gguf import read_gguf
-from spectui.options.dialect import Dialect
+from spectui.options.dialect import NGRAM_DIALECTS, Dialect
 from spectui.options.drafters import MTP_KIND, NGRAM_KINDS
 from spectui.options.request import check_lengths
 from spectui.options.setup import ModelOptions, Setup
@@ -78,6 +76,23 @@ class Search:
     limits: Limits
     prompts: Sequence[Prompt]
     chats: Chats | None
+    binary: ServerBinary | None
+    """The llama-server that measures; None for spectui's own engine."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """Whose option names the printed command has."""
+        return Dialect.LLAMA_CPP if self.binary is None else self.binary.dialect
+
+    @property
+    def takes_mtp(self) -> bool:
+        """Whether the target's MTP layers may draft.
+
+        Raises:
+            UsageError: they were asked for together with what does not go with them.
+        """
+        has_flags = takes_mtp(self.shared, self.options, self.dialect)
+        return has_flags and self.shared.takes(MTP_KIND)
 
     @property
     def all_prompts(self) -> tuple[Prompt, ...]:
@@ -92,7 +107,7 @@ class Search:
         shared, models, plan, command = self._placed(models, longest)
         experts = plan if isinstance(plan, ExpertPlan) else None
         caches_mib = self._moe_caches_mib(command, moves_experts=experts is not None)
-        with_mtp = takes_mtp(shared, self.options) and experts is None
+        with_mtp = self.takes_mtp and experts is None
         with open_engine(shared) as engine:
             target, candidates = load_models(engine, shared, models, command, takes_mtp=with_mtp)
             self._check_lengths(target.n_ctx, target.remedy)
@@ -120,7 +135,7 @@ class Search:
                 n_layers=0 if experts is None else experts.n_layers,
                 moe_caches_mib=caches_mib,
             )
-            setup = replace(setup, plan=plan, knobs=knobs, given=given)
+            setup = replace(setup, knobs=knobs, given=given)
             tuning = Tuning(setup, OwnEngine(engine, target, command))
             result = self._run(tuning)
         return Tuned(
@@ -188,8 +203,7 @@ class Search:
 
         Not without a device, nor where its own MTP layers may draft: those are loaded with it once.
         """
-        may_draft = self.shared.takes(MTP_KIND) and takes_mtp(self.shared, self.options)
-        has_own_mtp = may_draft and read_gguf(models.target).mtp_layers > 0
+        has_own_mtp = self.takes_mtp and read_gguf(models.target).mtp_layers > 0
         return has_devices(target) and not has_own_mtp
 
     def _given_place(
@@ -214,7 +228,7 @@ class Search:
         target = look_at(left_open(shared.target_options(models.target), shared.fit))
         drafts = {n: look_at(shared.draft_options(path)) for n, path in models.drafts.items()}
         alone = shared.alone(target.options, shared.given.served_extra)
-        off = with_slot_context(alone, slots_of(self.options)[0], shared.given)
+        off = with_slot_context(alone, wanted_slots(shared.given), shared.given)
         # What the binary has no words for is said before anything is started.
         measuring_arguments(off, binary)
         candidates, space = self._served_space(binary, target, drafts)
@@ -234,7 +248,6 @@ class Search:
             served = Served(backend, binary, target, drafts, forecasts=forecasts)
             tuning = Tuning(setup, served)
             result = self._run(tuning, why_not)
-            by_slots = slots_measured(self.options, setup, result, backend, self.shared.progress)
         return Tuned(
             tuning=tuning,
             result=result,
@@ -248,7 +261,6 @@ class Search:
             alteration=target.alteration,
             memory_bytes=models.memory_bytes,
             present=present,
-            by_slots=by_slots,
         )
 
     def _servers(
@@ -260,15 +272,13 @@ class Search:
         forecasts: bool,
     ) -> Fleet:
         """The servers, of which none is started yet; says what they cost."""
-        widest = replace(off, n_slots=max(slots_of(self.options)))
         path = off.target.path
         return open_servers(
             self.shared,
             binary,
-            widest,
+            off,
             drafts.values(),
             costs=lambda stays: cost_text(self.options, path, keeps_off=stays, forecasts=forecasts),
-            name=lambda setup: _arm_of(setup, drafts).label,
         )
 
     def _served_space(
@@ -279,8 +289,7 @@ class Search:
         Raises:
             UsageError: there is nothing to search.
         """
-        takes_layers = takes_mtp(self.shared, self.options) and self.shared.takes(MTP_KIND)
-        mtp_layers = target.mtp_layers if takes_layers else 0
+        mtp_layers = target.mtp_layers if self.takes_mtp else 0
         candidates = [
             Candidate(name=name, options=one.options, loaded=None) for name, one in drafts.items()
         ]
@@ -292,7 +301,8 @@ class Search:
             mtp_layers,
             candidates,
             max_draft=longest_draft(self.shared.context),
-            with_ngrams=not known or known.issuperset(NGRAM_KINDS),
+            with_ngrams=self.dialect in NGRAM_DIALECTS
+            and (not known or known.issuperset(NGRAM_KINDS)),
             readers=tuple((name, one.reader) for name, one in drafts.items() if one.reader),
         )
         return tuple(candidates), space
@@ -329,25 +339,20 @@ class Search:
                 name=options.study,
                 storage=options.storage,
                 seed=shared.sampling.seed,
-                must_exist=options.resume,
-                arguments=kept_options(shared.given.words),
             ),
             command=replace(
                 form,
-                dialect=Dialect(options.dialect),
-                is_pinned=options.pin,
+                dialect=self.dialect,
                 extra=with_slots(form.extra, options.parallel),
             ),
             prompts=shared.prompts,
             is_chat=bool(shared.chats),
             requests=options.requests,
-            depths=options.depths,
         )
 
     def _check_lengths(self, n_ctx: int, remedy: str) -> None:
-        options, n_predict = self.options, self.shared.n_predict
         check_lengths(
-            options.requests, options.depths, n_predict=n_predict, n_ctx=n_ctx, remedy=remedy
+            self.options.requests, n_predict=self.shared.n_predict, n_ctx=n_ctx, remedy=remedy
         )
 
     def _forecasts(self, why_not: str | None) -> bool:
@@ -361,15 +366,15 @@ class Search:
             tuning: the search.
             why_not: why nothing is forecast; None where something is.
         """
-        shared, progress, setup = self.shared, self.shared.progress, tuning.setup
+        progress, setup = self.shared.progress, tuning.setup
 
         def on_event(event: TuneEvent) -> None:
             if isinstance(event, SearchEnded):
                 interrupts.hold()
             if isinstance(event, StudyOpened):
-                progress.announce(plan_text(self.options, shared, event.name, setup, why_not))
+                progress.announce(plan_text(self.options, event.name, setup, why_not))
                 n, forecasts = len(setup.workload.items), self._forecasts(why_not)
-                if (few := too_few(shared.prompts, n, forecasts=forecasts)) is not None:
+                if (few := too_few(n, forecasts=forecasts)) is not None:
                     progress.announce(few)
             if isinstance(event, Notice):
                 progress.announce(event.text)
@@ -384,11 +389,6 @@ class Search:
 def _beginning_with(present: Known[Arm] | None, space: SearchSpace) -> SearchSpace:
     """The search space with the user's present setting, which is tried first."""
     return space if present is None else replace(space, present=present.value)
-
-
-def _arm_of(setup: Setup, drafts: Mapping[str, ModelOptions]) -> Arm:
-    draft = next((name for name, options in drafts.items() if options == setup.draft), None)
-    return Arm(draft=draft, speculation=setup.speculation)
 
 
 def _server_arguments(

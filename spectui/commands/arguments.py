@@ -17,13 +17,11 @@ from spectui.options.dialect import Dialect
 from spectui.options.drafters import DrafterSetting, DraftSimple, HiddenStateDrafter, numbers_of
 from spectui.options.option import Option
 from spectui.options.setup import (
-    DENSE,
     EXPERTS,
     ContextOptions,
     CpuOptions,
     Devices,
     Fit,
-    LazyMode,
     ModelOptions,
     TensorOverride,
 )
@@ -31,7 +29,7 @@ from spectui.options.speculation import Speculation
 
 MACHINE = frozenset(
     {
-        *(*placement.LOADING, placement.LAZY_MODE, placement.NO_REPACK, placement.NO_HOST),
+        *(*placement.LOADING, placement.NO_REPACK),
         *(*contexts.CPU, contexts.NUMA),
     }
 )
@@ -170,17 +168,13 @@ def _placement(
         yield placement.DEVICE, ",".join(names) or "none"
     # First match wins in the server, so the user's own patterns come before the MoE options.
     overrides = [] if is_fitted else list(model.override_tensor)
-    in_ram: list[_Given] = [(placement.CPU_MOE, model.cpu_moe)]
-    for option, first, n_layers in (
-        (placement.N_CPU_MOE, first_experts, 0 if model.cpu_moe else model.n_cpu_moe),
-        (placement.N_CPU_FFN, first_dense, model.n_cpu_ffn),
-    ):
-        if _flag_in(option, dialect, of_draft=beside is not None) is not None:
-            in_ram.append((option, _positive(n_layers)))
-        elif n_layers > 0:
-            overrides.append(first(n_layers))
+    n_layers = 0 if model.cpu_moe else model.n_cpu_moe
+    if n_layers and _flag_in(placement.N_CPU_MOE, dialect, of_draft=beside is not None) is None:
+        overrides.append(first_experts(n_layers))
+        n_layers = 0
     yield placement.OVERRIDE_TENSOR, _override_value(overrides)
-    yield from in_ram
+    yield placement.CPU_MOE, model.cpu_moe
+    yield placement.N_CPU_MOE, _positive(n_layers)
 
 
 def _is_fitted(model: ModelOptions, dialect: Dialect) -> bool:
@@ -196,9 +190,7 @@ def _loading(target: ModelOptions, dialect: Dialect) -> Iterator[_Given]:
         yield placement.NO_MMAP, not target.mmap and not target.direct_io
         yield placement.MLOCK, target.mlock
         yield placement.DIRECT_IO, target.direct_io
-    yield placement.LAZY_MODE, _unless(target.lazy_mode, LazyMode.AUTO)
     yield placement.NO_REPACK, not target.repack
-    yield placement.NO_HOST, target.no_host
 
 
 def _cache_types(model: ModelOptions, *, explicit: bool = False) -> Iterator[_Given]:
@@ -223,20 +215,9 @@ def _context(context: ContextOptions) -> Iterator[_Given]:
     yield contexts.SWA_FULL, context.swa_full
     yield placement.MOE_CACHE_MIB, _positive(context.moe_cache_mib)
     yield contexts.NUMA, "" if context.numa is None else str(context.numa)
-    half = len(contexts.CPU) // 2
-    # Those of batches count with a number of threads of their own, and are none else.
-    yield from _processors(context.cpu, contexts.CPU[:half])
-    yield from _processors(context.cpu_batch, contexts.CPU[half:])
-
-
-def _processors(cpu: CpuOptions, options: tuple[Option, ...]) -> Iterator[_Given]:
-    """Yield where threads run, and how they wait, where that is no default."""
-    mask, _range, strict, prio, poll = options
-    default = CpuOptions()
-    yield mask, f"{sum(1 << one for one in cpu.cpus):#x}" if cpu.cpus else ""
-    yield strict, "1" if cpu.strict else ""
-    yield prio, _unless(cpu.prio, default.prio)
-    yield poll, _unless(cpu.poll, default.poll)
+    cpu = context.cpu
+    yield contexts.CPU_MASK, f"{sum(1 << one for one in cpu.cpus):#x}" if cpu.cpus else ""
+    yield contexts.PRIO, _unless(cpu.prio, CpuOptions().prio)
 
 
 def _unless(value: object, default: object) -> str:
@@ -262,17 +243,8 @@ def _csv_row(values: list[str]) -> str:
 
 def first_experts(n_layers: int) -> TensorOverride:
     """The override for ``-ot`` that is equivalent to ``--n-cpu-moe`` in llama.cpp."""
-    return _first(n_layers, EXPERTS)
-
-
-def first_dense(n_layers: int) -> TensorOverride:
-    """The override for ``-ot`` that is equivalent to ``--n-cpu-ffn`` in llama.cpp."""
-    return _first(n_layers, DENSE)
-
-
-def _first(n_layers: int, part: str) -> TensorOverride:
     layers = "|".join(map(str, range(n_layers)))
-    return TensorOverride(pattern=rf"blk\.({layers})\.{part}", buffer="CPU")
+    return TensorOverride(pattern=rf"blk\.({layers})\.{EXPERTS}", buffer="CPU")
 
 
 def puts_elsewhere(overrides: str) -> bool:

@@ -21,13 +21,13 @@ _BUDGET = "--reasoning-budget"
 def _by_kind() -> Mapping[str, frozenset[str]]:
     """Names of ``tables/measured.txt`` by kind.
 
-    ``place`` and ``model`` place a model or change it, ``beside`` runs beside it, ``choice``
-    changes which tokens are chosen. ``neutral=N`` has no effect at N; ``off`` affects the speed, or
-    the prompts, when it is switched off. llama-server reads what is ``ignored`` and never applies
-    it. What is ``made-up`` replaces the target's judgement of drafts by chance. What is ``adding``
-    adds to its earlier values, where others replace them. Each ``tuning-variable`` of llama.cpp,
-    its backends and their libraries selects devices, sizes and ways to compute: none names a file
-    or a library. A ``path-variable`` holds paths.
+    ``place`` and ``model`` place a model or change it, ``beside`` runs beside it or says how it
+    waits and reads, ``choice`` changes which tokens are chosen. ``neutral=N`` has no effect at N;
+    ``off`` affects the speed, or the prompts, when it is switched off. llama-server reads what is
+    ``ignored`` and never applies it. What is ``made-up`` replaces the target's judgement of drafts
+    by chance. What is ``adding`` adds to its earlier values, where others replace them. Each
+    ``tuning-variable`` of llama.cpp, its backends and their libraries selects devices, sizes and
+    ways to compute: none names a file or a library. A ``path-variable`` holds paths.
     """
     found: dict[str, set[str]] = {}
     for kind, *names in map(str.split, table("measured")):

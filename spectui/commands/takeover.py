@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from spectui.commands.arguments import first_dense, first_experts, puts_elsewhere
+from spectui.commands.arguments import first_experts, puts_elsewhere
 from spectui.commands.command import LAYERS, ServerCommand, Start
 from spectui.commands.drafting import SPEC_DEFAULT, drafting, old_lengths, own_words
 from spectui.commands.items import FLASH_ATTENTION, Item, divide, words_of
@@ -33,8 +33,7 @@ _MOST_LAYERS = 256
 _OF_EXPERTS = ("cpu-moe", "n-cpu-moe")
 _OVERRIDES = {"override-tensor": "", "override-tensor-draft": "-draft"}
 """Suffix of the names of the other placements of the same model."""
-_CPUS = frozenset(f"cpu-{one}{which}" for one in ("mask", "range") for which in ("", "-batch"))
-_REPEATABLE = frozenset({*_OVERRIDES, "override-kv", *_CPUS})
+_REPEATABLE = frozenset({*_OVERRIDES, "override-kv", "cpu-mask", "cpu-range"})
 _LAYER_FLAGS = {"gpu-layers": "-ngl", "gpu-layers-draft": "-ngld"}
 _NGRAM_OPTIONS = frozenset(one.option for drafter in NGRAMS for one in numbers_of(drafter))
 _STANDS_FOR: dict[tuple[str, tuple[str, ...]], dict[str, tuple[str, ...]]] = {
@@ -249,7 +248,7 @@ def _add(options: dict[str, tuple[str, ...]], name: str, values: tuple[str, ...]
 
 
 def _patterns_first(options: dict[str, tuple[str, ...]], suffix: str) -> tuple[str, ...]:
-    """Patterns in place of the options for experts and FFN weights, which are removed.
+    """Patterns in place of the options for experts, which are removed.
 
     llama-server takes the first placement that matches a tensor. spectui, as its export, writes
     ``-ot`` before these options; so where an ``-ot`` behind them puts weights elsewhere, they have
@@ -261,16 +260,9 @@ def _patterns_first(options: dict[str, tuple[str, ...]], suffix: str) -> tuple[s
     """
     every = options.pop(f"cpu-moe{suffix}", None)
     experts = _layers(options.pop(f"n-cpu-moe{suffix}", ()))
-    dense = 0 if suffix else _layers(options.get("n-cpu-ffn", ()))
-    found = []
     if every is not None:
-        found.append(rf"\.{EXPERTS}")
-    elif experts:
-        found.append(first_experts(experts).pattern)
-    if dense:
-        del options["n-cpu-ffn"]
-        found.append(first_dense(dense).pattern)
-    return tuple(f"{pattern}=CPU" for pattern in found)
+        return (rf"\.{EXPERTS}=CPU",)
+    return (f"{first_experts(experts).pattern}=CPU",) if experts else ()
 
 
 def _layers(given: tuple[str, ...]) -> int:

@@ -78,9 +78,6 @@ class Generate:
     measuring what rounds of every length cost. Empty for none."""
     reuse_prompt: bool = False
     """Keep the evaluated prompt and take it up again when the same prompt comes back."""
-    n_prefix: int = 0
-    """Tokens at the beginning of the prompt that are evaluated by themselves, always: with
-    ``reuse_prompt`` they are taken up again if they were a prompt before. 0 for none."""
     conversation: bool = False
     """The prompt continues the last conversation: only what is new of it is evaluated. Its caches
     are put aside while commands without this use the contexts."""

@@ -140,12 +140,6 @@ class Engine(Closing):
         return self._call(command, events.ExpertsRead).routing
 
     @property
-    def n_interruptions(self) -> int:
-        """Number of times that others had it, this driver was held, or memory was short."""
-        n_pauses = 0 if self._gate is None else self._gate.n_pauses
-        return self.client.n_interruptions + n_pauses
-
-    @property
     def waited_s(self) -> float:
         """Seconds that the calls waited for others or memory, or were held, with discarded work."""
         paused_s = 0.0 if self._gate is None else self._gate.waited_s

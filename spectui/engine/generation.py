@@ -202,7 +202,6 @@ class Generation:
         read_before_s = sum(context.native_s for context in readers)
         self._n_evaluated = n_prompt - n_reused
         self._n_read = n_prompt - min((one.n_past for one in readers), default=n_prompt)
-        self._evaluate_prefix()
         first = self._decoder.start(self._command.prompt)
         self._prompt_s = time.perf_counter() - began
         # MTP layers may read while the target does; so it is asked what was spent in each of them.
@@ -284,22 +283,7 @@ class Generation:
             return
         groups = [self._contexts] if self._mtp else [[one] for one in self._contexts]
         for contexts in groups:
-            models.prompts.restore(contexts, command.prompt, command.n_prefix)
-
-    def _evaluate_prefix(self) -> None:
-        """Evaluate by itself what the caches lack of the prompt's prefix.
-
-        Which tokens are decoded at once moves the last bits of what follows. That shall not depend
-        on whether the prefix was kept.
-        """
-        prefix = self._command.prompt[: self._command.n_prefix]
-        for context in (self._models.target, self._draft):
-            if context is not None and (lacking := prefix[context.n_past :]):
-                context.decode(lacking, Outputs.LAST)
-                context.settle()
-        if self._mtp is not None and self._mtp.n_past < len(prefix):
-            self._mtp.catch_up()
-            self._mtp.settle()
+            models.prompts.restore(contexts, command.prompt)
 
     def _recall_conversation(self) -> None:
         models, prompt = self._models, self._command.prompt

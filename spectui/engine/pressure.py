@@ -46,7 +46,6 @@ class MemoryGate:
         self._read = host_memory if read is None else read
         self._clock = clock
         self._sleep = sleep
-        self.n_pauses = 0
         self.waited_s = 0.0
         """Seconds for which it was closed."""
         self.settle()
@@ -70,7 +69,6 @@ class MemoryGate:
         reason = self._shortage(self._floor_bytes)
         if reason is None:
             return
-        self.n_pauses += 1
         tell(f"paused, because {reason}; it goes on once there is memory again")
         try:
             n_well = 0

@@ -29,8 +29,7 @@ class PromptStore:
     """Caches of target, draft and MTP layers right behind a prompt.
 
     A restored cache equals the evaluated one bit by bit, so results do not depend on whether a
-    prompt was reused. A prompt may continue another, its prefix: from that it is gone on where it
-    is not kept itself.
+    prompt was reused.
 
     Measurements ask for the same prompts again and again. If what was asked for longest ago made
     room for what comes, a store that is a little too small would never hold what is asked for next.
@@ -59,8 +58,8 @@ class PromptStore:
         """Size of all that is kept."""
         return sum(kept.n_bytes for kept in self._kept.values())
 
-    def restore(self, contexts: Sequence[Context], prompt: Tokens, n_prefix: int = 0) -> bool:
-        """Fill the caches of all ``contexts`` with ``prompt``, or with its first tokens.
+    def restore(self, contexts: Sequence[Context], prompt: Tokens) -> bool:
+        """Fill the caches of all ``contexts`` with ``prompt``.
 
         Those of a target and its MTP layers belong together: to read on, the layers need what the
         target makes of the prompt.
@@ -68,26 +67,23 @@ class PromptStore:
         Args:
             contexts: are empty.
             prompt: the prompt.
-            n_prefix: number of its first tokens, which may have been a prompt before; 0 for none.
 
         Returns:
-            Whether either is kept of all; else they stay empty.
+            Whether it is kept of all; else they stay empty.
         """
         self._give_back()
         # The runs of a pair, and the models of a run, ask for the same prompt in a row.
         if prompt not in self._run:
             self._run.clear()
-        for tokens in filter(None, (prompt, prompt[:n_prefix])):
-            self._note(tokens)
-            if not all((type(one), tokens) in self._kept for one in contexts):
-                continue
-            for context in contexts:
-                kept = self._kept[type(context), tokens]
-                context.restore(kept.cache, tokens)
-                if isinstance(context, TargetContext):
-                    context.prompt_logits = kept.logits
-            return True
-        return False
+        self._note(prompt)
+        if not all((type(one), prompt) in self._kept for one in contexts):
+            return False
+        for context in contexts:
+            kept = self._kept[type(context), prompt]
+            context.restore(kept.cache, prompt)
+            if isinstance(context, TargetContext):
+                context.prompt_logits = kept.logits
+        return True
 
     def keep(self, context: Context, prompt: Tokens) -> bool:
         """Keep the cache of a context that has just evaluated ``prompt``; tell if it is kept."""

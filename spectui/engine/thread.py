@@ -34,8 +34,6 @@ class EngineClient:
         self.n_stops = 0
         """Number of times that its commands were cancelled."""
         self.has_quit = False
-        self.n_interruptions = 0
-        """Number of times that another client's command began, or this client was held."""
         self.waited_s = 0.0
         """Seconds that its commands waited for their turn, runs that gave way included."""
 
@@ -164,8 +162,6 @@ class EngineThread:
         """Let ``client``'s commands wait, or go on."""
         with self._changed:
             client.held = held
-            if held:
-                client.n_interruptions += 1
             if held and self._running is not None and self._running.client is client:
                 self._preempt(self._running)
             self._changed.notify()
@@ -211,9 +207,6 @@ class EngineThread:
             now_s = self._clock()
             job.client.waited_s += now_s - job.since_s
             job.since_s = now_s
-            for client in self._clients:
-                if client is not job.client:
-                    client.n_interruptions += 1
             self._worker.interrupt(on=job.cancelled)
             return job
 

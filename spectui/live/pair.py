@@ -7,7 +7,6 @@ from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded, Role
 from spectui.live.setup import LiveSetup
 from spectui.measure.chats import tokenize_with_chats
-from spectui.options.request import check_lengths
 from spectui.options.setup import Setup
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt, builtin_suite
@@ -91,8 +90,6 @@ class SearchRequest:
     """Seconds of the search's own work, at most; None for no limit."""
     path: Path | None = None
     """Path of the prompts; None for the built-in ones and for turns of the chat."""
-    depths: tuple[int, ...] = ()
-    """Lengths of prompts to measure the best setting at."""
 
 
 def tuning_setup(
@@ -103,7 +100,7 @@ def tuning_setup(
     engine: Engine,
 ) -> TuningSetup:
     """The search for the best drafting of a loaded pair, for a server of the same setup."""
-    depths, is_builtin = request.depths, request.prompts == builtin_suite()
+    is_builtin = request.prompts == builtin_suite()
     engine.rendering = setup.rendering
     workload = tokenize_with_chats(
         engine,
@@ -113,7 +110,6 @@ def tuning_setup(
         sampling=replace(setup.sampling, ignore_eos=False),
         target=target,
     )
-    check_lengths((), depths, n_predict=_TUNED_TOKENS, n_ctx=target.n_ctx, remedy=target.remedy)
     return TuningSetup(
         off=Setup(
             target=setup.target,
@@ -134,5 +130,4 @@ def tuning_setup(
         command=CommandOptions.of(setup.taken, setup.extra),
         prompts=request.path,
         is_chat=request.chats is not None or (request.path is None and not is_builtin),
-        depths=depths,
     )

@@ -11,7 +11,7 @@ import numpy as np
 from spectui.format import counted
 from spectui.speculative.counters import Counters, Round, RoundTimes
 from spectui.speculative.expectation import expected_tokens, ideal_speedup
-from spectui.trace.costs import MeanRound, along
+from spectui.trace.costs import along
 from spectui.trace.terms import RoundTerms, Term, largest_loss, measured_terms
 
 _DISK_BYTES_PER_S = 50e6
@@ -293,14 +293,14 @@ def expectation_state(
     )
 
 
-def _predicted(one: MeanRound, alpha: float, redone: float) -> float:
+def _predicted(one: RoundTerms, alpha: float, redone: float) -> float:
     """Speedup of such rounds; those that are redone (a share) emit one token more."""
     return one.speedup(alpha, emitted=expected_tokens(alpha, one.drafted) + redone)
 
 
 def _other_lengths(
     own: RoundTerms, costs: Sequence[VerifyCost], recent: Sequence[Round]
-) -> Iterator[MeanRound]:
+) -> Iterator[RoundTerms]:
     """Rounds of other lengths, with what verifying so many tokens was seen to cost."""
     again_s = _second_passes(recent, own.step_s) if own.again_s else {0: 0.0}
     for cost in costs:

@@ -75,9 +75,7 @@ class ModelParams:
         self.c.n_gpu_layers = options.n_gpu_layers
         # Without memory there is nothing to map to, and llama.cpp would assert.
         self.c.load_mode = getattr(C, _LOAD_MODES["none" if no_alloc else options.load_mode])
-        self.c.lazy_mode = getattr(C, f"LLAMA_LAZY_MODE_{options.lazy_mode.name}")
         self.c.use_extra_bufts = options.repack
-        self.c.no_host = options.no_host
         self.c.no_alloc = no_alloc
         self._place(options.devices)
         self._kv_overrides = _kv_override_array(options)

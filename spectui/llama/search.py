@@ -135,24 +135,13 @@ def _program_in(folder: Path) -> Path | None:
     return None
 
 
-_named: list[Path] = []
-
-
-def prefer(server: Path) -> None:
-    """Look for a library beside the llama-server that the user named, before all others.
-
-    It has to be said before a library is used.
-    """
-    _named.insert(0, server)
-
-
 def places() -> Iterator[Place]:
     """Where to look for a library, in the order in which one is taken."""
     if chosen := os.environ.get(LIBRARY_VARIABLE):
         yield Place(Origin.VARIABLE, Path(chosen).absolute())
     seen = set[Path]()
     # Not those that run: what measures must not change with what runs.
-    for program in chain(_named, _on_path(), _in_folders()):
+    for program in chain(_on_path(), _in_folders()):
         with suppress(OSError):
             real = program.resolve(strict=True)
             if real not in seen:

@@ -24,6 +24,8 @@ _NICE = {-1: 5, 0: 0, 1: -5, 2: -10, 3: -20}
 """Niceness by ``--prio`` (``set_process_priority``)."""
 _REAL_TIME = {1: 40, 2: 80, 3: 90}
 """Priority among threads of real time (``ggml_thread_apply_priority``)."""
+_POLL = 50
+"""How long threads wait awake for work, from 0 to 100, in a llama-server that is not told."""
 _used_numa: list[Numa] = []
 """The strategy of this process, once a model was loaded: llama.cpp takes it once."""
 
@@ -72,10 +74,10 @@ class ThreadPools(Closing):
         self.warnings: list[str] = []
         """Requests that the machine refused, a sentence each."""
         self._set_niceness(options.cpu.prio)
-        own = batch = self._params(options.cpu, n_threads, "")
+        own = batch = self._params(options.cpu, n_threads)
         if options.threads_batch:
-            # Options of batches count with a number of threads alone (postprocess_cpu_params).
-            batch = self._params(options.cpu_batch, options.threads_batch, "-batch")
+            # These have options of their own there (postprocess_cpu_params).
+            batch = self._params(CpuOptions(), options.threads_batch)
         # A pool's number of threads has to be that of its decodes.
         wanted = (own,) if bytes(own) == bytes(batch) else (own, batch)
         own.paused = len(wanted) > 1
@@ -95,31 +97,31 @@ class ThreadPools(Closing):
         while self._pools:
             free(self._pools.pop())
 
-    def _params(self, cpu: CpuOptions, n_threads: int, suffix: str) -> _Params:
-        cpu = self._allowed(cpu, suffix)
+    def _params(self, cpu: CpuOptions, n_threads: int) -> _Params:
+        cpu = self._allowed(cpu)
         if cpu.cpus and len(cpu.cpus) < n_threads:
             self.warnings.append(
-                f"--cpu-mask{suffix} has {len(cpu.cpus)} of the {n_threads} processors that "
-                f"-t{suffix[1:2]} {n_threads} asks for, and threads wait for each other there"
+                f"--cpu-mask has {len(cpu.cpus)} of the {n_threads} processors that "
+                f"-t {n_threads} asks for, and threads wait for each other there"
             )
-        found = _Params(n_threads=n_threads, prio=cpu.prio, poll=cpu.poll, strict_cpu=cpu.strict)
+        found = _Params(n_threads=n_threads, prio=cpu.prio, poll=_POLL)
         for one in cpu.cpus:
             found.cpumask[one] = True
         return found
 
-    def _allowed(self, cpu: CpuOptions, suffix: str) -> CpuOptions:
+    def _allowed(self, cpu: CpuOptions) -> CpuOptions:
         """The part of the options that this machine allows."""
         usable = tuple(one for one in cpu.cpus if may_run_on(one))
         if usable != cpu.cpus:
             without = ", ".join(str(one) for one in cpu.cpus if one not in usable)
             left = "the others have the threads" if usable else "threads run on any"
             self.warnings.append(
-                f"--cpu-mask{suffix}: this process cannot run on processor {without}; {left}"
+                f"--cpu-mask: this process cannot run on processor {without}; {left}"
             )
         refused = _refused(lambda: _schedule(cpu.prio))
         if refused is not None:
             self.warnings.append(
-                f"--prio{suffix} {cpu.prio}: the system does not let threads have that priority "
+                f"--prio {cpu.prio}: the system does not let threads have that priority "
                 f"({refused}); they keep theirs"
             )
         return replace(cpu, cpus=usable, prio=0 if refused else cpu.prio)

@@ -26,11 +26,6 @@ class Backend(Protocol):
     """
 
     @property
-    def n_interruptions(self) -> int:
-        """Number of times that others had the engine in between."""
-        ...
-
-    @property
     def waited_s(self) -> float:
         """Seconds that others had it."""
         ...

@@ -1,13 +1,12 @@
 """Whether earlier numbers compare with new ones: digests of conditions, and what differs. Pure."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
 import msgspec
 
-from spectui.options.catalogue import RUN
 from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.paths import text_of
 
@@ -16,6 +15,8 @@ _WORDS = {
     "llama.cpp": "with another llama.cpp",
     "target": "with another target",
     "drafts": "with other drafts",
+    "context": "with other options",
+    "sampling": "with other sampling",
     "prompts": "with other prompts",
     "schedule": "with --schedule fast, which is gone",
     "n_predict": "with another -n",
@@ -24,30 +25,15 @@ _WORDS = {
     "extra": "with other arguments for llama-server",
     "backend": "with another backend",
 }
-UNLISTED = "with this machine's GPUs, which the driver does not list now"
 _ANY = "with other settings"
 """Difference in conditions that only another version of spectui has."""
-_GROUPS = {"context": "options", "sampling": "sampling"}
-_FLAGS = {
-    "n_gpu_layers": "-ngl",
-    "devices": "-dev",
-    "kv_offload": "-nkvo",
-    "op_offload": "--no-op-offload",
-    "repack": "--no-repack",
-    "mmap": "--no-mmap",
-    "cache_type_k_mtp": "-ctkd",
-    "cache_type_v_mtp": "-ctvd",
-    "cpu": "--cpu-mask",
-    "cpu_batch": "--cpu-mask-batch",
-}
-"""Options by the fields that are named otherwise."""
+UNLISTED = "with this machine's GPUs, which the driver does not list now"
 
 
 _LATER = frozenset(
     {
         *("devices", "fit", "kv_offload", "op_offload", "cache_type_k_mtp", "cache_type_v_mtp"),
-        *("mlock", "direct_io", "lazy_mode", "repack", "no_host", "n_cpu_ffn"),
-        *("cpu", "cpu_batch", "numa", "threads_draft", "threads_batch_draft"),
+        *("mlock", "direct_io", "repack", "cpu", "numa", "threads_draft", "threads_batch_draft"),
         "moe_cache_mib",
     }
 )
@@ -116,46 +102,16 @@ def has_other_driver(known: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
 
 
 def _words(key: str, known: Any, spec: Any) -> str:  # noqa: ANN401 - plain data of any shape
-    """The difference in one condition: its options, versions or files, as far as they are known."""
-    match key, known, spec:
-        case "context" | "sampling", dict(), dict():
-            return f"with other {_GROUPS[key]}{_flags(known, spec)}"
-        case "backend", {"name": "server"}, {"name": "server"}:
-            is_binary = any(known.get(one) != spec.get(one) for one in ("path", "version", "build"))
-            return _WORDS["server" if is_binary else "extra"]
-        case "backend", {"name": before}, {"name": now} if before == now:
-            return _WORDS["llama.cpp"]
-        case "target", {"file": before}, {"file": now} if before == now:
-            if any(known.get(one) != spec.get(one) for one in ("size_bytes", "n_params")):
-                return "with another file of the target's name"
-            before, now = (one.get("placement", one) for one in (known, spec))
-            return f"with the target placed otherwise{_flags(before, now)}"
-        case "llama.cpp", [str(), *_], [str(), *_]:
-            return _of_library(known, spec)
-    return _WORDS.get(key, _ANY)
-
-
-def _of_library(known: Sequence[str], spec: Sequence[str]) -> str:
-    """The binding's version, llama.cpp's, and then the kinds of memory that it knows."""
-    before, now = (", ".join(map(str, one[1:2])) for one in (known, spec))
-    if before != now:
-        return f"{_WORDS['llama.cpp']} ({before}, here {now})"
-    if known[0] != spec[0]:
-        return f"with another llama-cpp-python ({known[0]}, here {spec[0]})"
-    return "with llama.cpp on other devices"
-
-
-def _flags(known: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
-    """Options that fill the fields which differ, in brackets; numbers with both values."""
-    names = {one.parameter: one.flags[0] for one in RUN} | _FLAGS
-    differing = sorted(key for key in {*known, *spec} if known.get(key) != spec.get(key))
-    flags = []
-    for key in differing:
-        before, now = known.get(key), spec.get(key)
-        if key in names:
-            is_number = all(type(one) in {int, float} for one in (before, now))
-            flags.append(f"{names[key]} {before}, here {now}" if is_number else names[key])
-    return f" ({'; '.join(dict.fromkeys(flags))})" if flags else ""
+    """The difference in one condition, with the fields of it that differ."""
+    told = _WORDS.get(key, _ANY)
+    if not isinstance(known, dict) or not isinstance(spec, dict):
+        return told
+    both = {**known, **known.get("placement", {})}, {**spec, **spec.get("placement", {})}
+    before, now = (
+        {name: one for name, one in each.items() if name != "placement"} for each in both
+    )
+    differing = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
+    return f"{told} ({', '.join(differing)})"
 
 
 def wherever_built(spec: Mapping[str, Any]) -> dict[str, Any]:

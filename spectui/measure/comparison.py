@@ -1,10 +1,9 @@
-"""One setting against the target alone, or a server as it stands: by prompt and in sum."""
+"""One setting against the target alone: by prompt and in sum."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 
-from spectui.documents import Json, Known, ending, known, or_reason
+from spectui.documents import Json, Known, ending, or_reason
 from spectui.engine.events import GenerationResult
 from spectui.errors import (
     BadInputError,
@@ -15,15 +14,12 @@ from spectui.errors import (
 )
 from spectui.measure.lossless import LosslessCheck, check_lossless, lossless_document
 from spectui.measure.measurer import (
-    NO_BASELINE,
     NO_ROUNDS,
     NOTHING_DRAFTED,
     Measurer,
     Pair,
-    Run,
     measurements,
     steady,
-    throughput,
     throughput_document,
     total_counters,
 )
@@ -39,7 +35,6 @@ from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, Detail
 
 NO_MODEL = "n-gram drafters need no draft model"
-UNWATCHED: Known[DisturbanceSummary] = Known(None, "the machine was not watched")
 _NO_DETAIL = "llama-server does not tell single rounds"
 
 
@@ -48,24 +43,17 @@ class Comparison:
     """Result of one setting on one workload."""
 
     workload: Workload
-    speculation: Speculation | None
-    """None where nothing was compared."""
-    runs: tuple[Run, ...]
-    """All that were made: pairs, or single ones where nothing was compared."""
-    speedup: Speedup | None
-    """None where nothing was compared."""
+    speculation: Speculation
+    pairs: tuple[Pair, ...]
+    """The prompts, each decoded without and with speculation."""
+    speedup: Speedup
     lossless: LosslessCheck | None
     """None with temperature: rounding may then move a sample without a margin to judge it by.
     None also if it ended early."""
-    disturbance: Known[DisturbanceSummary] = UNWATCHED
+    disturbance: DisturbanceSummary
     """Load of the rest of the machine meanwhile."""
     ended: BaseException | None = field(default=None, compare=False)
     """Reason for an early end."""
-
-    @property
-    def pairs(self) -> tuple[Pair, ...]:
-        """The prompts that were decoded without speculation as well."""
-        return pairs_of(self.runs)
 
     @property
     def baseline(self) -> list[GenerationResult]:
@@ -75,17 +63,7 @@ class Comparison:
     @property
     def speculative(self) -> list[GenerationResult]:
         """Results of target and drafter together."""
-        return [run.speculative for run in self.runs]
-
-    @property
-    def baseline_tokens_per_s(self) -> float | None:
-        """Throughput of the target alone."""
-        return throughput(self.baseline)
-
-    @property
-    def speculative_tokens_per_s(self) -> float | None:
-        """Throughput of target and drafter together."""
-        return throughput(self.speculative)
+        return [pair.speculative for pair in self.pairs]
 
     @property
     def counters(self) -> Counters:
@@ -101,64 +79,41 @@ class Comparison:
             return None
         return step_s / (baseline.times.verify_s / baseline.n_rounds)
 
-    def requests(
-        self, shapes: Sequence[RequestShape], alike: Sequence[Pair] = ()
-    ) -> Known[tuple[Request, ...]]:
-        """Whole requests of ``shapes``; of what the prompts are where there is none.
-
-        Args:
-            shapes: lengths of the requests.
-            alike: pairs with the same models, which may have evaluated the prompts before.
-        """
-        if self.speculation is None:
-            return Known(None, NO_BASELINE)
-        reads = self.speculation.model is not None
-        times = prompt_times(self.pairs, alike=alike, reads=reads)
+    def requests(self, shapes: Sequence[RequestShape]) -> Known[tuple[Request, ...]]:
+        """Whole requests of ``shapes``; of what the prompts are where there is none."""
+        times = prompt_times(self.pairs, reads=self.speculation.model is not None)
         return requests_of(shapes or (usual_shape(self.workload),), self.speedup, self.pairs, times)
 
     def document(self) -> Json:
         """Results in documents."""
-        off = throughput_document(self.baseline) if self.baseline else None
-        on = {**throughput_document(self.speculative), **counters_document(self.counters)}
-        if self.speedup is None:
-            compared: Json = {"n_compared": 0, "divergence": None}
-            for name in ("speedup", "speedup_ci95", "lossless"):
-                compared |= or_reason(name, None, NO_BASELINE)
-        else:
-            on |= or_reason("c", self.c, self._no_c())
-            compared = {
-                **self.speedup.document(),
-                "n_slow_rounds": sum(pair.n_slow for pair in self.pairs),
-                **lossless_document(self.lossless),
-            }
         return {
-            **or_reason("baseline", off, NO_BASELINE),
-            "speculative": on,
-            **compared,
-            **known("disturbance", self.disturbance),
+            "baseline": throughput_document(self.baseline),
+            "speculative": {
+                **throughput_document(self.speculative),
+                **counters_document(self.counters),
+                **or_reason("c", self.c, self._no_c()),
+            },
+            **self.speedup.document(),
+            "n_slow_rounds": sum(pair.n_slow for pair in self.pairs),
+            **lossless_document(self.lossless),
+            "disturbance": self.disturbance.document(),
             **ending(self.ended),
-            "prompts": [run.document() for run in self.runs],
+            "prompts": [pair.document() for pair in self.pairs],
         }
 
     def _no_c(self) -> str:
         if self.counters.detail is not Detail.ROUNDS:
             return _NO_DETAIL
-        return NOTHING_DRAFTED if self.speculation and self.speculation.model else NO_MODEL
-
-
-def pairs_of(runs: Sequence[Run]) -> tuple[Pair, ...]:
-    """The runs that have one of the target alone to be compared with."""
-    return tuple(run for run in runs if isinstance(run, Pair))
+        return NOTHING_DRAFTED if self.speculation.model else NO_MODEL
 
 
 def compare(
     measurer: Measurer,
-    speculation: Speculation | None,
+    speculation: Speculation,
     *,
     repeats: int,
-    on_run: Callable[[Run], None],
-    watch: Known[MachineWatch],
-    has_time: Callable[[], bool] = lambda: True,
+    on_pair: Callable[[Pair], None],
+    watch: MachineWatch,
 ) -> Comparison:
     """Measure ``speculation`` against the target alone on the loaded models.
 
@@ -167,47 +122,48 @@ def compare(
 
     Args:
         measurer: decodes its workload.
-        speculation: the setting; None where there is nothing to compare: every prompt is decoded
-            as the backend stands.
+        speculation: the setting.
         repeats: how often every prompt is measured.
-        on_run: told of every prompt.
-        watch: watches the machine that decodes; it is started and closed here.
-        has_time: asked after every prompt whether there is time for another one.
+        on_pair: told of every prompt.
+        watch: watches the machine meanwhile; it is started and closed here.
 
     Raises:
         BadInputError: no prompt made the target decode anything.
         HopelessError: a server does not run as it was started.
     """
-    runs, ended, lossless = list[Run](), None, None
-    with watch.value or nullcontext():
-        if watch.value is not None:
-            watch.value.start()
+    pairs, lossless = list[Pair](), None
+    ended: BaseException | None = None
+    with watch:
+        watch.start()
         try:
-            for run in _decoded(measurer, speculation, repeats):
-                runs.append(run)
-                on_run(run)
-                if not has_time():
-                    break
-            if measurer.workload.sampling.is_greedy and speculation is not None:
-                lossless = check_lossless(measurer.engine, pairs_of(runs))
+            for pair in _decoded(measurer, speculation, repeats):
+                pairs.append(pair)
+                on_pair(pair)
+            if measurer.workload.sampling.is_greedy:
+                lossless = check_lossless(measurer.engine, pairs)
         except (KeyboardInterrupt, CancelledError, MemoryShortError, ServerError) as error:
-            if isinstance(error, HopelessError) or not any(run.has_decoded for run in runs):
+            if isinstance(error, HopelessError) or not measurements(pairs):
                 raise
             ended = error
-        seen = None if watch.value is None else watch.value.summary()
-    if not any(run.has_decoded for run in runs):
+        disturbance = watch.summary()
+    if not measurements(pairs):
         raise nothing_decoded()
-    pairs = steady(pairs_of(runs))
-    measured = measurements(pairs)
+    found = steady(pairs)
     return Comparison(
         workload=measurer.workload,
         speculation=speculation,
-        runs=pairs or tuple(runs),
-        speedup=paired_speedup(measured) if measured else None,
+        pairs=found,
+        speedup=paired_speedup(measurements(found)),
         lossless=lossless,
-        disturbance=Known(seen, watch.reason),
+        disturbance=disturbance,
         ended=ended,
     )
+
+
+def _decoded(measurer: Measurer, speculation: Speculation, repeats: int) -> Iterator[Pair]:
+    measurer.warm_up(None)
+    measurer.warm_up(speculation)
+    yield from measurer.pairs(measurer.workload.items, speculation, repeats)
 
 
 def nothing_decoded() -> BadInputError:
@@ -216,17 +172,6 @@ def nothing_decoded() -> BadInputError:
         "the model ended every answer at once, so there is no decoding to measure; use other "
         "prompts or --ignore-eos"
     )
-
-
-def _decoded(measurer: Measurer, speculation: Speculation | None, repeats: int) -> Iterator[Run]:
-    """Runs of every prompt; single ones where there is no setting to compare."""
-    items = measurer.workload.items
-    if speculation is None:
-        yield from measurer.alone(items, repeats)
-        return
-    measurer.warm_up(None)
-    measurer.warm_up(speculation)
-    yield from measurer.pairs(items, speculation, repeats)
 
 
 def counters_document(counters: Counters) -> Json:

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from random import Random
+from statistics import median_low
 
 from spectui.documents import Json, or_reason
 from spectui.engine.commands import Generate, GeneratePair
@@ -18,75 +19,26 @@ from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
 
 _ANCHOR_TOKENS = 24
+_SHORTEST_READ = 16
+"""Tokens of a prompt from which on their reading tells what one of them takes."""
 
 
 NOTHING_DRAFTED = "nothing was drafted"
 NO_ROUNDS = "llama-server does not tell how many rounds it ran"
 """The tokens do not tell either: a text ended inside a draft, or the target redoes rounds."""
-NO_BASELINE = (
-    "nothing was compared: llama-server takes no speculative parameters per request; give a server "
-    "without speculation with --baseline-url"
-)
 _RECALLED = "it is not known to have been evaluated as a whole for this"
 _NO_PARTS = "llama-server does not tell it apart"
 _NOTHING_DECODED = "the answer ended before anything was decoded"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """One continued prompt."""
-
-    item: WorkItem
-    speculative: GenerationResult
-    """By whoever drafts."""
-    baseline: GenerationResult | None = None
-    """By the target alone; None where nothing is compared."""
-
-    @property
-    def has_decoded(self) -> bool:
-        """Whether no answer ended before anything was decoded."""
-        return all(one.n_decoded for one in (self.speculative, self.baseline) if one is not None)
-
-    def document(self) -> Json:
-        """Result of the prompt in documents."""
-        result, counters = self.speculative, self.speculative.counters
-        off, why = None, NO_BASELINE
-        if self.baseline is not None:
-            off, why = self.baseline.tokens_per_s, _NOTHING_DECODED
-        return {
-            "id": self.item.id,
-            "category": self.item.category,
-            "n_prompt_tokens": result.n_prompt_tokens,
-            **_prompt_document(result, self.baseline),
-            **or_reason("baseline_tokens_per_s", off, why),
-            **or_reason("tokens_per_s", result.tokens_per_s, _NOTHING_DECODED),
-            "n_drafted": counters.n_drafted,
-            "n_accepted": counters.n_accepted,
-            **or_reason("n_rounds", counters.known_rounds, NO_ROUNDS),
-            "stop": str(result.stop),
-            "output_sha256": sha256(result.tokens),
-        }
-
-
-def _prompt_document(result: GenerationResult, baseline: GenerationResult | None) -> Json:
-    """Seconds of the prompt and until the first token, without and with speculation."""
-    prompt_s, draft_s = (
-        (result.prompt_s, result.prompt_draft_s) if result.is_prompt_new else (None,) * 2
-    )
-    off_s = baseline.prompt_s if baseline is not None and baseline.is_prompt_new else None
-    first_s = None if off_s is None and prompt_s is None else {"off": off_s, "on": prompt_s}
-    return {
-        **or_reason("prompt_s", prompt_s, _RECALLED),
-        **or_reason("prompt_draft_s", draft_s, _RECALLED if prompt_s is None else _NO_PARTS),
-        **or_reason("time_to_first_token_s", first_s, _RECALLED),
-    }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pair(Run):
+class Pair:
     """One prompt decoded without and with speculation, close in time."""
 
+    item: WorkItem
     baseline: GenerationResult
+    """By the target alone."""
+    speculative: GenerationResult
     segments: tuple[Segment, ...] = ()
     """Segments of the answer, where both sides took turns within it."""
     n_slow: int = 0
@@ -94,6 +46,11 @@ class Pair(Run):
     whole_s: tuple[float, float] | None = None
     """Seconds of the whole requests without and with speculation, waiting included, where others
     were decoded beside it; else None."""
+
+    @property
+    def has_decoded(self) -> bool:
+        """Whether neither answer ended before anything was decoded."""
+        return bool(self.baseline.n_decoded and self.speculative.n_decoded)
 
     @property
     def measurement(self) -> PairedMeasurement | None:
@@ -109,6 +66,38 @@ class Pair(Run):
             speculative_tokens=self.speculative.n_decoded,
             n_accepted=self.speculative.counters.n_accepted,
         )
+
+    def document(self) -> Json:
+        """Result of the prompt in documents."""
+        result, counters = self.speculative, self.speculative.counters
+        off = self.baseline.tokens_per_s
+        return {
+            "id": self.item.id,
+            "category": self.item.category,
+            "n_prompt_tokens": result.n_prompt_tokens,
+            **_prompt_document(result, self.baseline),
+            **or_reason("baseline_tokens_per_s", off, _NOTHING_DECODED),
+            **or_reason("tokens_per_s", result.tokens_per_s, _NOTHING_DECODED),
+            "n_drafted": counters.n_drafted,
+            "n_accepted": counters.n_accepted,
+            **or_reason("n_rounds", counters.known_rounds, NO_ROUNDS),
+            "stop": str(result.stop),
+            "output_sha256": sha256(result.tokens),
+        }
+
+
+def _prompt_document(result: GenerationResult, baseline: GenerationResult) -> Json:
+    """Seconds of the prompt and until the first token, without and with speculation."""
+    prompt_s, draft_s = (
+        (result.prompt_s, result.prompt_draft_s) if result.is_prompt_new else (None,) * 2
+    )
+    off_s = baseline.prompt_s if baseline.is_prompt_new else None
+    first_s = None if off_s is None and prompt_s is None else {"off": off_s, "on": prompt_s}
+    return {
+        **or_reason("prompt_s", prompt_s, _RECALLED),
+        **or_reason("prompt_draft_s", draft_s, _RECALLED if prompt_s is None else _NO_PARTS),
+        **or_reason("time_to_first_token_s", first_s, _RECALLED),
+    }
 
 
 Timed = tuple[GenerationResult, float | None]
@@ -146,18 +135,17 @@ class Measurer:
 
     def __post_init__(self) -> None:
         self._seed = self.workload.sampling.seed if self.seed is None else self.seed
-        self._longest = [(0.0, 1), (0.0, 1)]
-        """Seconds and tokens of the readings that took longest, the target's and the draft's; that
-        of a server is the target's, which does not tell them apart."""
+        self._read_s: tuple[list[float], list[float]] = [], []
+        """Seconds per token of prompts that were read, by the target and by the draft. A server's
+        are the target's: it does not tell them apart."""
 
     @property
     def prompt_token_s(self) -> float:
         """Seconds per token of a prompt that both models evaluate for the first time.
 
-        As in the readings that took longest: most prompts are taken up from memory, and what a
-        short one takes says little of the others.
+        The median of what was read: the first prompt after a start may wait for the disk.
         """
-        return sum(seconds / n_tokens for seconds, n_tokens in self._longest)
+        return sum(median_low(rates) for rates in self._read_s if rates)
 
     @property
     def n_beside_off(self) -> int | None:
@@ -177,12 +165,17 @@ class Measurer:
             return
         self._generate(self.workload.items[0], speculation, WARM_UP_TOKENS)
 
-    def anchor(self) -> float:
-        """Tokens/s of a short run of the target alone: the machine's present speed."""
-        command = self._command(self.workload.items[0], None, _ANCHOR_TOKENS)
+    def anchor(self, index: int = 0) -> float:
+        """Tokens/s of a short run of the target alone: the machine's present speed.
+
+        Args:
+            index: of the prompt.
+        """
+        command = self._command(self.workload.items[index], None, _ANCHOR_TOKENS)
         sampling = replace(self.workload.sampling, ignore_eos=True)
         result = self.engine.generate(replace(command, sampling=sampling))
         _check_complete(result)
+        self._learn(result)
         return result.n_decoded / result.decode_s
 
     def pairs(
@@ -254,11 +247,6 @@ class Measurer:
         first = self._begins_with_off(turn)
         return tuple(self._in_turn(items, speculation, baseline_first=first))
 
-    def alone(self, items: Sequence[WorkItem], repeats: int) -> Iterator[Run]:
-        """Decode every prompt ``repeats`` times, with nothing to compare it with."""
-        for item in self.workload.passes(items, range(repeats)):
-            yield Run(item=item, speculative=self.decode(item, None))
-
     def _begins_with_off(self, turn: int) -> bool:
         """Whether a block begins without speculation: of two in a row, by chance one does."""
         chance = Random(f"{self._seed} {turn // 2}")  # noqa: S311 - an order, not a secret
@@ -294,13 +282,16 @@ class Measurer:
             sampling=self.workload.sampling_of(item),
             speculation=speculation,
             reuse_prompt=True,
-            n_prefix=item.n_prefix,
         )
 
     def _learn(self, result: GenerationResult) -> None:
-        n_tokens, draft_s = max(result.n_prompt_tokens, 1), result.prompt_draft_s or 0.0
-        found = (result.prompt_s - draft_s, n_tokens), (draft_s, n_tokens)
-        self._longest = [max(both) for both in zip(self._longest, found, strict=True)]
+        """Keep what reading took, but for prompts that were taken up from memory."""
+        draft_s = result.prompt_draft_s or 0.0
+        n_read = result.n_prompt_tokens if result.n_evaluated is None else result.n_evaluated
+        if n_read >= _SHORTEST_READ:
+            self._read_s[0].append((result.prompt_s - draft_s) / n_read)
+        if result.n_read is not None and result.n_read >= _SHORTEST_READ:
+            self._read_s[1].append(draft_s / result.n_read)
 
 
 def _check_complete(result: GenerationResult) -> None:

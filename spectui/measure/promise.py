@@ -53,12 +53,6 @@ class Promise:
     """Commit of the engine's llama.cpp; None where the engine does not tell it."""
     is_chat: bool = False
     """The prompts were turns of a chat, whose text is kept nowhere beside the study."""
-    screen_threads: int | None = None
-    """Compute threads of older promises that were made beside a screen, which kept a core; None
-    where they were the case's."""
-    streams: bool = False
-    """Whether all requests in flight were measured, where the server has several slots. False in
-    older promises: one prompt at a time was, beside requests that kept the other slots busy."""
     basis: Basis | None = None
     """Text that it was measured on; None where nothing was chosen, and in older promises."""
 

@@ -134,7 +134,6 @@ NOT_TOLD = "the server does not tell how long a prompt is read with a draft"
 def prompt_times(
     pairs: Sequence[Pair],
     *,
-    alike: Sequence[Pair] = (),
     apart: Readings = Readings(),
     reads: bool = True,
 ) -> Known[PromptTimes]:
@@ -142,13 +141,11 @@ def prompt_times(
 
     Args:
         pairs: prompts that were continued without and with the setting.
-        alike: more prompts with the same draft.
         apart: more prompts, with the target in the same place and the same draft.
         reads: whether a model drafts, which reads the prompt as well.
     """
-    every = [*pairs, *alike]
-    off = _target(pair.baseline for pair in every)
-    on = [pair.speculative for pair in every]
+    off = _target(pair.baseline for pair in pairs)
+    on = [pair.speculative for pair in pairs]
     if not reads:
         off = [*off, *_target(on)]
     alone = fit_readings([*off, *apart.target])

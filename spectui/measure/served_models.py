@@ -7,18 +7,12 @@ from pathlib import Path
 
 from spectui.documents import Json, or_reason
 from spectui.engine.guard import Guard, request_of
-from spectui.engine.host_memory import host_memory
-from spectui.errors import BadInputError, DoesNotFitError, UsageError
+from spectui.errors import BadInputError, DoesNotFitError
 from spectui.gguf_names import series_of
 from spectui.llama.architectures import architecture
-from spectui.llama.planned import PlanRequest
 from spectui.models.facts import ModelFacts, facts_of
 from spectui.models.gguf import read_gguf
-from spectui.monitor.machine import this_machine
 from spectui.options.setup import ModelOptions, Setup
-
-_SPARE = 1.2
-"""Factor on the weights that leaves room for caches and compute buffers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,43 +82,23 @@ def look_at(options: ModelOptions) -> ServedModel:
     return ServedModel(options=options, file_bytes=facts.file_bytes, facts=facts)
 
 
-def keeps_off(setup: Setup, drafts: Iterable[ModelOptions] = (), *, wanted: bool | None) -> bool:
+def keeps_off(setup: Setup, drafts: Iterable[ModelOptions] = ()) -> bool:
     """Whether the server of the target alone stays alive beside one that speculates.
+
+    That is so where both fit, by llama.cpp's plans; an RPC server serves one client at a time.
 
     Args:
         setup: of the servers, with the most slots.
         drafts: drafts of servers that speculate, one at a time; of none, that of ``setup``.
-        wanted: what the user has said; without that they do where they fit, by llama.cpp's plans.
-
-    Raises:
-        UsageError: both are wanted on an RPC server, which serves one client at a time.
     """
     if setup.target.devices.rpc:
-        if wanted:
-            raise UsageError(
-                "--keep-both: an RPC server takes one client at a time, so that two llama-servers "
-                "cannot share it; leave it out"
-            )
         return False
-    if wanted is not None:
-        return wanted
     alone, own = request_of(setup.off), request_of(setup)
     with Guard(is_here=False) as guard, suppress(DoesNotFitError):
         each = [own.beside(draft) for draft in drafts] or [own]
-        return all(_both_fit(guard, alone, one) for one in each)
+        # What cannot be planned may not fit.
+        return all(guard.fit_together(alone, one) or False for one in each)
     return False
-
-
-def _both_fit(guard: Guard, off: PlanRequest, on: PlanRequest) -> bool:
-    fits = guard.fit_together(off, on)
-    if fits is not None:
-        return fits
-    # Of files that cannot be planned the size has to do. Where a GPU holds weights it does not.
-    models = [one for one in (off.target, on.target, on.draft) if one is not None]
-    if this_machine().gpus and any(one.n_gpu_layers for one in models):
-        return False
-    needed = round(_SPARE * sum(size_bytes(one.path) for one in models))
-    return needed <= host_memory().free_bytes
 
 
 def size_bytes(path: Path) -> int:

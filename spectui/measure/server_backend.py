@@ -22,7 +22,7 @@ from spectui.speculative.counters import Counters, Detail
 from spectui.speculative.decoder import Stop
 
 if TYPE_CHECKING:
-    from spectui.measure.servers import Servers
+    from spectui.measure.servers import Fleet
 
 T = TypeVar("T")
 Tokens = tuple[int, ...]
@@ -52,7 +52,7 @@ class ServerBackend:
 
     place = None
 
-    servers: "Servers"
+    servers: "Fleet"
     """Decode."""
     base: Setup
     """The setup that all of them share, and the draft that is loaded."""
@@ -71,31 +71,18 @@ class ServerBackend:
         """Prompts that servers have seen, as far as their drafters remember them."""
         self.n_slots = self.base.n_slots
         """Requests that are in flight whenever anything is measured."""
-        self.rpc = self.base.target.devices.rpc
-        """``HOST:PORT`` of RPC servers that decode with the servers."""
-        self.company: tuple[Tokens, ...] = ()
-        """Prompts of the other slots while one is measured alone; empty for copies of it."""
         self.n_beside_off: int | None = int(self.servers.keeps_off)
         self.move_s = 0.0
         """Duration of the last start of a server."""
 
     @property
-    def n_interruptions(self) -> int:
-        """Number of times that memory was short."""
-        return 0 if self.servers.gate is None else self.servers.gate.n_pauses
-
-    @property
     def waited_s(self) -> float:
         """Seconds that servers waited for memory."""
-        return 0.0 if self.servers.gate is None else self.servers.gate.waited_s
+        return self.servers.gate.waited_s
 
     def load(self, draft: str | None) -> None:
         """Use this draft for all speculation from now on."""
         self._draft = None if draft is None else self.drafts.get(draft)
-
-    def with_slots(self, n_slots: int) -> "ServerBackend":
-        """Return one of servers with so many slots, for the same models."""
-        return replace(self, base=replace(self.base, n_slots=n_slots))
 
     def setup(self, speculation: Speculation | None) -> Setup:
         """Return the setup of the server that decodes with a setting and the loaded draft."""
@@ -107,7 +94,7 @@ class ServerBackend:
     def generate(self, command: Generate) -> GenerationResult:
         """Continue a prompt on the server of the setting, which is started if necessary.
 
-        Its other slots are kept busy meanwhile. Raises as ``generate_together``.
+        Copies of it keep the other slots busy meanwhile. Raises as ``generate_together``.
         """
         return self.generate_together((command,))[0][0]
 
@@ -175,15 +162,9 @@ class ServerBackend:
         self, server: LlamaClient, commands: Sequence[Generate], setup: Setup
     ) -> list[tuple[Completion, float]]:
         wanted = [{**_body(command), **self._neutral} for command in commands]
-        fillers = wanted
-        if self.company and not remembers(setup.speculation):
-            # Experts of a mixture are shared by prompts that are alike.
-            prompts = {command.prompt for command in commands}
-            others = [one for one in self.company if one not in prompts]
-            fillers = [{**wanted[0], "prompt": list(one)} for one in others] or wanted
         if remembers(setup.speculation):
             self._had.setdefault(setup, set()).update(one.prompt for one in commands)
-        done = server.complete_together(wanted, fillers, setup.n_slots)
+        done = server.complete_together(wanted, setup.n_slots)
         for one, _took_s in done:
             self.servers.check(setup, one)
         return done
@@ -288,6 +269,5 @@ def measurer_of(
     """
     if not isinstance(backend, ServerBackend):
         return Measurer(backend, workload, seed=seed, baseline_share=baseline_share)
-    backend.company = tuple(item.tokens for item in workload.items)
     together = backend.generate_together if backend.n_slots > 1 else None
     return Measurer(backend, workload, seed=seed, n_streams=backend.n_slots, together=together)

@@ -7,7 +7,7 @@ from enum import StrEnum
 from itertools import product
 
 from spectui.documents import Json, or_reason
-from spectui.format import counted, duration_text, gain_percent, is_large
+from spectui.format import counted, gain_percent, is_large
 from spectui.measure.requests import Request, Together, binding, together
 from spectui.measure.speedup import NO_INTERVAL, Speedup
 from spectui.measure.statistics import MIN_PROMPTS
@@ -105,19 +105,17 @@ def judge(
     what: str = "the best setting found",
     basis: Basis | None = None,
     temp: float | None = None,
-    prompt_s: float | None = None,
     requests: Sequence[Request] = (),
 ) -> Verdict:
-    """Say whether speculation pays; only if the interval's lower end is above ``1 + min_gain``.
+    """Say whether to use speculation: only if the whole interval is above the least gain.
 
     Args:
-        speedup: measured for the best setting.
+        speedup: measured speedup of the best setting over off.
         min_gain: gain below which speculation is not worth its memory; 0.02 is 2 %.
         what: name of the best setting, as the subject of a sentence.
         basis: text of the measurement; None where no choice was made.
         temp: temperature of the measurement, for the sentence; fewer drafts are accepted at a
             higher one.
-        prompt_s: seconds that one more prompt takes; None where that is not known.
         requests: whole requests; those whose answers do not go on until it pays are to gain as
             well, all together. None where it is not known what prompts take.
 
@@ -126,50 +124,67 @@ def judge(
     """
     if min_gain < 0:
         raise ValueError(f"min_gain {min_gain} would call a loss a gain")
-    case = _Case(speedup, min_gain, what, basis, temp, prompt_s, tuple(requests))
-    answer = case.answer
+    case = _Case(speedup, min_gain, what, basis, temp, tuple(requests))
+    decoding, whole = case.decoding, together(binding(case.requests))
+    if decoding is not Answer.USE or whole is None:
+        answer, reason = decoding, case.reason(decoding)
+    else:
+        answer = case.answer_of(whole.interval)
+        reason = case.reason(answer) if answer is Answer.USE else case.refusal(answer, whole)
     return Verdict(
         use_speculation=answer is Answer.USE,
-        reason=case.reason(answer),
+        reason=reason,
         answer=answer,
         more_prompts=case.more_prompts,
         basis=basis,
     )
 
 
+_SENTENCES = {
+    Answer.USE: "{use}: {what} is worth {value}{spread} ({within}){requests}.{beyond}",
+    Answer.NO_DIFFERENCE: (
+        "Leave it off: no difference worth having: {what} gives {value} ({within})."
+    ),
+    Answer.OFF: "Turn it off: {asked} was not shown ({what}: {value}, {within}).",
+    Answer.UNDECIDED: (
+        "Not decided, so leave it off: {asked} was not shown ({what}: {value}, {within}); {more}."
+    ),
+}
+_SLOWER = "Turn it off: {what} makes decoding {loss} slower ({within})."
+_UNJUDGED = "Not decided, so leave it off: {what} measured {measured}; {because}."
+_REFUSED = (
+    "{advice}: {what} gains {value} ({within}) in decoding, but {whole} with the prompt{pays}."
+    "{beyond}"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """A measured setting: the answer, and the sentence for it."""
+    """A measured setting, and the parts of the sentence on it."""
 
     measured: Speedup
     min_gain: float
     what: str
     basis: Basis | None
     temp: float | None
-    prompt_s: float | None
     requests: tuple[Request, ...]
 
     @property
-    def answer(self) -> Answer:
-        """The answer for decoding, and where that gains, for the requests."""
-        decoding = self._decoding
-        whole = together(binding(self.requests)) if decoding is Answer.USE else None
-        return decoding if whole is None else self._answer(whole.interval)
+    def decoding(self) -> Answer:
+        """The answer for decoding alone."""
+        return self.answer_of(None if self.unjudged else self.measured.capped.interval)
 
-    @property
-    def _decoding(self) -> Answer:
-        return self._answer(None if self._unjudged else self.measured.capped.interval)
-
-    def _answer(self, interval: tuple[float, float] | None) -> Answer:
+    def answer_of(self, interval: tuple[float, float] | None) -> Answer:
+        """The answer that follows from an interval."""
         low, high = interval or (0.0, math.inf)
-        if low > self._least:
+        if low > self.least:
             return Answer.USE
-        if high > self._least:
+        if high > self.least:
             return Answer.UNDECIDED
         return Answer.NO_DIFFERENCE if low >= 1 - self.min_gain else Answer.OFF
 
     @property
-    def _unjudged(self) -> str | None:
+    def unjudged(self) -> str | None:
         """Why nothing follows from the numbers; None where an answer does."""
         measured, interval = self.measured, self.measured.capped.interval
         if measured.is_noise:
@@ -178,13 +193,13 @@ class _Case:
             return "these prompts chose it, and nothing is left to judge it on; give more prompts"
         if interval is None:
             return measured.interval_reason or NO_INTERVAL
-        if self.basis is not Basis.THESE and is_sparse(measured) and interval[1] <= self._least:
+        if self.basis is not Basis.THESE and is_sparse(measured) and interval[1] <= self.least:
             n, of = measured.n_accepting, counted(measured.n_prompts, "prompt")
             return f"drafts were accepted on {n} of {of}, too few to say what others would gain"
         return None
 
     @property
-    def _least(self) -> float:
+    def least(self) -> float:
         """The speedup from which on speculation is worth its memory."""
         return 1 + self.min_gain
 
@@ -197,56 +212,88 @@ class _Case:
         speedup, n = self.measured, self.measured.n_prompts
         if speedup.low is None or speedup.high is None:
             return max(1, MIN_PROMPTS - n)
-        if self._decoding is not Answer.UNDECIDED or self._unjudged is not None:
+        if self.decoding is not Answer.UNDECIDED or self.unjudged is not None:
             return None
-        far = math.log(speedup.estimate / self._least)
+        far = math.log(speedup.estimate / self.least)
         reach = math.log((speedup.low if far > 0 else speedup.high) / speedup.estimate)
         if not far or abs(reach) > abs(far) * math.sqrt(1 + _MOST_MORE):
             return None
         return max(1, math.ceil(n * ((reach / far) ** 2 - 1)))
 
     def reason(self, answer: Answer) -> str:
-        """The sentence."""
-        because, told = self._unjudged, self.measured.capped
-        if because is not None:
-            return self._not_decided(because)
-        found = (told.estimate, *(told.interval or ()))
-        limits = (1.0, self._least, 1 - self.min_gain)
-        decimals = max(_decimals(found, limits), int(self.measured.is_capped))
-        value, low, high = (gain_percent(_gain(one), decimals) for one in found)
-        within = f"{100 * told.level:g} % interval {low} to {high}, {self._prompts}{self._cap}"
-        decoding = self._decoding
-        if decoding is Answer.USE and answer is not decoding:
-            return self._refused(answer, f"{self.what} gains {value} ({within}) in decoding")
-        asked = f"a gain of at least {100 * self.min_gain:g} %" if self.min_gain else "a gain"
-        not_shown = f"{asked} was not shown ({self.what}: {value}, {within})"
-        match answer:
-            case Answer.USE:
-                spread = self._spread(decimals)
-                gains = f"{self.what} is worth {value}{spread} ({within}){self._whole()}"
-                return f"{self._use_it}: {gains}.{self._beyond}"
-            case Answer.NO_DIFFERENCE:
-                return (
-                    f"Leave it off: no difference worth having: {self.what} gives {value} "
-                    f"({within})."
-                )
-            case Answer.OFF if found[2] < 1:
-                loss = gain_percent(-_gain(told.estimate), decimals).removeprefix("+")
-                return f"Turn it off: {self.what} makes decoding {loss} slower ({within})."
-            case Answer.OFF:
-                return f"Turn it off: {not_shown}."
-            case Answer.UNDECIDED:
-                if found[1] > 1:
-                    not_shown = f"{self.what} gains {value} ({within}), but {asked} was not shown"
-                return f"Not decided, so leave it off: {not_shown}; {self._takes_more}."
+        """The sentence on decoding, and on requests that gain as well."""
+        if self.unjudged is not None:
+            return _UNJUDGED.format(what=self.what, measured=self._measured, because=self.unjudged)
+        told = self.measured.capped
+        sentence = _SENTENCES[answer]
+        if answer is Answer.OFF and told.high is not None and told.high < 1:
+            sentence = _SLOWER
+        more, requests = self.more_prompts, self.requests
+        return sentence.format(
+            **self._numbers,
+            use=self._use_it,
+            spread=self._spread,
+            requests=f" in decoding, and {self._gains(requests)}" if requests else "",
+            beyond=self._beyond,
+            more=(
+                "no reasonable number of prompts would decide it"
+                if more is None
+                else f"about {counted(more, 'more prompt')} may decide it"
+            ),
+        )
 
-    def _not_decided(self, because: str) -> str:
-        speedup = self.measured
-        if speedup.is_noise:
-            told = f"more than can be on {self._prompts}"
-        else:
-            told = f"{_gain_text(speedup.capped.estimate)} on {self._prompts}{self._cap}"
-        return f"Not decided, so leave it off: {self.what} measured {told}; {because}."
+    def refusal(self, answer: Answer, whole: Together) -> str:
+        """The sentence where decoding gains, and the requests do not."""
+        requests = binding(self.requests)
+        for_these = f"for requests of {requests[0].shape.text}"
+        if len(requests) > 1:
+            for_these = "for these requests together"
+        advice = f"Leave it off {for_these}"
+        if answer is Answer.UNDECIDED:
+            advice = f"Not decided {for_these}, so leave it off"
+        ends = whole.interval or ()
+        decimals = _decimals((whole.estimate, *ends), (1.0, self.least))
+        value, *limits = (gain_percent(_gain(one), decimals) for one in (whole.estimate, *ends))
+        within = f"95 % interval {' to '.join(limits)}" if limits else _no_interval(requests)
+        return _REFUSED.format(
+            **self._numbers,
+            advice=advice,
+            whole=f"{value} ({within})",
+            pays=f"; {requests[0].pays}" if len(requests) == 1 and requests[0].pays else "",
+            beyond=self._beyond,
+        )
+
+    @property
+    def _numbers(self) -> dict[str, str]:
+        """The setting, and the measurement in per cent."""
+        told, decimals = self.measured.capped, self._n_decimals
+        value, *ends = (gain_percent(_gain(one), decimals) for one in self._found)
+        return {
+            "what": self.what,
+            "asked": f"a gain of at least {100 * self.min_gain:g} %" if self.min_gain else "a gain",
+            "value": value,
+            "loss": gain_percent(-_gain(told.estimate), decimals).removeprefix("+"),
+            "within": (
+                f"{100 * told.level:g} % interval {' to '.join(ends)}, {self._prompts}{self._cap}"
+            ),
+        }
+
+    @property
+    def _found(self) -> tuple[float, ...]:
+        told = self.measured.capped
+        return (told.estimate, *(told.interval or ()))
+
+    @property
+    def _n_decimals(self) -> int:
+        limits = (1.0, self.least, 1 - self.min_gain)
+        return max(_decimals(self._found, limits), int(self.measured.is_capped))
+
+    @property
+    def _measured(self) -> str:
+        """The measurement that decides nothing."""
+        if self.measured.is_noise:
+            return f"more than can be on {self._prompts}"
+        return f"{_gain_text(self.measured.capped.estimate)} on {self._prompts}{self._cap}"
 
     @property
     def _use_it(self) -> str:
@@ -259,66 +306,12 @@ class _Case:
         least = max(shortest, default=0)
         return f"Use it for answers of {least:,} tokens or more" if least else "Use it"
 
-    def _whole(self) -> str:
-        """The gains of the requests, after that of decoding."""
-        if not self.requests:
-            return ""
-        if len(self.requests) > 1:
-            told = " and ".join(self._each(one, "requests of ") for one in self.requests)
-            return f" in decoding, and {told}"
-        (one,) = self.requests
-        pays = f"; {one.pays}" if one.pays and self._use_it == "Use it" else ""
-        return f" in decoding, and {self._gain_for(one, 'requests of ')}{pays}"
-
-    def _gain_for(self, request: Request, noun: str = "") -> str:
-        gain = _gain_text(request.speedup, 1.0, self._least)
-        return f"{gain} for {noun}{request.shape.text}"
-
-    def _each(self, request: Request, noun: str = "") -> str:
-        """The gain of one of several requests, and the answers that it is for."""
-        pays = f" ({request.pays})" if request.pays else ""
-        return f"{self._gain_for(request, noun)}{pays}"
-
-    def _refused(self, answer: Answer, decoding: str) -> str:
-        """Why decoding gains, and the requests do not."""
-        requests = binding(self.requests)
-        whole = together(requests) or Together(1.0, None)
-        ends = whole.interval or ()
-        decimals = _decimals((whole.estimate, *ends), (1.0, self._least))
-        value, *limits = (gain_percent(_gain(one), decimals) for one in (whole.estimate, *ends))
-        shapes, pays = f"requests of {requests[0].shape.text}", ""
-        if len(requests) > 1:
-            shapes, pays = "these requests together", f": {', '.join(map(self._each, requests))}"
-        elif requests[0].pays:
-            pays = f"; {requests[0].pays}"
-        slower = self._slower_there(requests)
-        if answer is Answer.UNDECIDED:
-            within = f"95 % interval {' to '.join(limits)}" if limits else _no_interval(requests)
-            there = f", {slower}" if slower else ""
-            return (
-                f"Not decided for {shapes}, so leave it off: {decoding}{there}, the whole request "
-                f"{value} ({within}){pays}.{self._beyond}"
-            )
-        if slower:
-            because = f"{slower} (the whole request {value})"
-        elif any(one.prompt_on_s > one.prompt_off_s for one in requests):
-            is_loss = max(ends, default=1.0) < 1
-            costs = "costs more than that saves" if is_loss else "costs about what that saves"
-            because = f"reading the prompt with the draft {costs} ({value})"
-        else:
-            because = f"reading the prompt, which gains nothing, leaves too little of it ({value})"
-        return f"Leave it off for {shapes}: {decoding}, but {because}{pays}.{self._beyond}"
-
-    def _slower_there(self, requests: Sequence[Request]) -> str:
-        """The gain of decoding at the depth of requests where that is too little; else empty."""
-        told = []
-        for one in requests:
-            estimate = one.decoding.capped.estimate
-            if estimate <= self._least:
-                length = f"a depth of {one.shape.n_prompt:,} tokens"
-                depth = length if len(requests) > 1 else "that depth"
-                told.append(f"at {depth} decoding gives {_gain_text(estimate, 1.0, self._least)}")
-        return " and ".join(dict.fromkeys(told))
+    def _gains(self, requests: Sequence[Request]) -> str:
+        """The gain of each request."""
+        return " and ".join(
+            f"{_gain_text(one.speedup, 1.0, self.least)} for requests of {one.shape.text}"
+            for one in requests
+        )
 
     @property
     def _beyond(self) -> str:
@@ -351,29 +344,20 @@ class _Case:
         most = gain_percent(_gain(self.measured.ceiling), 1)
         return f", cut at the {most} that the accepted tokens can give"
 
-    def _spread(self, decimals: int) -> str:
+    @property
+    def _spread(self) -> str:
         """The interval as a ±, unless that would misstate one that is cut or lies unevenly."""
-        told = self.measured.capped
-        gain, low, high = map(_gain, (told.estimate, *(told.interval or ())))
+        gain, *ends = map(_gain, self._found)
+        if not ends or self.measured.is_capped:
+            return ""
+        low, high = ends
         below, above, half = gain - low, high - gain, (high - low) / 2
         is_even = max(below, above) <= _EVEN * min(below, above)
         # A gain that was shown must not look like one that may be none.
         is_shown = gain - half > 100 * self.min_gain
-        if is_large(high) or not is_even or not is_shown or self.measured.is_capped:
+        if is_large(high) or not is_even or not is_shown:
             return ""
-        return f" ± {half:.{decimals}f}"
-
-    @property
-    def _takes_more(self) -> str:
-        """The measurement that would decide it."""
-        more = self.more_prompts
-        if more is None:
-            return "no reasonable number of prompts would decide it"
-        time = ""
-        if self.prompt_s is not None:
-            minutes = round(more * self.prompt_s / 60)
-            time = f", {f'{minutes} min' if minutes > 1 else duration_text(more * self.prompt_s)},"
-        return f"about {counted(more, 'more prompt')}{time} may decide it"
+        return f" ± {half:.{self._n_decimals}f}"
 
 
 def on_others(speedup: Speedup) -> str:

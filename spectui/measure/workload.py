@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import TYPE_CHECKING, cast
 
 from spectui.documents import Json, encoded
@@ -34,8 +33,6 @@ class WorkItem:
     tokens: tuple[int, ...]
     sample: int = 0
     """Which of the prompt's samples, from 0: each is drawn with a seed of its own."""
-    n_prefix: int = 0
-    """Tokens at the beginning that are a prompt of their own, which the rest continues."""
     given: AnswerWritten | None = None
     """The answer where it is there already, of a chat: a recording takes it as it is."""
 
@@ -164,6 +161,22 @@ def left_out_note(repeated: Sequence[str]) -> str | None:
     return f"left out, the same text as another prompt: {', '.join(repeated[:_NAMED])}{more}"
 
 
+def lengthened(workload: Workload, n_tokens: int | None, *, n_ctx: int) -> Workload:
+    """The workload with prompts of the length that is asked for; None for their own.
+
+    Raises:
+        UsageError: they do not fit in a context of ``n_ctx``.
+    """
+    if n_tokens is None:
+        return workload
+    if n_tokens + workload.n_predict + 1 > n_ctx:
+        raise UsageError(
+            f"prompts of {n_tokens} and {workload.n_predict} tokens to predict do not fit in a "
+            f"context of {n_ctx}; raise -c"
+        )
+    return with_length(workload, n_tokens)
+
+
 def with_length(workload: Workload, n_tokens: int) -> Workload:
     """A workload with prompts of ``n_tokens`` tokens: to measure what decoding costs at that depth.
 
@@ -173,7 +186,7 @@ def with_length(workload: Workload, n_tokens: int) -> Workload:
     """
     items = workload.items
 
-    def lengthened(index: int) -> WorkItem:
+    def longer(index: int) -> WorkItem:
         first, *own = items[index].tokens
         before: list[int] = []
         others = (*items[index + 1 :], *items[:index]) or items
@@ -182,42 +195,6 @@ def with_length(workload: Workload, n_tokens: int) -> Workload:
                 before += other.tokens
         kept = (*before, *own)
         text = (first, *kept[len(kept) - n_tokens + 1 :])
-        # What its first tokens were a prompt of stands no longer at the beginning.
-        return replace(items[index], tokens=text, n_prefix=0)
+        return replace(items[index], tokens=text)
 
-    return replace(
-        workload, items=tuple(map(lengthened, range(len(items)))), prompt_length=n_tokens
-    )
-
-
-def variations(
-    workload: Workload,
-    temps: Sequence[float],
-    lengths: Sequence[int],
-    *,
-    n_ctx: int,
-    remedy: str = "raise -c",
-) -> list[Workload]:
-    """The workload with every temperature and length.
-
-    Args:
-        workload: the prompts.
-        temps: temperatures.
-        lengths: tokens that every prompt is given; empty to leave them as they are.
-        n_ctx: tokens that there is room for.
-        remedy: what to do where that is too little.
-
-    Raises:
-        UsageError: a length does not fit.
-    """
-    for length in lengths:
-        if length + workload.n_predict + 1 > n_ctx:
-            raise UsageError(
-                f"--prompt-length {length} and {workload.n_predict} tokens to predict do not fit "
-                f"in a context of {n_ctx}; {remedy}"
-            )
-    drawn = [replace(workload, sampling=replace(workload.sampling, temp=temp)) for temp in temps]
-    return [
-        one if length is None else with_length(one, length)
-        for one, length in product(drawn, lengths or (None,))
-    ]
+    return replace(workload, items=tuple(map(longer, range(len(items)))), prompt_length=n_tokens)

@@ -12,7 +12,7 @@ from functools import partial
 
 from spectui.models.header import GgufFile
 from spectui.options.reading import tensor_pattern
-from spectui.options.setup import DENSE, EXPERTS, ModelOptions
+from spectui.options.setup import EXPERTS, ModelOptions
 
 _EXPERTS = re.compile(r"_(?:ch)?exps\.")
 """Weights of routed experts; a shared expert (``_shexp``) is read for every token."""
@@ -33,7 +33,6 @@ _Place = tuple[bool, bool]
 
 
 EXPERTS_FFN = rf"\.{EXPERTS}"
-_DENSE_FFN = rf"\.{DENSE}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,12 +236,10 @@ def _placement(
 def overrides(options: ModelOptions) -> list[tuple[str, str]]:
     """Pairs of (tensor name pattern, buffer type name), first match wins.
 
-    ``-ot`` comes first, then ``--cpu-moe``, ``--n-cpu-moe`` and ``--n-cpu-ffn`` as llama.cpp
-    expands them.
+    ``-ot`` comes first, then ``--cpu-moe`` and ``--n-cpu-moe`` as llama.cpp expands them.
     """
     pairs = [(override.pattern, override.buffer) for override in options.override_tensor]
     if options.cpu_moe:
         pairs.append((EXPERTS_FFN, "CPU"))
     pairs += [(rf"blk\.{layer}{EXPERTS_FFN}", "CPU") for layer in range(options.n_cpu_moe)]
-    pairs += [(rf"blk\.{layer}{_DENSE_FFN}", "CPU") for layer in range(options.n_cpu_ffn)]
     return pairs

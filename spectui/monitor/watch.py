@@ -54,7 +54,6 @@ class MachineWatch(Closing):
     def __init__(
         self,
         *,
-        others: Callable[[], Iterable[int]] = tuple,
         rpc: Sequence[str] = (),
         root: Path = Path("/"),
         own: int | None = None,
@@ -63,15 +62,13 @@ class MachineWatch(Closing):
         """Open the counters, and look at the processes once.
 
         Args:
-            others: numbers of processes that belong to this one without descending from it, such
-                as a llama-server that ran before.
             rpc: ``HOST:PORT`` of RPC servers: those of this machine belong to what is measured.
             root: folder with ``proc`` and ``sys``.
             own: number of this process; None to ask the system.
             clocks: the clocks now.
         """
         servers = listening(rpc)
-        self._processes = Processes(root=root, own=own, others=lambda: (*others(), *servers))
+        self._processes = Processes(root=root, own=own, others=lambda: servers)
         self._counters = Counters(self._processes, root=root, clocks=clocks)
         self._throttle_files = tuple(root.glob(_THROTTLES))
         self._clock_files = tuple(root.glob(_CLOCKS))

@@ -45,14 +45,6 @@ CPU_RANGE = Option(
     metavar="LO-HI",
     repeats=True,
 )
-CPU_STRICT = Option(
-    ("--cpu-strict",),
-    "1 gives each thread one of these processors.",
-    Whole(0),
-    default=int(CpuOptions().strict),
-    metavar="0|1",
-    shows_default=False,
-)
 PRIO = Option(
     ("--prio",),
     "Priority of the compute threads: -1 low, 0 normal, 1 medium, 2 high, 3 real-time.",
@@ -60,32 +52,12 @@ PRIO = Option(
     default=default_of(CpuOptions, "prio"),
     shows_default=False,
 )
-POLL = Option(
-    ("--poll",),
-    "How long they wait awake for work, from 0 to 100.",
-    Whole(0),
-    default=default_of(CpuOptions, "poll"),
-)
-
-
-def _batch(own: Option) -> Option:
-    flags = (f"{flag}-batch" if flag.startswith("--") else f"{flag}b" for flag in own.flags)
-    return replace(own, flags=tuple(flags), help=f"As {own.long_flag}, for the threads of -tb.")
-
-
-CPU_MASK_BATCH, CPU_RANGE_BATCH = _batch(CPU_MASK), _batch(CPU_RANGE)
-CPU_STRICT_BATCH, POLL_BATCH = _batch(CPU_STRICT), _batch(POLL)
-PRIO_BATCH = replace(_batch(PRIO), values=Whole(0, 3))
 NUMA = Option(
     ("--numa",),
     "Spread the threads over the nodes of a machine that has several.",
     Words(tuple(map(str, Numa))),
 )
-CPU = (
-    *(CPU_MASK, CPU_RANGE, CPU_STRICT, PRIO, POLL),
-    *(CPU_MASK_BATCH, CPU_RANGE_BATCH, CPU_STRICT_BATCH, PRIO_BATCH, POLL_BATCH),
-)
-"""Options of compute threads, those for batches behind the others."""
+CPU = (CPU_MASK, CPU_RANGE, PRIO)
 SWA_FULL = Option(
     ("--swa-full",), "Let layers with a sliding window remember the whole context.", Switch()
 )
@@ -95,7 +67,7 @@ CTX_SIZE = Option(
     Whole(1),
     default=default_of(ContextOptions, "ctx_size"),
 )
-CONTEXT = (
+SIZES = (
     CTX_SIZE,
     Option(
         ("-b", "--batch-size"),
@@ -115,6 +87,9 @@ CONTEXT = (
         Words(tuple(map(str, FlashAttention))),
         default=default_of(ContextOptions, "flash_attn"),
     ),
-    *(*THREAD_COUNTS, *CPU, NUMA, SWA_FULL),
+    SWA_FULL,
 )
+COMPUTE = (*THREAD_COUNTS, *CPU, NUMA)
+"""Options of compute threads."""
+CONTEXT = (*SIZES, *COMPUTE)
 """Options that both contexts share."""

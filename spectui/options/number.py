@@ -1,6 +1,6 @@
 """A number of a drafter, with all its properties."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, get_args
 
 import msgspec
@@ -10,15 +10,26 @@ from spectui.options.option import Decimal, Whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """Everything known of a drafter's number beside its type, range, default and help."""
+class Number:
+    """A number of a drafter: its name, type, range, default and help, and what is known of it."""
 
+    name: str
+    """The field's."""
+    kind: str
+    """The drafter's, as ``--spec-type`` has it."""
+    annotation: Any
+    """The field's type with its range, as msgspec checks it."""
+    type: type[int] | type[float]
+    low: float
+    high: float
+    default: float
+    help: str
+    flags: tuple[str, ...]
+    """spectui's own spelling first, current llama.cpp's last."""
     short: str
     """Name in tables."""
     ik: tuple[str, ...]
     """Keys behind the kind in ik_llama.cpp's ``--spec-type``; of several the last one counts."""
-    flags: tuple[str, ...] = ()
-    """spectui's own spelling first, current llama.cpp's last; empty for ``--spec-KIND-NAME``."""
     shared: tuple[str, ...] = ()
     """Options in its place when all n-gram drafters shared them (until spring 2026)."""
     old_default: float | None = None
@@ -33,23 +44,6 @@ class Facts:
     """Distance between values that a search tries, and between those of a key on the screen."""
     replayed: tuple[int, ...] = ()
     """Values that a replay tries in its place, where drafts of every length are tried with each."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Number(Facts):
-    """A number of a drafter."""
-
-    name: str
-    """The field's."""
-    kind: str
-    """The drafter's, as ``--spec-type`` has it."""
-    annotation: Any
-    """The field's type with its range, as msgspec checks it."""
-    type: type[int] | type[float]
-    low: float
-    high: float
-    default: float
-    help: str
 
     @property
     def values(self) -> Whole | Decimal:
@@ -97,19 +91,21 @@ class Number(Facts):
         return str(value) if self.type is int else str(round(float(value), 6))
 
 
-def described(low: float, high: float, help_text: str, **facts: Any) -> Meta:  # noqa: ANN401 - as many types as ``Facts`` has
-    """Describe a number in the annotation of a drafter's field, with the fields of ``Facts``."""
-    return Meta(ge=low, le=high, description=help_text, extra={"facts": Facts(**facts)})
+def described(low: float, high: float, help_text: str, **facts: Any) -> Meta:  # noqa: ANN401 - as many types as ``Number`` has
+    """Describe a number in the annotation of a drafter's field.
+
+    Without ``flags`` its option is ``--spec-KIND-NAME``.
+    """
+    return Meta(ge=low, le=high, description=help_text, extra=facts)
 
 
 def read_number(field: msgspec.structs.FieldInfo, kind: str) -> Number:
     """Read what a field's annotation says, for a drafter of ``kind``."""
     own_type, meta = get_args(field.type)
     assert field.default is not NODEFAULT  # noqa: S101 - a drafter without options is a drafter
-    facts = {one.name: getattr(meta.extra["facts"], one.name) for one in fields(Facts)}
-    own_flag = f"--spec-{kind}-{field.name.replace('_', '-')}"
+    facts = {"flags": (f"--spec-{kind}-{field.name.replace('_', '-')}",), **meta.extra}
     return Number(
-        **{**facts, "flags": facts["flags"] or (own_flag,)},
+        **facts,
         name=field.name,
         kind=kind,
         annotation=field.type,

@@ -45,12 +45,22 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
+class Seconds:
+    """A duration with its unit, such as ``90s``, ``30m`` or ``2h``: 2 alone may mean minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """Tokens of a request's prompt and answer, such as ``4096+512``."""
+
+
+@dataclass(frozen=True, slots=True)
 class Switch:
     """No value: the option alone switches something on."""
 
 
 _TEXT = Text()
-Values = Whole | Decimal | Words | Layers | Text | File | Switch
+Values = Whole | Decimal | Words | Layers | Text | File | Seconds | Lengths | Switch
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from spectui.options.setup import (
     ContextOptions,
     Devices,
     Fit,
-    LazyMode,
     ModelOptions,
     SplitMode,
 )
@@ -127,13 +126,6 @@ OVERRIDE_KV = Option(
     repeats=True,
 )
 NO_MMAP = Option(("--no-mmap",), "Read the models instead of mapping them.", Switch())
-N_CPU_FFN = Option(
-    ("--n-cpu-ffn", "-ncffn"),
-    "Keep the dense FFN weights of the target's first N layers in RAM.",
-    Whole(0, _MAX_LAYERS),
-    default=default_of(ModelOptions, "n_cpu_ffn"),
-    shows_default=False,
-)
 MLOCK = Option(("--mlock",), "Lock the weights that are in RAM there.", Switch())
 DIRECT_IO = Option(
     ("--direct-io", "-dio"),
@@ -154,17 +146,8 @@ LOAD_MODE = Option(
     "One word in place of --no-mmap, --mlock and --direct-io (default: auto).",
     Words(tuple(LOAD_MODES)),
 )
-LAZY_MODE = Option(
-    ("--lazy-mode", "-lzm"),
-    "Read rows of some tables from disk when they are looked up.",
-    Words(tuple(map(str, LazyMode))),
-    default=default_of(ModelOptions, "lazy_mode"),
-)
 NO_REPACK = Option(
     ("--no-repack", "-nr"), "Leave weights in RAM as they are in the file.", Switch()
-)
-NO_HOST = Option(
-    ("--no-host",), "Keep weights out of the memory that a GPU's driver reserves in RAM.", Switch()
 )
 LOADING = (NO_MMAP, MLOCK, DIRECT_IO, LOAD_MODE)
 """How weights come into RAM: the first three, or the last for all of them."""
@@ -208,8 +191,8 @@ DEVICES = (RPC, DEVICE, DEVICE_DRAFT, TENSOR_SPLIT, SPLIT_MODE, MAIN_GPU)
 """Devices that target and draft are put on."""
 PLACEMENT = (
     *(GPU_LAYERS, GPU_LAYERS_DRAFT, *DEVICES, OVERRIDE_TENSOR, OVERRIDE_TENSOR_DRAFT),
-    *(CPU_MOE, CPU_MOE_DRAFT, N_CPU_MOE, N_CPU_MOE_DRAFT, N_CPU_FFN, MOE_CACHE_MIB, OVERRIDE_KV),
-    *(*LOADING, LAZY_MODE, NO_REPACK, NO_HOST, NO_KV_OFFLOAD, NO_OP_OFFLOAD),
+    *(CPU_MOE, CPU_MOE_DRAFT, N_CPU_MOE, N_CPU_MOE_DRAFT, MOE_CACHE_MIB, OVERRIDE_KV),
+    *(*LOADING, NO_REPACK, NO_KV_OFFLOAD, NO_OP_OFFLOAD),
     *FITTING,
     *(CACHE_TYPE_K, CACHE_TYPE_V, CACHE_TYPE_K_DRAFT, CACHE_TYPE_V_DRAFT),
 )

@@ -17,13 +17,16 @@ from spectui.options.option import (
     Decimal,
     File,
     Layers,
+    Lengths,
     Option,
+    Seconds,
     Switch,
     Text,
     Values,
     Whole,
     Words,
 )
+from spectui.options.request import RequestShape
 from spectui.options.setup import (
     ContextOptions,
     CpuOptions,
@@ -31,7 +34,6 @@ from spectui.options.setup import (
     Fit,
     FlashAttention,
     KvOverride,
-    LazyMode,
     ModelOptions,
     Numa,
     Setup,
@@ -67,6 +69,10 @@ def read_value(values: Values, text: str) -> Any:  # noqa: ANN401 - as many type
             return _layers(text)
         case File():
             return Path(text)
+        case Seconds():
+            return _seconds(text)
+        case Lengths():
+            return _lengths(text)
         case Text() | Switch():
             return text
 
@@ -104,6 +110,34 @@ def _layers(text: str) -> int:
     if not ALL_LAYERS <= layers <= INT_MAX:
         raise ValueError(f"{text!r} is no number of layers, nor auto or all")
     return layers
+
+
+_DURATION = re.compile(r"\s*(\d{1,9}(?:\.\d+)?)\s*([smh])\s*", re.ASCII)
+_UNITS_S = {"s": 1, "m": 60, "h": 3600}
+
+
+def _seconds(text: str) -> float:
+    found = _DURATION.fullmatch(text)
+    seconds = float(found[1]) * _UNITS_S[found[2]] if found is not None else 0.0
+    if not seconds:
+        raise ValueError(f"{text!r} is no duration; write it with its unit: 90s, 30m or 2h")
+    return seconds
+
+
+_LENGTHS = re.compile(r"\s*(\d{1,9})\s*\+\s*(\d{1,9})\s*", re.ASCII)
+_FEWEST_OF_ANSWER = 2
+"""The first token comes with the prompt."""
+
+
+def _lengths(text: str) -> RequestShape:
+    found = _LENGTHS.fullmatch(text)
+    prompt, answer = map(int, found.groups()) if found is not None else (0, 0)
+    if prompt < 1 or answer < _FEWEST_OF_ANSWER:
+        raise ValueError(
+            f"{text!r} is no request; write the tokens of prompt and answer, such as 4096+512, "
+            f"{_FEWEST_OF_ANSWER} or more for the answer"
+        )
+    return RequestShape(n_prompt=prompt, n_answer=answer)
 
 
 def _between(low: float, high: float | None) -> str:
@@ -181,7 +215,6 @@ def target_of(values: Mapping[str, Any], path: Path) -> ModelOptions:
     """
     return replace(
         _model_of(values, path, ""),
-        n_cpu_ffn=values["n_cpu_ffn"],
         cache_type_k_mtp=values["cache_type_k_draft"],
         cache_type_v_mtp=values["cache_type_v_draft"],
     )
@@ -210,7 +243,7 @@ def _model_of(values: Mapping[str, Any], path: Path, suffix: str) -> ModelOption
     )
 
 
-_GIVEN = ("override_tensor", "cpu_moe", "n_cpu_moe", "n_cpu_ffn", "tensor_split")
+_GIVEN = ("override_tensor", "cpu_moe", "n_cpu_moe", "tensor_split")
 """Placements that leave nothing to fit."""
 
 
@@ -252,9 +285,7 @@ def _loading(values: Mapping[str, Any]) -> dict[str, Any]:
         "mmap": "no-mmap" not in chosen,
         "mlock": "mlock" in chosen,
         "direct_io": "direct-io" in chosen,
-        "lazy_mode": LazyMode(values["lazy_mode"]),
         "repack": not values["no_repack"],
-        "no_host": values["no_host"],
     }
 
 
@@ -269,8 +300,7 @@ def context_of(values: Mapping[str, Any]) -> ContextOptions:
         threads_batch=values["threads_batch"],
         threads_draft=values["threads_draft"],
         threads_batch_draft=values["threads_batch_draft"],
-        cpu=_cpu_of(values, ""),
-        cpu_batch=_cpu_of(values, "_batch"),
+        cpu=_cpu_of(values),
         numa=None if values["numa"] is None else Numa(values["numa"]),
         swa_full=values["swa_full"],
         kv_offload=not values["no_kv_offload"],
@@ -279,28 +309,21 @@ def context_of(values: Mapping[str, Any]) -> ContextOptions:
     )
 
 
-def _cpu_of(values: Mapping[str, Any], suffix: str) -> CpuOptions:
-    which = suffix.replace("_", "-")
-    masks, ranges = values[f"cpu_mask{suffix}"], values[f"cpu_range{suffix}"]
-    cpus = {cpu for mask in masks for cpu in _of_mask(f"--cpu-mask{which}", mask)}
-    cpus.update(cpu for one in ranges for cpu in _of_range(f"--cpu-range{which}", one))
-    return CpuOptions(
-        cpus=tuple(sorted(cpus)),
-        strict=values[f"cpu_strict{suffix}"] > 0,
-        prio=values[f"prio{suffix}"],
-        poll=values[f"poll{suffix}"],
-    )
+def _cpu_of(values: Mapping[str, Any]) -> CpuOptions:
+    cpus = {cpu for mask in values["cpu_mask"] for cpu in _of_mask(mask)}
+    cpus.update(cpu for one in values["cpu_range"] for cpu in _of_range(one))
+    return CpuOptions(cpus=tuple(sorted(cpus)), prio=values["prio"])
 
 
 _MASK = re.compile(r"(?:0x)?([0-9A-Fa-f]*)")
 _MOST_DIGITS = context.MAX_THREADS // 4
 
 
-def _of_mask(option: str, mask: str) -> Iterator[int]:
+def _of_mask(mask: str) -> Iterator[int]:
     """Yield the processors of a mask; llama-server reads its first 128 digits."""
     found = _MASK.fullmatch(mask)
     if found is None:
-        raise UsageError(f"{option} {mask}: write hexadecimal digits, such as 0xff")
+        raise UsageError(f"--cpu-mask {mask}: write hexadecimal digits, such as 0xff")
     bits = int(found[1][:_MOST_DIGITS] or "0", 16)
     yield from (cpu for cpu in range(context.MAX_THREADS) if bits >> cpu & 1)
 
@@ -308,13 +331,13 @@ def _of_mask(option: str, mask: str) -> Iterator[int]:
 _RANGE = re.compile(r"(\d*)-(\d*)", re.ASCII)
 
 
-def _of_range(option: str, cpus: str) -> Iterable[int]:
+def _of_range(cpus: str) -> Iterable[int]:
     """Return the processors of a range, of which either end may be left out."""
     found, last = _RANGE.fullmatch(cpus), context.MAX_THREADS - 1
     low, high = found.groups() if found is not None else ("", str(last + 1))
     if max(int(low or 0), int(high or last)) > last:
         raise UsageError(
-            f"{option} {cpus}: write the first and the last processor, up to {last}, such as 0-7"
+            f"--cpu-range {cpus}: write the first and the last processor, up to {last}, such as 0-7"
         )
     return range(int(low or 0), int(high or last) + 1)
 

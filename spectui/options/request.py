@@ -23,17 +23,15 @@ class RequestShape:
 
 def check_lengths(
     requests: Sequence[RequestShape],
-    depths: Sequence[int],
     *,
     n_predict: int,
     n_ctx: int,
     remedy: str,
 ) -> None:
-    """Refuse requests and depths for which there is no room.
+    """Refuse requests for which there is no room.
 
     Args:
         requests: lengths that a user has given.
-        depths: lengths of prompts that a user has given.
         n_predict: tokens that prompts of those lengths are continued by.
         n_ctx: tokens that there is room for.
         remedy: what to do where that is too little.
@@ -42,15 +40,10 @@ def check_lengths(
         UsageError: one does not fit.
     """
     # As for prompts: a token stays free.
-    needed = {
-        f"--request {one.n_prompt}+{one.n_answer} needs": (
-            one.n_prompt + max(one.n_answer, n_predict) + 1
-        )
-        for one in requests
-    }
-    for depth in depths:
-        what = f"a depth of {depth} and {n_predict} tokens to predict need"
-        needed[what] = depth + n_predict + 1
-    for what, n_tokens in needed.items():
+    for one in requests:
+        n_tokens = one.n_prompt + max(one.n_answer, n_predict) + 1
         if n_tokens > n_ctx:
-            raise UsageError(f"{what} a context of {n_tokens}, but it has {n_ctx}; {remedy}")
+            raise UsageError(
+                f"--request {one.n_prompt}+{one.n_answer} needs a context of {n_tokens}, but it "
+                f"has {n_ctx}; {remedy}"
+            )

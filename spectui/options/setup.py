@@ -63,8 +63,6 @@ GREEDY = SamplingConfig(temp=0.0)
 EXPERTS = "ffn_(up|down|gate|gate_up)_(ch|)exps"
 """Pattern of the last part of the names of experts' tensors (``LLM_FFN_EXPS_REGEX`` of llama.cpp's
 ``common/common.h``)."""
-DENSE = r"ffn_(up|down|gate)\."
-"""The same of dense FFN weights (``LLM_FFN_DENSE_REGEX``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,15 +97,6 @@ class SplitMode(StrEnum):
     """One has all."""
     ROW = "row"
     """Each has rows of every matrix."""
-
-
-class LazyMode(StrEnum):
-    """``--lazy-mode``: whether rows of some tables are read when they are looked up."""
-
-    AUTO = "auto"
-    """Rows of tables above 4 GiB."""
-    ON = "on"
-    OFF = "off"
 
 
 class Numa(StrEnum):
@@ -167,8 +156,6 @@ class ModelOptions:
     """``--cpu-moe``: the expert weights of all layers stay in RAM."""
     n_cpu_moe: int = 0
     """``--n-cpu-moe``: the expert weights of the first N layers stay in RAM."""
-    n_cpu_ffn: int = 0
-    """``--n-cpu-ffn``: the dense FFN weights of the target's first N layers stay in RAM."""
     override_kv: tuple[KvOverride, ...] = ()
     """In llama-server one list serves target and draft; keys name the architecture."""
     mmap: bool = True
@@ -176,11 +163,8 @@ class ModelOptions:
     """Weights in RAM are locked there."""
     direct_io: bool = False
     """Files are read past the page cache, and not mapped."""
-    lazy_mode: LazyMode = LazyMode.AUTO
     repack: bool = True
     """Weights in RAM may be stored in the order that the processor multiplies fastest."""
-    no_host: bool = False
-    """Weights in RAM do not lie in the memory that a GPU's driver reserves for them."""
     cache_type_k: str = "f16"
     cache_type_v: str = "f16"
     cache_type_k_mtp: str = "f16"
@@ -207,16 +191,12 @@ class ModelOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuOptions:
-    """Where compute threads run, and how they wait for work."""
+    """Where compute threads run, and how they are scheduled."""
 
     cpus: tuple[int, ...] = ()
     """``--cpu-mask`` and ``--cpu-range`` together, ascending; empty for all."""
-    strict: bool = False
-    """``--cpu-strict``: each thread has one of them."""
     prio: int = 0
     """``--prio``: -1 is low, 0 normal, 3 real-time."""
-    poll: int = 50
-    """``--poll``: how long a thread waits awake, 0 for not at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,10 +216,8 @@ class ContextOptions:
     threads_batch_draft: int = 0
     """``-tbd``: 0 for as many as the target has for batches, whatever ``threads_draft`` is."""
     cpu: CpuOptions = CpuOptions()
-    """Processors of the threads per generated token."""
-    cpu_batch: CpuOptions = CpuOptions()
-    """Processors of the threads for prompts and verification, where ``threads_batch`` is given:
-    llama-server reads these with it alone, and takes ``cpu`` otherwise."""
+    """Processors of the compute threads; with ``threads_batch`` of those per token alone, as
+    llama-server has options of their own for the others."""
     numa: Numa | None = None
     """For the whole process; None for nothing of it."""
     swa_full: bool = False

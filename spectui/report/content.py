@@ -1,6 +1,5 @@
 """Contents of a report: what a stored study says, whatever it is printed as."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
@@ -8,7 +7,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from spectui.documents import Known
 from spectui.format import counted, gain_percent, rate_text, time_text, times_text
 from spectui.measure.arm import Arm
 from spectui.measure.observed import totals
@@ -17,11 +15,6 @@ from spectui.measure.verdict import Answer, Basis, Verdict
 from spectui.report.document import ModelPart, SidePart, TuneDocument, arm_of, read_document, short
 from spectui.tune.outcome import Gain
 from spectui.tune.studies.listing import StoredStudy
-from spectui.tune.trials import TrialRecord, speedup_estimates
-
-_ENDED_EARLY = "the search ended before it had found a verdict; its command goes on from there"
-_NOT_KEPT = "it was searched on the screen or by an older spectui, neither of which keeps this"
-
 
 _NO_VERDICT = (
     "The search ended before it had found one; its spectui tune command goes on from there."
@@ -37,16 +30,6 @@ class Tile(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
-    """A trial with what was predicted of its setting."""
-
-    record: TrialRecord
-    speedup: float | None
-    """Estimate of the trial; None where it was not measured."""
-    predicted: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
     """Content of a study's report."""
 
@@ -57,15 +40,8 @@ class Content:
     best: Arm | None
     document: TuneDocument
     """The document that ``tune`` printed, completed by what is kept beside it."""
-    reasons: Mapping[str, str]
-    """Why parts of the document are missing, by name."""
-    tried: tuple[Tried, ...]
-    """Trials, the fastest first; what was not measured comes last."""
-    predicted: Mapping[Arm, float]
-    prompts: Known[str]
-    """The prompts in words."""
-    searched_by: tuple[str, ...]
-    """Options of the search as they are typed; empty where they are not kept."""
+    prompts: str | None
+    """The prompts in words; None where no setting was confirmed."""
     source: StoredStudy
 
     @property
@@ -150,21 +126,13 @@ class Content:
         return ", ".join(parts)
 
 
-def content_of(study: StoredStudy, searched_by: Sequence[str] = ()) -> Content:
-    """Collect what a study says.
-
-    Args:
-        study: as it is kept.
-        searched_by: options of its search, as they are typed.
-    """
-    kept = None if study.report is None else study.report.document
+def content_of(study: StoredStudy) -> Content:
+    """Collect what a study says."""
     outcome = study.outcome
-    document, reasons = read_document(kept, _ENDED_EARLY if outcome is None else _NOT_KEPT)
+    document = read_document(None if study.report is None else study.report.document)
     if document.target is None and outcome is not None:
         own = ModelPart(path=str(outcome.target.path))
         document = msgspec.structs.replace(document, target=own)
-    predicted = {} if study.predictions is None else study.predictions.by_arm()
-    predicted = {arm: one for arm, one in predicted.items() if isfinite(one) and one > 0}
     best = None if document.best is None else arm_of(document.best.params)
     if document.best is None and study.promise is not None:
         case = study.promise.case
@@ -175,11 +143,7 @@ def content_of(study: StoredStudy, searched_by: Sequence[str] = ()) -> Content:
         gain=None if outcome is None else _credible(outcome.gain, document.best),
         best=best,
         document=document,
-        reasons=reasons,
-        tried=_tried(study.trials, predicted),
-        predicted=predicted,
         prompts=_prompts(study.promise),
-        searched_by=tuple(searched_by),
         source=study,
     )
 
@@ -197,23 +161,14 @@ def _credible(gain: Gain | None, best: SidePart | None) -> Gain | None:
     return replace(gain, speedup=min(gain.speedup, most), low=low, high=high)
 
 
-def _tried(trials: Sequence[TrialRecord], predicted: Mapping[Arm, float]) -> tuple[Tried, ...]:
-    found = [
-        Tried(record=record, speedup=speedup, predicted=predicted.get(record.arm))
-        for record, estimate in zip(trials, speedup_estimates(trials), strict=True)
-        for speedup in [estimate if estimate is not None and isfinite(estimate) else None]
-    ]
-    return tuple(sorted(found, key=lambda one: (one.speedup is None, -(one.speedup or 0.0))))
-
-
-def _prompts(promise: Promise | None) -> Known[str]:
+def _prompts(promise: Promise | None) -> str | None:
     if promise is None:
-        return Known(None, "no setting was confirmed")
+        return None
     if promise.is_chat:
-        return Known("turns of a chat, whose text is not kept")
+        return "turns of a chat, whose text is not kept"
     if promise.prompts is None:
-        return Known("the built-in suite of spectui")
-    return Known(f"the user's own ({Path(promise.prompts).name})")
+        return "the built-in suite of spectui"
+    return f"the user's own ({Path(promise.prompts).name})"
 
 
 def label_of(arm: Arm | None) -> str:

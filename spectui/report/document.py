@@ -1,11 +1,12 @@
 """The document that ``tune`` keeps with a study, as far as reports read it.
 
 A study may come from somebody else: each part is decoded on its own, and one that is not as spectui
-writes it is missing, with a reason.
+writes it is missing.
 """
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Any
 
 import msgspec
@@ -18,9 +19,6 @@ from spectui.measure.arm import Arm
 from spectui.options.stored import speculation_from_flat
 
 _LARGEST = 1e15
-_REASON = 300
-"""Most characters of a reason that is passed on."""
-
 _LABEL = 120
 
 Amount = Annotated[float, Meta(ge=0, le=_LARGEST)]
@@ -68,61 +66,11 @@ class RequestPart(Gained, frozen=True, kw_only=True):
         return f"{self.n_prompt:,} + {self.n_answer:,} tokens"
 
 
-class DepthPart(Gained, frozen=True, kw_only=True):
-    """The best setting behind prompts of one length; 0 is for the prompts as they are."""
-
-    depth: Count
-    acceptance_rate: Amount | None = None
-    token_s: Amount | None = None
-
-    @property
-    def label(self) -> str:
-        """The length in words."""
-        return f"{self.depth:,} tokens" if self.depth else "prompts as they are"
-
-
-class TemperaturePart(Struct, frozen=True):
-    """The best setting at another temperature."""
-
-    temp: Amount
-    n_prompts: Count
-    predicted_speedup: Amount
-    acceptance_rate: Amount | None = None
-
-
-class CategoryPart(Gained, frozen=True, kw_only=True):
-    """The best setting on one category of prompts."""
-
-    category: str
-    n_prompts: Count
-    acceptance_rate: Amount | None = None
-
-    @property
-    def label(self) -> str:
-        """The category in a label's length."""
-        return short(self.category, 60)
-
-
-class SlotsPart(Gained, frozen=True, kw_only=True):
-    """The best setting with a number of slots."""
-
-    n_slots: Count
-    off_all_tokens_per_s: Amount | None = None
-    on_all_tokens_per_s: Amount | None = None
-
-
 class StandingPart(Gained, frozen=True, kw_only=True):
     """A setting of the last race."""
 
     params: Json
     n_timed: Count | None = None
-
-
-class ServedPart(Struct, frozen=True):
-    """A setting that was measured again on the user's llama-server."""
-
-    params: Json
-    delivered: Gained | None = None
 
 
 class PlacingPart(Struct, frozen=True):
@@ -144,7 +92,6 @@ class RoundPart(Struct, frozen=True):
     round_s: dict[str, Amount]
     """Seconds by the part of the round."""
     speedup: Amount
-    speedup_limit: Amount
 
 
 class ConditionsPart(Struct, frozen=True):
@@ -167,7 +114,6 @@ class EnginePart(Struct, frozen=True):
     """Versions of what computes."""
 
     llama_cpp: str
-    llama_cpp_python: str | None = None
     library: LibraryFacts | None = None
     """Whose llama.cpp; None in older documents."""
 
@@ -231,47 +177,24 @@ class TuneDocument(Struct, frozen=True, kw_only=True):
     best: SidePart | None = None
     finalists: tuple[StandingPart, ...] | None = None
     requests: tuple[RequestPart, ...] | None = None
-    depths: tuple[DepthPart, ...] | None = None
-    depth_limit: Count | None = None
-    other_temperatures: tuple[TemperaturePart, ...] | None = None
-    per_category: tuple[CategoryPart, ...] | None = None
     explanation: str | None = None
     explanation_terms: RoundPart | None = None
     conditions: ConditionsPart | None = None
     lossless: bool | None = None
-    slots: tuple[SlotsPart, ...] | None = None
-    served: tuple[ServedPart, ...] | None = None
 
 
-def read_document(kept: Json | None, missing: str) -> tuple[TuneDocument, dict[str, str]]:
-    """Decode what is kept, part by part.
-
-    Args:
-        kept: the document; None where there is none.
-        missing: why there is none, or why an older one lacks a part.
-
-    Returns:
-        The document, and why each missing part is missing, by name.
-    """
-    if kept is not None and not _is_plain(kept):
-        kept, missing = None, "the study's document holds numbers that are none"
+def read_document(kept: Json | None) -> TuneDocument:
+    """Decode what is kept, part by part; what is not as spectui writes it is missing."""
     found: dict[str, Any] = {}
-    reasons: dict[str, str] = {}
     for field in msgspec.structs.fields(TuneDocument):
-        name, value = field.name, None if kept is None else kept.get(field.name)
-        reason = None if kept is None else kept.get(f"{field.name}_reason")
-        reasons[name] = reason[:_REASON] if isinstance(reason, str) else missing
-        if value is None:
-            continue
-        try:
-            found[name] = msgspec.convert(value, field.type)
-        except (msgspec.ValidationError, UnicodeError):
-            # Half a surrogate cannot be said in the error either.
-            reasons[name] = "what is kept of it is not as spectui writes it"
-    return TuneDocument(**found), reasons
+        value = None if kept is None else kept.get(field.name)
+        if value is not None and _is_plain(value):
+            with suppress(msgspec.ValidationError, UnicodeError):
+                found[field.name] = msgspec.convert(value, field.type)
+    return TuneDocument(**found)
 
 
-def _is_plain(kept: Json) -> bool:
+def _is_plain(kept: object) -> bool:
     """Whether all numbers are finite."""
     try:
         json.dumps(kept, allow_nan=False)

@@ -20,7 +20,7 @@ from spectui.report.commands import advised_command, bench_command, public
 from spectui.report.content import Content, interval_text, label_of
 from spectui.report.document import short
 from spectui.report.page import environment
-from spectui.report.sections import SECTIONS
+from spectui.report.sections import sections
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]|~])")
 _LINKED = re.compile(r"(?<=[@#])(?=\w)|(?<=\bwww)(?=\.)|(?<=:)(?=//)", re.IGNORECASE)
@@ -28,8 +28,6 @@ _LINKED = re.compile(r"(?<=[@#])(?=\w)|(?<=\bwww)(?=\.)|(?<=:)(?=//)", re.IGNORE
 _PARTING = "\N{WORD JOINER}"
 """Nobody sees it."""
 _LONGEST = 1500
-_CHARTS = frozenset({"gain", "map"})
-"""Sections that are little without their charts, which have no place here."""
 _MOST_ROWS = 12
 _UNKNOWN = "–"
 
@@ -37,7 +35,6 @@ _UNKNOWN = "–"
 def render_markdown(content: Content) -> str:
     """Render a study."""
     verdict, command = content.verdict, advised_command(content, is_public=True).value
-    sections = [(one, one.read(content).value) for one in SECTIONS if one.name not in _CHARTS]
     templates = environment(_shown)
     templates.filters |= {"cells": _cells, "fenced": _fenced}
     return templates.get_template("issue.md.jinja").render(
@@ -45,7 +42,7 @@ def render_markdown(content: Content) -> str:
         tells_reason=verdict is None or verdict.answer is Answer.UNDECIDED,
         command=command,
         again=None if command is None else bench_command(content, command, is_public=True),
-        sections=[(topic, section) for topic, section in sections if section is not None],
+        sections=sections(content),
         most_rows=_MOST_ROWS,
         version=__version__,
     )

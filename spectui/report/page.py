@@ -11,36 +11,24 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup
 
 from spectui import __version__
-from spectui.format import counted, factor, printable, time_text, times_text
+from spectui.format import counted, printable, times_text
 from spectui.report.commands import advised_command, bench_command, shell_text
 from spectui.report.content import Content
 from spectui.report.document import short
-from spectui.report.section import bars_scale, forest_scale
-from spectui.report.sections import SECTIONS
+from spectui.report.sections import columns_of, sections
 
 _MOST_CHARACTERS = 4000
 """Limit of texts by others; real ones are shorter."""
-_BRIEF = 10
 _PIECES = re.compile(r" (?=--?[A-Za-z])")
 """Where a command may be broken into lines: before its options."""
 
 
 def render_page(content: Content) -> str:
     """Render a study."""
-    found = [(topic, topic.read(content)) for topic in SECTIONS]
-    lacks: dict[str, list[str]] = {}
-    for topic, known in found:
-        if known.value is None:
-            lacks.setdefault((known.reason or "").rstrip("."), []).append(topic.title)
     style, script = (Markup(_file(name)) for name in ("style.css", "copy.js"))  # noqa: S704 - the package's own files
     command = advised_command(content)
     templates = environment(_shown)
-    templates.filters |= {
-        "brief": _brief,
-        "pieces": _PIECES.split,
-        "forest_scale": forest_scale,
-        "bars_scale": bars_scale,
-    }
+    templates.filters["pieces"] = _PIECES.split
     return templates.get_template("page.html.jinja").render(
         version=__version__,
         title=f"{short(content.source.name)}: spectui report",
@@ -51,26 +39,20 @@ def render_page(content: Content) -> str:
         head=content,
         command=command,
         steps=_steps(content, command.value),
-        sections=[(topic, known.value) for topic, known in found if known.value is not None],
-        lacks=lacks,
+        sections=sections(content),
     )
 
 
-def _steps(content: Content, command: str | None) -> dict[str, str | None]:
-    """Commands to measure it again, by what they do; None for what needs none."""
-    steps: dict[str, str | None] = {}
-    version, study = content.document.spectui, content.source
-    if version is not None:
-        steps[f"Install spectui {short(version)}."] = None
-    if content.searched_by:
-        search = shell_text(("spectui", "tune", *content.searched_by))
-        steps["Search again, with the options of this search."] = search
+def _steps(content: Content, command: str | None) -> dict[str, str]:
+    """Commands to measure it again, by what they do."""
+    steps: dict[str, str] = {}
+    study = content.source
     if command is not None and (again := bench_command(content, command)) is not None:
         steps["Measure the setting of the verdict alone."] = again
     if study.promise is not None:
         verify = shell_text(("spectui", "verify", study.name, "--server-bin", "llama-server"))
         steps["Hold the verdict against your own llama-server."] = verify
-    return steps or {"The study does not keep how it was searched.": None}
+    return steps
 
 
 def environment(shown: Callable[[object], object]) -> Environment:
@@ -84,7 +66,7 @@ def environment(shown: Callable[[object], object]) -> Environment:
         keep_trailing_newline=True,
         finalize=shown,
     )
-    found.filters |= {"counted": counted, "seconds": time_text, "times": times_text}
+    found.filters |= {"counted": counted, "times": times_text, "columns": columns_of}
     return found
 
 
@@ -95,11 +77,6 @@ def _shown(value: object) -> object:
     text = printable(short(value, _MOST_CHARACTERS), keep="\n")
     home = f"{Path.home()}/"
     return text.replace(home, "~/") if len(home) > len("//") else text
-
-
-def _brief(speedup: float) -> str:
-    """A speedup in a small cell."""
-    return factor(speedup) if speedup < _BRIEF else f"{speedup:.0f}"
 
 
 def _file(name: str) -> str:

@@ -1,64 +1,82 @@
-"""Sections of a report: what is gained, and what that rests on, in the order of the page.
+"""Sections of a report: what is gained, and what that rests on, in the order of the page."""
 
-What each shows the page's template says.
-"""
-
-import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
-from spectui.documents import Known
 from spectui.format import (
     bytes_text,
     count_text,
     counted,
     percent_text,
-    rate_text,
     time_text,
     times_text,
 )
 from spectui.options.setup import SamplingConfig
+from spectui.page import Table, Words
 from spectui.report.content import Content, interval_text, label_of
-from spectui.report.document import Gained, ModelPart, RequestPart, arm_of, short
-from spectui.report.section import MOST, Row, Section, bar, facts, table_of
-from spectui.report.settings_map import settings_map
-from spectui.tune.race import forecast_error
-from spectui.tune.trials import TrialState
+from spectui.report.document import Gained, ModelPart, RequestPart, short
 
+MOST = 24
+"""Rows of a table."""
 _SHORTEST = 2
 """Tokens of the shortest answer of which anything is decoded."""
+_LONGEST_NOTE = 600
 
 
-def gain_section(content: Content) -> Known[Section]:
-    """Speedups with their intervals: writing, whole requests, llama-server, runners-up."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A section of a report."""
+
+    title: str
+    lead: str
+    """What it shows, for somebody who knows nothing of it."""
+    table: Table | None = None
+    notes: tuple[str, ...] = ()
+    """Sentences below."""
+
+
+def sections(content: Content) -> list[Section]:
+    """The sections that the study has data for."""
+    found = (
+        _gain(content),
+        _requests(content),
+        _round(content),
+        _conditions(content),
+        _machine(content),
+    )
+    return [one for one in found if one is not None]
+
+
+def _gain(content: Content) -> Section | None:
+    """Speedups with their intervals: of the place before, writing, whole requests."""
     gain, document = content.gain, content.document
     if gain is None:
-        return Known(None, "no setting was confirmed")
+        return None
+    rows = [(f"writing, {label_of(content.best)}", gain.speedup, gain.interval)]
     others: list[tuple[str, Gained | None]] = []
     if document.placing is not None and document.placing.best:
         values = ", ".join(f"{name} {value}" for name, value in document.placing.best.items())
         label = short(f"before that, {values} over your command")
         others.append((label, document.placing.decoding))
     others += [(f"whole request, {one.shape}", one) for one in document.requests or ()]
-    for served in document.served or ():
-        label = f"on llama-server, {label_of(arm_of(served.params))}"
-        others.append((label, served.delivered))
-    finalists = document.finalists or ()
-    others += [(f"beside it, {label_of(arm_of(one.params))}", one) for one in finalists[1:]]
-    own = Row(f"writing, {label_of(content.best)}", gain.speedup, gain.interval, is_strong=True)
+    rows += [(label, one.speedup, one.speedup_ci95) for label, one in others if one and one.speedup]
     notes = [_how_measured(content, gain.n_prompts)]
     if document.lossless:
         notes.append("The text was the same with and without the draft.")
-    return Known(Section(forest=(own, *_forest(others[:MOST])), notes=tuple(notes)))
-
-
-def _forest(found: Iterable[tuple[str, Gained | None]]) -> tuple[Row, ...]:
-    """Rows of a chart: all that have a speedup."""
-    return tuple(
-        Row(label, one.speedup, one.speedup_ci95)
-        for label, one in found
-        if one is not None and one.speedup
+    return Section(
+        title="How sure is it?",
+        lead=(
+            "How many times as fast text comes out as from the target alone, which is 1×. The true "
+            "value lies within the interval with 95 % confidence."
+        ),
+        table=Table(
+            (Words(), "speedup", "95 % interval"),
+            [
+                (label, times_text(speedup), interval_text(interval))
+                for label, speedup, interval in rows[:MOST]
+            ],
+        ),
+        notes=tuple(notes),
     )
 
 
@@ -70,33 +88,35 @@ def _how_measured(content: Content, n_prompts: int) -> str:
     return f"Measured on {prompts}, {how}."
 
 
-def requests_section(content: Content) -> Known[Section]:
+def _requests(content: Content) -> Section | None:
     """Seconds of whole requests, without and with the draft."""
-    found = content.document.requests
+    found = (content.document.requests or ())[:MOST]
     if not found:
-        return Known(None, content.reasons["requests"])
-    bars = []
-    for one in found[:MOST]:
-        first, total = one.time_to_first_token_s, one.total_s
-        for label, prompt_s, whole_s in (
-            (f"{one.shape}, target alone", first.off, total.off),
-            ("with the draft", first.on, total.on),
-        ):
-            bars.append(bar(label, ("prompt", prompt_s), ("answer", whole_s - prompt_s)))
-    notes = tuple(
-        f"No prompt of about {one.n_prompt:,} tokens was measured, so that row is extrapolated."
-        for one in found[:MOST]
-        if one.is_extrapolated
+        return None
+    rows = [
+        (
+            one.shape,
+            one.time_to_first_token_s.text,
+            one.total_s.text,
+            times_text(one.speedup),
+            _pays_from(one),
+        )
+        for one in found
+    ]
+    columns = ("first token", "whole request", "speedup", "pays from (tokens)")
+    return Section(
+        title="A whole request",
+        lead=(
+            "What somebody waits who sends a prompt: first it is read, which no draft makes "
+            "faster, then the answer is written, which a good draft does."
+        ),
+        table=Table((Words("prompt + answer"), *columns), rows),
+        notes=tuple(
+            f"No prompt of about {one.n_prompt:,} tokens was measured, so that row is extrapolated."
+            for one in found
+            if one.is_extrapolated
+        ),
     )
-    columns = {
-        "prompt + answer": lambda one: one.shape,
-        "first token": lambda one: one.time_to_first_token_s.text,
-        "whole request": lambda one: one.total_s.text,
-        "speedup": lambda one: times_text(one.speedup),
-        "pays from (tokens)": _pays_from,
-    }
-    table = table_of(found[:MOST], columns)
-    return Known(Section(bars=tuple(bars), table=table, notes=notes))
 
 
 def _pays_from(one: RequestPart) -> str:
@@ -104,103 +124,6 @@ def _pays_from(one: RequestPart) -> str:
         return "never"
     return "any" if one.break_even <= _SHORTEST else f"{one.break_even:,}"
 
-
-def map_section(content: Content) -> Known[Section]:
-    """The map of all settings."""
-    found = settings_map(content)
-    if found is None:
-        return Known(None, "nothing was predicted, and no trial was measured")
-    predicted = counted(len(content.predicted), "setting")
-    notes = [f"{predicted} predicted, {found.n_measured} measured; a cell shows its best one."]
-    if not content.predicted:
-        notes = ["No predictions are kept here: only what was measured is on the map."]
-    pairs = [(one.speedup, one.predicted) for one in content.tried]
-    errors = [
-        math.log(speedup / predicted) for speedup, predicted in pairs if speedup and predicted
-    ]
-    if (error := forecast_error(errors)) is not None:
-        notes.append(f"{error[:1].upper()}{error[1:]}.")
-    if found.n_left_out:
-        notes.append(f"{counted(found.n_left_out, 'drafter')} with lower speedups left out.")
-    return Known(Section(map=found, notes=tuple(notes)))
-
-
-def depth_section(content: Content) -> Known[Section]:
-    """The best setting behind prompts of several lengths."""
-    found = content.document.depths
-    if not found:
-        reason = "no lengths of prompt were asked for: spectui tune --depth 0,4096,16384 does"
-        return Known(None, reason if found is not None else content.reasons["depths"])
-    shown, limit = found[:MOST], content.document.depth_limit
-    notes = () if limit is None else (f"It pays up to a depth of about {limit:,} tokens.",)
-    chart = _forest((one.label, one) for one in shown)
-    columns = {
-        "length of prompt": lambda one: one.label,
-        "speedup": lambda one: times_text(one.speedup),
-        "95 % interval": lambda one: interval_text(one.speedup_ci95),
-        "accepted": lambda one: percent_text(one.acceptance_rate),
-        "a token of the target": lambda one: "–" if one.token_s is None else time_text(one.token_s),
-    }
-    return Known(Section(forest=chart, table=table_of(shown, columns), notes=notes))
-
-
-def temperatures_section(content: Content) -> Known[Section]:
-    """The best setting at other temperatures, as predicted."""
-    found, config = content.document.other_temperatures, content.document.config
-    if not found:
-        return Known(None, content.reasons["other_temperatures"])
-    notes: tuple[str, ...] = ()
-    if config is not None:
-        own = "greedy output" if config.temp <= 0 else SamplingConfig(temp=config.temp).label
-        notes = (f"Everything else here was measured with {own}.",)
-    columns = {
-        "sampling": lambda one: SamplingConfig(temp=one.temp).label,
-        "predicted speedup": lambda one: times_text(one.predicted_speedup),
-        "accepted": lambda one: percent_text(one.acceptance_rate),
-        "prompts": lambda one: str(one.n_prompts),
-    }
-    return Known(Section(table=table_of(found[:MOST], columns), notes=notes))
-
-
-def categories_section(content: Content) -> Known[Section]:
-    """The best setting by category."""
-    found = content.document.per_category
-    if not found:
-        reason = "no setting was measured" if found is not None else content.reasons["per_category"]
-        return Known(None, reason)
-    shown, n_more = found[:MOST], len(found) - MOST
-    notes = (f"{n_more} further categories left out.",) if n_more > 0 else ()
-    chart = _forest((one.label, one) for one in shown)
-    columns = {
-        "category": lambda one: one.label,
-        "prompts": lambda one: str(one.n_prompts),
-        "speedup": lambda one: times_text(one.speedup),
-        "accepted": lambda one: percent_text(one.acceptance_rate),
-    }
-    return Known(Section(forest=chart, table=table_of(shown, columns), notes=notes))
-
-
-def slots_section(content: Content) -> Known[Section]:
-    """The best setting with several requests at once."""
-    found = content.document.slots
-    if not found:
-        return Known(
-            None, "one request at a time was measured: -np with --backend server measures more"
-        )
-    columns = {
-        "slots": lambda one: str(one.n_slots),
-        "alone, tokens/s": lambda one: rate_text(one.off_all_tokens_per_s),
-        "drafting, tokens/s": lambda one: rate_text(one.on_all_tokens_per_s),
-        "speedup": lambda one: times_text(one.speedup),
-        "95 % interval": lambda one: interval_text(one.speedup_ci95),
-    }
-    return Known(Section(table=table_of(found[:MOST], columns)))
-
-
-_MOST_TRIALS = 25
-_DRAWN = 0.001
-"""Share of a round below which a part is not drawn."""
-_LONGEST_NOTE = 600
 
 _PARTS = {
     "draft": "the draft guesses",
@@ -211,82 +134,69 @@ _PARTS = {
     "other": "everything else",
 }
 """Parts of a round, in their order."""
+_SHOWN = 0.001
+"""Share of a round below which a part is not shown."""
 
 
-def round_section(content: Content) -> Known[Section]:
+def _round(content: Content) -> Section | None:
     """The parts of a mean round, beside the target alone."""
     found = content.document.explanation_terms
     if found is None:
-        return Known(None, content.reasons["explanation_terms"])
-    seconds = {name: found.round_s.get(name, 0.0) for name in _PARTS}
-    total_s = sum(seconds.values())
-    bars, start_s = [], 0.0
-    for name, label in _PARTS.items():
-        if seconds[name] > _DRAWN * total_s:
-            told = f"{label}: {time_text(seconds[name])}, {percent_text(seconds[name] / total_s)}"
-            bars.append(bar(told, (name, seconds[name]), start_s=start_s))
-            start_s += seconds[name]
-    tokens, alone_s = f"{found.tokens_per_round:.2f} tokens", found.speedup * total_s
-    bars += [
-        bar(f"the whole round: {time_text(total_s)} for {tokens}", ("total", total_s)),
-        bar(f"the target alone: {time_text(alone_s)} for as many", ("alone", alone_s)),
-    ]
+        return None
+    total_s = sum(found.round_s.get(name, 0.0) for name in _PARTS)
+    parts = {label: found.round_s.get(name, 0.0) for name, label in _PARTS.items()}
     rows = [
+        (label, f"{time_text(seconds)}, {percent_text(seconds / total_s)}")
+        for label, seconds in parts.items()
+        if seconds > _SHOWN * total_s
+    ]
+    tokens = f"{found.tokens_per_round:.2f} tokens"
+    rows += [
+        ("the whole round", f"{time_text(total_s)} for {tokens}"),
+        ("the target alone, for as many", time_text(found.speedup * total_s)),
         ("tokens guessed per round", f"{found.drafted_per_round:.2f}"),
-        ("tokens written per round", f"{found.tokens_per_round:.2f}"),
         ("α: chance that a guess is accepted", f"{found.alpha:.2f}"),
         ("c: a guess over a token of the target", f"{found.c:.3g}"),
         ("V(n)/V(1): the check over a token of the target", f"{found.verify_ratio:.2f}"),
-        ("most that any draft could give", times_text(found.speedup_limit)),
     ]
     text = content.document.explanation
-    notes = () if text is None else (text,)
-    return Known(Section(bars=tuple(bars), table=facts(rows), notes=notes))
-
-
-def trials_section(content: Content) -> Known[Section]:
-    """The fastest trials, and how many are left out."""
-    measured = [one for one in content.tried if one.speedup is not None]
-    if not content.tried:
-        return Known(None, "no trial was measured")
-    shown = measured[:_MOST_TRIALS]
-    if measured and not any(one.record.arm.is_off for one in shown):
-        shown += [one for one in measured if one.record.arm.is_off][:1]
-    told = "1 trial in all" if len(content.tried) == 1 else f"{len(content.tried):,} trials in all"
-    if len(content.tried) > len(shown):
-        told += f"; {len(content.tried) - len(shown):,} that were slower or not measured left out"
-    failed = (
-        f"Trial {one.record.number}, {label_of(one.record.arm)}: {short(one.record.error, 300)}"
-        for one in content.tried
-        if one.record.state is TrialState.FAIL and one.record.error
+    return Section(
+        title="Where the time goes",
+        lead=(
+            "In each round the draft guesses a few tokens and the target checks them all at once. "
+            "It pays if a round is shorter than the target alone is for as many tokens."
+        ),
+        table=Table((Words(), ""), rows),
+        notes=() if text is None else (text,),
     )
-    columns = {
-        "setting": lambda one: label_of(one.record.arm),
-        "measured": lambda one: times_text(one.speedup),
-        "predicted": lambda one: times_text(one.predicted),
-        "tokens/s": lambda one: rate_text(one.record.tokens_per_s),
-        "accepted": lambda one: percent_text(one.record.acceptance_rate),
-        "trial": lambda one: str(one.record.number),
-    }
-    table = table_of(shown, columns) if shown else None
-    return Known(Section(table=table, notes=(f"{told}.", *islice(failed, 3))))
 
 
-def conditions_section(content: Content) -> Known[Section]:
+def _conditions(content: Content) -> Section | None:
     """Disturbances of the measurement, as ``tune`` reported them."""
     found = content.document.conditions
     if found is None:
-        return Known(None, content.reasons["conditions"])
+        return None
     notes = [short(one, _LONGEST_NOTE) for one in found.notes[:MOST]]
-    return Known(Section(notes=tuple(notes) or ("Nothing disturbed it.",)))
+    return Section(
+        title="What disturbed it",
+        lead=(
+            "Other programs, heat and sleep make a machine slower for a while. This is what was "
+            "seen while it measured."
+        ),
+        notes=tuple(notes) or ("Nothing disturbed it.",),
+    )
 
 
-def machine_section(content: Content) -> Known[Section]:
+def _machine(content: Content) -> Section | None:
     """Hardware, models, versions and sampling."""
     rows = [*_hardware(content), *_models(content), *_versions(content), *_workload(content)]
     if not rows:
-        return Known(None, content.reasons["machine"])
-    return Known(Section(table=facts(rows, n_words=2)))
+        return None
+    return Section(
+        title="Machine, models and versions",
+        lead="The numbers hold for this hardware, these files and these versions.",
+        table=Table((Words(), Words()), rows),
+    )
 
 
 def _hardware(content: Content) -> Iterator[tuple[str, str]]:
@@ -330,42 +240,19 @@ def _versions(content: Content) -> Iterator[tuple[str, str]]:
         yield "measured by", f"llama.cpp {short(engine.llama_cpp)}, in spectui itself"
     if engine is not None and engine.library is not None:
         yield "library", short(engine.library.without_folder)
-    if engine is not None and engine.llama_cpp_python is not None:
-        yield "llama-cpp-python", short(engine.llama_cpp_python)
 
 
 def _workload(content: Content) -> Iterator[tuple[str, str]]:
-    config, prompts = content.document.config, content.prompts.value
+    config = content.document.config
     if config is not None:
         sampling = SamplingConfig(temp=config.temp).label
         if config.temp > 0:
             sampling += f", top-k {config.top_k}, top-p {config.top_p:g}, min-p {config.min_p:g}"
         yield "sampling", f"{sampling}, seed {config.seed}"
-        of_whom = "" if prompts is None else f": {short(prompts)}"
+        of_whom = "" if content.prompts is None else f": {short(content.prompts)}"
         yield "prompts", f"{config.n_prompts}, {config.n_predict} tokens each{of_whom}"
 
 
-@dataclass(frozen=True, slots=True)
-class Topic:
-    """A section of a report."""
-
-    name: str
-    title: str
-    read: Callable[[Content], Known[Section]]
-    width: str = "half"
-    """On a wide page: ``half``, ``first`` for all of it above the halves, ``whole`` below."""
-
-
-SECTIONS: Sequence[Topic] = (
-    Topic("gain", "How sure is it?", gain_section),
-    Topic("requests", "A whole request", requests_section),
-    Topic("map", "Every setting", map_section, width="first"),
-    Topic("round", "Where the time goes", round_section),
-    Topic("categories", "By kind of prompt", categories_section),
-    Topic("depth", "Behind longer prompts", depth_section),
-    Topic("temperatures", "At other temperatures", temperatures_section),
-    Topic("slots", "Several requests at once", slots_section),
-    Topic("trials", "What was tried", trials_section, width="whole"),
-    Topic("conditions", "What disturbed it", conditions_section),
-    Topic("machine", "Machine, models and versions", machine_section, width="whole"),
-)
+def columns_of(table: Table) -> Sequence[tuple[str, bool]]:
+    """The head of each column, and whether it holds numbers."""
+    return [(one.head, False) if isinstance(one, Words) else (one, True) for one in table.columns]

@@ -28,7 +28,6 @@ from spectui.server.replies import (
     STREAMED,
     CompletionReply,
     HealthReply,
-    PropsReply,
     Round,
     SlotsReply,
     TemplateReply,
@@ -42,12 +41,6 @@ T = TypeVar("T")
 _COMPLETION = "/completion"
 _LOOK_S = 1.0
 """Seconds between two looks for an interrupt."""
-
-_SPECULATION = {
-    True: "it speculates now, and did not before",
-    False: "it does not speculate any more",
-    None: "it does not tell any more whether it speculates",
-}
 
 
 class ChatMessage(TypedDict):
@@ -75,28 +68,6 @@ class Completion:
     """Why it ended: ``eos``, ``word``, ``limit`` or ``none``."""
     n_evaluated: int | None = None
     """Tokens of that part; None where the server does not tell."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
-    """Properties by which a running server is recognised. None where it does not tell."""
-
-    model: str | None = None
-    build: str | None = None
-    n_slots: int | None = None
-    n_ctx: int | None = None
-    marker: str | None = None
-    speculates: bool | None = None
-
-    def change(self, now: "Identity") -> str | None:
-        """Return the difference to before, in a clause; None where there is none."""
-        if self.model != now.model:
-            return f"its model was {self.model} and is {now.model}"
-        if self.build != now.build:
-            return f"its build was {self.build} and is {now.build}"
-        if self.speculates != now.speculates:
-            return _SPECULATION[now.speculates]
-        return None if self == now else "it was started again, or is another one"
 
 
 class LlamaClient(Closing):
@@ -161,22 +132,6 @@ class LlamaClient(Closing):
         slots = self._told("/slots", SlotsReply)  # none with --no-slots
         return None if slots is None else any(slot.speculates for slot in slots)
 
-    def identity(self) -> Identity:
-        """Return the properties by which it is recognised.
-
-        Raises:
-            ServerError: it does not answer.
-        """
-        props = self._told("/props", PropsReply) or PropsReply()
-        return Identity(
-            model=props.model_path,
-            build=props.build_info,
-            n_slots=props.total_slots,
-            n_ctx=props.n_ctx,
-            marker=props.media_marker,
-            speculates=self.speculates(),
-        )
-
     def complete(
         self, prompt: str | Sequence[int], *, n_predict: int, **options: object
     ) -> Completion:
@@ -186,17 +141,16 @@ class LlamaClient(Closing):
             ServerError: the server refused, failed or answered nonsense.
         """
         body = completion_body(prompt, n_predict=n_predict, **options)
-        ((done, _took_s),) = self.complete_together([body], [body], 1)
+        ((done, _took_s),) = self.complete_together([body], 1)
         return done
 
     def complete_together(
-        self, wanted: Sequence[Json], fillers: Sequence[Json], n_streams: int
+        self, wanted: Sequence[Json], n_streams: int
     ) -> list[tuple[Completion, float]]:
         """Complete several prompts with ``n_streams`` requests in flight, as ``keep_busy``.
 
         Args:
-            wanted: ``completion_body`` of each prompt.
-            fillers: those of requests that keep streams busy.
+            wanted: ``completion_body`` of each prompt; copies of them keep streams busy.
             n_streams: number of requests in flight.
 
         Returns:
@@ -211,7 +165,7 @@ class LlamaClient(Closing):
 
         # A server notices at once that nobody reads a stream any more; it would generate the whole
         # of any other answer, and slow down what is measured next.
-        passing = [{**body, "stream": True} for body in fillers]
+        passing = [{**body, "stream": True} for body in wanted]
         try:
             pages = self._wait(keep_busy(ask, wanted, passing, n_streams))
             return [(_completion(page.decode(CompletionReply)), took_s) for page, took_s in pages]

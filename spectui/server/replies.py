@@ -188,8 +188,6 @@ class PropsReply(msgspec.Struct):
     model_path: str | None = None
     model_ftype: str | None = None
     build_info: str | None = None
-    media_marker: str | None = None
-    """Drawn anew whenever a current llama-server starts."""
     is_sleeping: bool = False
     role: str | None = None
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from spectui.documents import Json, or_reason
-from spectui.measure.arm import OFF, Arm
+from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck
 from spectui.measure.measurer import Pair, sha256
 from spectui.measure.observed import Observed, observed_of
@@ -45,22 +45,20 @@ class Task:
 class Cell:
     """One configuration. Equal cells are comparable runs of the same configuration."""
 
-    arm: Arm = OFF
-    """Drafter and setting; off for the target alone."""
-    place: Place = Place()
-    task: Task = Task()
-    rerun: int = 0
-    """Number of a repeated cell in its grid, to show how far results vary."""
+    arm: Arm
+    """Drafter and setting."""
+    place: Place
+    task: Task
 
     @property
-    def speculation(self) -> Speculation | None:
-        """The drafting setting; None for the target alone."""
-        return self.arm.speculation
+    def speculation(self) -> Speculation:
+        """The drafting setting."""
+        return self.arm.speculation or Speculation()
 
     @property
     def mtp(self) -> bool:
         """Whether MTP layers draft."""
-        return self.speculation is not None and self.speculation.is_mtp
+        return self.speculation.is_mtp
 
     @property
     def own_mtp(self) -> bool:
@@ -80,7 +78,6 @@ class Cell:
             **or_reason("prompt_length", task.prompt_length, "every prompt has its own"),
             "temp": task.temp,
             "n_predict": task.n_predict,
-            "rerun": self.rerun,
         }
 
 
@@ -97,7 +94,7 @@ NO_ROUNDS = "no round was run, or the server does not tell"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptRun(Observed):
-    """One prompt of a cell; in cells of the target alone, both sides are without speculation."""
+    """One prompt of a cell."""
 
     n_prompt_tokens: int
     n_rounds: int | None
@@ -151,13 +148,9 @@ def _run(pair: Pair, observed: Observed) -> PromptRun:
 class VisitState(StrEnum):
     """State of a visit."""
 
-    STARTED = "started"
-    """Written before a visit begins: it remains if the process is ended by it."""
     COMPLETE = "complete"
     FAILED = "failed"
     """The cell could not be measured; the record says why."""
-    INTERRUPTED = "interrupted"
-    """The visit was stopped, and does not count as an attempt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,12 +160,6 @@ class VisitRecord:
     visit: Visit
     state: VisitState
     runs: tuple[PromptRun, ...] = ()
-    ended_at_once: tuple[str, ...] = ()
-    """Prompts whose answer ended before anything was decoded."""
-    anchors_tokens_per_s: tuple[float, float] | None = None
-    """Tokens/s of short runs of the target alone before and after."""
-    noisy: bool = False
-    """Whether the anchors disagree."""
     disturbance: DisturbanceSummary | None = None
     """Load of the rest of the machine meanwhile; None in logs of earlier versions, which did not
     watch it."""
@@ -181,14 +168,12 @@ class VisitRecord:
     wall_s: float = 0.0
     """Seconds for the whole visit, including loading."""
     error: str | None = None
-    of_server: bool = False
-    """Whether a llama-server failed."""
 
 
 def coordinates(cell: Cell) -> dict[str, str | int | float]:
     """Coordinates of ``cell`` on all of its axes, by the names of options."""
     found: dict[str, str | int | float | None] = {"drafter": cell.arm.drafter}
-    for one in () if cell.speculation is None else cell.speculation.chain:
+    for one in cell.speculation.chain:
         # Among several drafters, whose number it is.
         found |= {number.axis: getattr(one, number.name) for number in numbers_of(type(one))}
     found |= {
@@ -198,7 +183,6 @@ def coordinates(cell: Cell) -> dict[str, str | int | float]:
         "prompt-length": cell.task.prompt_length,
         "temp": cell.task.temp,
         "n-predict": cell.task.n_predict,
-        "rerun": cell.rerun or None,
     }
     return {name: value for name, value in found.items() if value is not None}
 

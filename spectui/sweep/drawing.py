@@ -26,9 +26,7 @@ def draw(summaries: Sequence[CellSummary]) -> bytes | None:
         The file; None where no cell has a speedup.
     """
     name_of = full_names(summaries)
-    bars = [
-        (name_of(one), one.speedup.capped) for one in ranked(summaries) if one.speedup is not None
-    ]
+    bars = [(name_of(one), speedup.capped) for one, speedup in ranked(summaries)]
     if not bars:
         return None
     speedups = [speedup for _name, speedup in bars[:MOST_BARS]]

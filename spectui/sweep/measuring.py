@@ -12,9 +12,8 @@ from spectui.measure.lossless import check_lossless
 from spectui.measure.measurer import Measurer, steady
 from spectui.measure.served_models import look_at
 from spectui.measure.server_backend import ServerBackend, measurer_of
-from spectui.measure.servers import Servers
-from spectui.measure.statistics import MAX_DRIFT, drift
-from spectui.measure.workload import Workload, tokenize, with_length
+from spectui.measure.servers import Fleet
+from spectui.measure.workload import Workload, lengthened, tokenize
 from spectui.monitor.watch import MachineWatch
 from spectui.options.drafters import MTP_KIND
 from spectui.options.setup import Setup
@@ -66,22 +65,16 @@ class CellMeasurer(ABC):
         measurer = self._ready(cell)
         with MachineWatch(rpc=self._setup.base.target.devices.rpc) as watch:
             watch.start()
-            before = _anchor(measurer)
             items = measurer.workload.items
             pairs = steady(list(measurer.pairs(items, cell.speculation, turn=visit.repeat)))
-            after = _anchor(measurer)
             disturbance = watch.summary()
         runs = runs_of(pairs)
         if not runs:
             raise nothing_decoded()
-        anchors = None if before is None or after is None else (before, after)
         return VisitRecord(
             visit=visit,
             state=VisitState.COMPLETE,
             runs=runs,
-            ended_at_once=tuple(pair.item.id for pair in pairs if not pair.has_decoded),
-            anchors_tokens_per_s=anchors,
-            noisy=anchors is not None and drift(anchors) > MAX_DRIFT,
             disturbance=disturbance,
             lossless=None if cell.task.temp > 0 else check_lossless(measurer.engine, pairs),
         )
@@ -98,26 +91,21 @@ class CellMeasurer(ABC):
         backend, n_ctx = self.load(cell, off)
         measurer = measurer_of(backend, self._workload(cell.task, n_ctx, off))
         if measurer.n_beside_off != 0:
-            for speculation in dict.fromkeys((None, cell.speculation)):
-                measurer.warm_up(speculation)
+            measurer.warm_up(None)
+            measurer.warm_up(cell.speculation)
         return measurer
 
     def _workload(self, task: Task, n_ctx: int, off: Setup) -> Workload:
         if task not in self._workloads:
-            length, n_predict = task.prompt_length, task.n_predict
-            if length is not None and length + n_predict + 1 > n_ctx:
-                raise UsageError(
-                    f"prompts of {length} and {n_predict} tokens to predict do not fit in a "
-                    f"context of {n_ctx}; raise -c"
-                )
             own = tokenize(
                 self.tokenizer(off),
                 self._setup.prompts,
-                n_predict=n_predict,
+                n_predict=task.n_predict,
                 sampling=replace(self._setup.sampling, temp=task.temp),
                 n_ctx=n_ctx,
+                say=self._setup.say,
             )
-            self._workloads[task] = own if length is None else with_length(own, length)
+            self._workloads[task] = lengthened(own, task.prompt_length, n_ctx=n_ctx)
         return self._workloads[task]
 
 
@@ -181,13 +169,8 @@ class EngineMeasurer(CellMeasurer):
 class ServedMeasurer(CellMeasurer):
     """Starts a server per setting, and ends those that have to make room for it."""
 
-    def __init__(self, servers: Servers, setup: SweepSetup) -> None:
-        """Start nothing yet.
-
-        Args:
-            servers: decode.
-            setup: of the sweep.
-        """
+    def __init__(self, servers: Fleet, setup: SweepSetup) -> None:
+        """Start nothing yet."""
         super().__init__(setup)
         self._servers = servers
         self._redoes_rounds = look_at(setup.base.target).redoes_rounds
@@ -213,21 +196,9 @@ class ServedMeasurer(CellMeasurer):
         return server
 
 
-def drafter_of(setup: Setup) -> str:
-    """Who drafts in a setup, as progress names it."""
-    if setup.draft is not None:
-        return f"the draft {setup.draft.path.name}"
-    return "speculation" if setup.speculation is None else setup.speculation.own.label
-
-
-def _anchor(measurer: Measurer) -> float | None:
-    """Tokens/s of a short run of the target alone; None if that would load models."""
-    return None if measurer.n_beside_off == 0 else measurer.anchor()
-
-
 def _check_room(base: Setup, cell: Cell) -> None:
     """Refuse drafts that are too long to be verified."""
-    longest = 0 if cell.speculation is None else cell.speculation.longest
+    longest = cell.speculation.longest
     sizes = {"-c": base.context.ctx_size, "-b": base.context.batch_size}
     for flag, size in sizes.items():
         if longest >= size:

@@ -1,6 +1,6 @@
 """Setup of a sweep, and the conditions under which its cells are comparable."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,8 @@ from spectui.options.setup import ModelOptions, SamplingConfig, Setup
 from spectui.paths import text_of
 from spectui.prompts import Prompt
 from spectui.server.binary import ServerBinary, identity_of
-from spectui.sweep.cells import Cell
-from spectui.sweep.grid import Grid
+from spectui.sweep.cells import Place, Task
+from spectui.sweep.grid import Axes
 
 _OF_CELLS = ("cache_type_k", "cache_type_v")
 
@@ -30,9 +30,11 @@ _OF_CELLS = ("cache_type_k", "cache_type_v")
 class SweepSetup:
     """A grid, and what its cells have in common."""
 
-    grid: Grid
-    default: Cell
-    """Values of cells where the grid is silent; its numbers are those of draft models."""
+    axes: Axes
+    place: Place
+    """What cells have where the axes are silent."""
+    task: Task
+    """As ``place``."""
     base: Setup
     """The target alone; cells say the types of its cache, and the threads."""
     drafts: Mapping[str, ModelOptions]
@@ -47,8 +49,8 @@ class SweepSetup:
     repeats: int = 1
     name: str | None = None
     """Name under which it is stored; None for one that follows from the conditions."""
-    retry_failed: bool = False
-    """Whether what has failed before is tried again."""
+    say: Callable[[str], None] = lambda _text: None
+    """Told which prompts are left out."""
 
     def backend_document(self) -> Json:
         """The backend in documents."""

@@ -16,10 +16,9 @@ from spectui.files import PRIVATE, append, open_private
 from spectui.measure.comparable import differences
 from spectui.options.stored import check_schema, current, with_observed_runs
 from spectui.paths import data_dir, ensure_dir
-from spectui.sweep.cells import Visit, VisitRecord, VisitState
+from spectui.sweep.cells import Visit, VisitRecord
 
 _SCHEMA = "spectui.sweep-log/1"
-_ENDED = "spectui was ended while it ran; --retry-failed tries it again"
 _HINT = "give another --name, or --restart to begin it anew"
 
 
@@ -33,7 +32,10 @@ class _Line(msgspec.Struct, frozen=True, kw_only=True, tag="visit", tag_field="k
 
 
 def _decoded(line: bytes) -> _Header | _Line | None:
-    """A line, of an earlier version as well; None if it is damaged."""
+    """A line, of an earlier version as well; None if it is damaged.
+
+    Lines of visits that had begun, which earlier versions wrote, count as damaged.
+    """
     try:
         kept = with_observed_runs(current(msgspec.json.decode(line)))
         return msgspec.convert(kept, _Header | _Line)
@@ -58,7 +60,7 @@ class SweepStore(Closing):
             name: name of its folder.
             spec: everything that must be equal for its records to be comparable.
             restart: begin anew; what there is stays under another name.
-            say: told of what was passed over.
+            say: told where it is kept.
 
         Raises:
             BadInputError: the name cannot be a folder's, another process has it, it holds something
@@ -68,8 +70,6 @@ class SweepStore(Closing):
         self.path = sweep_folder(name) / "cells.jsonl"
         self._say = say
         self._last: dict[Visit, VisitRecord] = {}
-        self._started = set[Visit]()
-        """Visits that have begun and not ended."""
         ensure_dir(self.path.parent)
         with ExitStack() as opened:
             self._file = self._open(opened, restart=restart)
@@ -87,7 +87,7 @@ class SweepStore(Closing):
         Raises:
             BadInputError: it cannot be written; it is in ``records`` all the same.
         """
-        self._remember(record)
+        self._last[record.visit] = record
         self._write(_Line(record=record))
 
     def close(self) -> None:
@@ -113,7 +113,7 @@ class SweepStore(Closing):
         return opened.enter_context(file)
 
     def _put_aside(self) -> None:
-        """Rename the stored files; nothing is ever deleted."""
+        """Rename the stored file; nothing is ever deleted."""
         if not self.path.exists():
             return
         numbers = (f"cells.{number}.jsonl" for number in range(1, 1_000_000))
@@ -125,24 +125,15 @@ class SweepStore(Closing):
         self._file.seek(0)
         content = self._file.read()
         whole, _, torn = content.rpartition(b"\n")
-        header, *lines = map(_decoded, whole.splitlines()) if whole else (None,)
-        if whole:
-            self._check(header, spec)
         if torn:
+            # An end of power cut it off.
             self._file.truncate(len(content) - len(torn))
-            self._say(f"{self.path}: the last line was cut off and is dropped")
         if not whole:
             self._write(_Header(spec=spec))
-        for number, line in enumerate(lines, start=2):
-            if line is None:
-                self._say(f"{self.path}: line {number} is damaged and passed over")
-            elif isinstance(line, _Line):
-                self._remember(line.record)
-        for visit in self._started:
-            # What has failed before stays so; the others might end the next process as well.
-            failed = VisitRecord(visit=visit, state=VisitState.FAILED, error=_ENDED)
-            self._last.setdefault(visit, failed)
-        self._started.clear()
+            return
+        header, *lines = map(_decoded, whole.splitlines())
+        self._check(header, spec)
+        self._last = {one.record.visit: one.record for one in lines if isinstance(one, _Line)}
 
     def _check(self, header: _Header | _Line | None, spec: dict[str, Any]) -> None:
         if not isinstance(header, _Header):
@@ -154,15 +145,6 @@ class SweepStore(Closing):
                 f"the sweep {self.name} was measured {differing}, so that the numbers do not "
                 f"compare; {_HINT}"
             )
-
-    def _remember(self, record: VisitRecord) -> None:
-        visit = record.visit
-        if record.state is VisitState.STARTED:
-            self._started.add(visit)
-            return
-        self._started.discard(visit)
-        if record.state is not VisitState.INTERRUPTED:
-            self._last[visit] = record
 
     def _write(self, line: _Header | _Line) -> None:
         try:

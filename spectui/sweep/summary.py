@@ -1,6 +1,6 @@
 """Results of a sweep per cell: sums, speedups, and which cells are best. Pure."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import itemgetter
@@ -22,13 +22,16 @@ UNWATCHED = "the machine was not watched"
 
 @dataclass(frozen=True, kw_only=True)
 class CellSummary:
-    """All measurements of one cell, or those on one category of prompts. Counts are exact."""
+    """All measurements of one cell. Counts are exact."""
 
     cell: Cell
-    name: str
-    """Name of the cell in the grid."""
     records: tuple[VisitRecord, ...]
     """Finished visits, by repeat."""
+
+    @property
+    def name(self) -> str:
+        """Drafter and setting."""
+        return self.cell.arm.label
 
     @cached_property
     def complete(self) -> tuple[VisitRecord, ...]:
@@ -47,7 +50,7 @@ class CellSummary:
 
     @cached_property
     def speedup(self) -> Speedup | None:
-        """Speedup over the target alone, prompt by prompt; None if nothing was decoded."""
+        """Speedup over the target alone, prompt by prompt; None if nothing was measured."""
         return paired_speedup([run.measurement for run in self.runs]) if self.runs else None
 
     @cached_property
@@ -60,11 +63,6 @@ class CellSummary:
             n_accepted=self.totals.n_accepted,
             detail=Detail.TOTALS if None in counts else Detail.N_ROUNDS,
         )
-
-    @property
-    def n_noisy(self) -> int:
-        """Number of repeats whose anchors disagree."""
-        return sum(record.noisy for record in self.complete)
 
     @cached_property
     def disturbance(self) -> DisturbanceSummary | None:
@@ -92,21 +90,6 @@ class CellSummary:
         return None if self.complete else next(iter(errors), None)
 
     @property
-    def is_measured(self) -> bool:
-        """Whether there is a speedup."""
-        return bool(self.runs)
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether only n-gram drafters were asked and proposed nothing, which costs nothing.
-
-        The speedup is noise then.
-        """
-        speculation = self.cell.speculation
-        is_free = speculation is not None and speculation.model is None
-        return is_free and self.is_measured and not self.totals.n_drafted
-
-    @property
     def is_noise(self) -> bool:
         """Whether the speedup exceeds what the accepted tokens can give."""
         return self.speedup is not None and self.speedup.is_noise
@@ -127,27 +110,15 @@ class CellSummary:
             n_slots * (sums.speculative_tokens + n_runs) / on_s,
         )
 
-    def within(self, category: str) -> "CellSummary":
-        """The same on the prompts of one category."""
-        records = (
-            replace(
-                record,
-                runs=tuple(one for one in record.runs if one.measurement.category == category),
-            )
-            for record in self.complete
-        )
-        return replace(self, records=tuple(records))
-
     def document(self) -> Json:
         """Sums, speedup and runs of the cell in documents."""
         sums, rounds = self.totals, self.rounds
         return {
             "name": self.name,
             "config": self.cell.document(),
-            "state": "complete" if self.is_measured else "failed",
+            "state": "complete" if self.runs else "failed",
             "error": self.error,
             "n_repeats": len(self.complete),
-            "n_noisy": self.n_noisy,
             **self._disturbance_document(),
             **or_reason("off_tokens_per_s", sums.baseline_tokens_per_s, _NOTHING),
             **or_reason("on_tokens_per_s", sums.tokens_per_s, _NOTHING),
@@ -158,7 +129,7 @@ class CellSummary:
             **or_reason("n_rounds", rounds.known_rounds, NO_ROUNDS),
             **or_reason("acceptance_rate", sums.acceptance_rate, NOTHING_DRAFTED),
             **or_reason("mean_accepted_length", rounds.mean_accepted_length, NO_ROUNDS),
-            **self.speedup_document(),
+            **self._speedup_document(),
             **lossless_document(self.check),
             "runs": [
                 run.document(record.visit.repeat + 1)
@@ -187,7 +158,7 @@ class CellSummary:
             **or_reason("on_all_tokens_per_s", on, _NOTHING),
         }
 
-    def speedup_document(self) -> Json:
+    def _speedup_document(self) -> Json:
         """The speedup in documents, or why there is none."""
         if self.speedup is not None:
             return self.speedup.document()
@@ -200,53 +171,30 @@ def disturbance_of(summaries: Iterable[CellSummary]) -> DisturbanceSummary | Non
     return joined([one.disturbance for one in summaries if one.disturbance is not None])
 
 
-def summarise(cells: Mapping[Cell, str], records: Iterable[VisitRecord]) -> tuple[CellSummary, ...]:
+def summarise(cells: Iterable[Cell], records: Iterable[VisitRecord]) -> tuple[CellSummary, ...]:
     """Summarise every one of ``cells`` that has a record, in their order.
 
     Args:
-        cells: names of the cells.
+        cells: of the grid.
         records: of these and of others, in any order.
     """
     by_cell: dict[Cell, list[VisitRecord]] = {}
     for record in sorted(records, key=lambda record: record.visit.repeat):
         by_cell.setdefault(record.visit.cell, []).append(record)
     return tuple(
-        CellSummary(cell=cell, name=name, records=tuple(by_cell[cell]))
-        for cell, name in cells.items()
-        if cell in by_cell
+        CellSummary(cell=cell, records=tuple(by_cell[cell])) for cell in cells if cell in by_cell
     )
 
 
-def ranked(summaries: Iterable[CellSummary]) -> list[CellSummary]:
-    """Measured cells that speculate, the fastest first; noise ranks last.
-
-    What drafted nothing at no cost is the target alone.
-    """
+def ranked(summaries: Iterable[CellSummary]) -> list[tuple[CellSummary, Speedup]]:
+    """Measured cells with their speedups, the fastest first; noise ranks last."""
     measured = (
-        (not one.is_noise, one.speedup.estimate, one)
+        (not one.is_noise, one.speedup.capped.estimate, one, one.speedup)
         for one in summaries
-        if one.speedup is not None and not one.is_idle and not one.cell.arm.is_off
+        if one.speedup is not None
     )
-    return [one for *_keys, one in sorted(measured, key=itemgetter(0, 1), reverse=True)]
-
-
-def best_per_drafter(summaries: Iterable[CellSummary]) -> dict[str, CellSummary]:
-    """The fastest cell of each drafter, the fastest drafter first."""
-    found: dict[str, CellSummary] = {}
-    for one in ranked(summaries):
-        if not one.is_noise:
-            found.setdefault(one.cell.arm.drafter, one)
-    return found
-
-
-def best_per_category(summaries: Sequence[CellSummary]) -> dict[str, CellSummary]:
-    """The fastest cell on each category's prompts that drafts anything there, by category."""
-    found: dict[str, CellSummary] = {}
-    for category in sorted({run.measurement.category for one in summaries for run in one.runs}):
-        fastest = next(iter(ranked(one.within(category) for one in summaries)), None)
-        if fastest is not None and not fastest.is_noise:
-            found[category] = fastest
-    return found
+    found = sorted(measured, key=itemgetter(0, 1), reverse=True)
+    return [(one, speedup) for *_keys, one, speedup in found]
 
 
 def full_names(summaries: Iterable[CellSummary]) -> Callable[[CellSummary], str]:
@@ -258,3 +206,9 @@ def full_names(summaries: Iterable[CellSummary]) -> Callable[[CellSummary], str]
         return f"{one.name} [{values}]" if values else one.name
 
     return name_of
+
+
+def fastest(summaries: Sequence[CellSummary]) -> CellSummary | None:
+    """The fastest cell that is no noise; None where there is none."""
+    first = next(iter(ranked(summaries)), None)
+    return None if first is None or first[0].is_noise else first[0]

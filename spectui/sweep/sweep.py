@@ -11,33 +11,20 @@ from spectui.errors import (
     CancelledError,
     HopelessError,
     MemoryShortError,
-    ServerError,
     SpectuiError,
     UsageError,
 )
 from spectui.measure.comparable import found_again
-from spectui.measure.measurer import NOTHING_DRAFTED
 from spectui.measure.served_models import UNREAD, look_at
-from spectui.measure.workload import left_out_note
 from spectui.models.gguf import weights_bytes
 from spectui.options.drafters import MODEL_KIND, MTP_KIND
 from spectui.options.setup import ModelOptions
-from spectui.sweep.cells import VisitRecord, VisitState
-from spectui.sweep.expand import expand, ordered
+from spectui.sweep.cells import Visit, VisitRecord, VisitState
+from spectui.sweep.grid import expand, ordered
 from spectui.sweep.measuring import CellMeasurer
 from spectui.sweep.setup import SweepSetup, backend_identity, sweep_name, sweep_spec
 from spectui.sweep.store import SweepStore, sweep_folder
-from spectui.sweep.summary import (
-    UNWATCHED,
-    CellSummary,
-    best_per_category,
-    best_per_drafter,
-    disturbance_of,
-    summarise,
-)
-
-_RUNS_PER_PROMPT = 2
-"""Runs without and with speculation."""
+from spectui.sweep.summary import UNWATCHED, CellSummary, disturbance_of, summarise
 
 
 class Sweep:
@@ -54,13 +41,11 @@ class Sweep:
             # The engine refuses the others when it loads them, with the reason.
             kinds = {name: kind if kind == MTP_KIND else MODEL_KIND for name, kind in kinds.items()}
         self.setup = setup
-        self.cells, left_out = expand(setup.grid.cells, kinds, setup.default)
-        """Names of the cells, in the grid's order."""
-        if all(cell.arm.is_off for cell in self.cells):
-            why = f" ({'; '.join(left_out)})" if left_out else ""
+        self.cells, self.left_out = expand(setup.axes, kinds, setup.place, setup.task)
+        """The cells, and sentences on combinations that cannot run here."""
+        if not self.cells:
+            why = f" ({'; '.join(self.left_out)})" if self.left_out else ""
             raise UsageError(f"nobody would draft in any cell{why}; give other axes")
-        self.left_out = left_out
-        """Sentences on parts of the grid that cannot run here."""
         self.spec = sweep_spec(setup, backend_identity(setup))
         if setup.name is None:
             named = partial(sweep_name, setup.base.target.path)
@@ -74,15 +59,9 @@ class Sweep:
         self._store: SweepStore | None = None
 
     @property
-    def is_stored(self) -> bool:
-        """Whether a sweep is stored under its name."""
-        return _is_stored(self.name)
-
-    @property
     def longest(self) -> int:
         """Longest draft of all cells."""
-        speculations = [cell.speculation for cell in self.cells]
-        return max((one.longest for one in speculations if one is not None), default=1)
+        return max(cell.speculation.longest for cell in self.cells)
 
     @property
     def records(self) -> tuple[VisitRecord, ...]:
@@ -93,36 +72,24 @@ class Sweep:
         """Results of the cells that have any, in their order."""
         return summarise(self.cells, self.records)
 
-    @property
-    def prompts_note(self) -> str | None:
-        """Prompts that no cell was measured on, the same text as others; None without any."""
-        measured = {one for record in self.records for one in record.ended_at_once}
-        measured |= {run.measurement.prompt_id for one in self.records for run in one.runs}
-        repeated = [one.id for one in self.setup.prompts if one.id not in measured]
-        return left_out_note(repeated) if measured else None
-
-    @property
-    def n_decodes(self) -> int:
-        """Number of decodes that are left."""
-        return len(self.pending) * len(self.setup.prompts) * _RUNS_PER_PROMPT
-
     @contextmanager
     def open(
         self, *, restart: bool = False, say: Callable[[str], None] = lambda _text: None
     ) -> Iterator[None]:
         """Open the stored sweep, or create it; ``pending`` is what that leaves.
 
+        What has failed before is left.
+
         Args:
             restart: begin anew; what there is stays under another name.
-            say: told of what was passed over.
+            say: told where that is.
 
         Raises:
             BadInputError: it cannot be stored, or does not compare with what is stored.
         """
         with SweepStore(self.name, self.spec, restart=restart, say=say) as store:
             self._store = store
-            again = VisitState.FAILED if self.setup.retry_failed else None
-            done = {one.visit for one in store.records if one.state is not again}
+            done = {one.visit for one in store.records if one.state is VisitState.COMPLETE}
             self.pending = tuple(visit for visit in self.visits if visit not in done)
             yield
 
@@ -137,28 +104,6 @@ class Sweep:
         token_s = sum(one.wall_s for one in measured) / n_tokens
         return token_s * sum(visit.cell.task.n_predict for visit in self.pending)
 
-    def plan_document(self) -> Json:
-        """``spectui.sweep-plan/1`` but for its header."""
-        return {
-            "name": self.name,
-            "grid": self.setup.grid.brief,
-            "n_cells": len(self.cells),
-            "left_out": list(self.left_out),
-            "n_prompts": len(self.setup.prompts),
-            "n_measurements": len(self.visits),
-            "n_measurements_left": len(self.pending),
-            "n_decodes_left": self.n_decodes,
-            **or_reason("left_s", self.left_s(), "nothing was measured yet"),
-            "order": [
-                {
-                    "name": self.cells[visit.cell],
-                    "repeat": visit.repeat + 1,
-                    "config": visit.cell.document(),
-                }
-                for visit in self.pending
-            ],
-        }
-
     def document(
         self, summaries: Sequence[CellSummary], notes: Sequence[str], *, interrupted: bool
     ) -> Json:
@@ -167,7 +112,7 @@ class Sweep:
         Args:
             summaries: ``summaries()``. ``cells`` has for each its ``name``, ``config``, ``state``,
                 sums, ``speedup`` with its interval, and ``runs``, a row per prompt and
-                repeat. ``best_per_drafter`` and ``best_per_category`` name cells by their index.
+                repeat.
             notes: what of the command of ``--from`` is not measured.
             interrupted: whether it was stopped.
         """
@@ -175,7 +120,6 @@ class Sweep:
         seen = disturbance_of(summaries)
         return {
             "name": self.name,
-            "grid": self.setup.grid.brief,
             **setup.backend_document(),
             "target": _model(self.spec["target"], setup.base.target),
             "drafts": {
@@ -186,18 +130,24 @@ class Sweep:
             "interrupted": interrupted,
             "n_cells_left": len(self.cells) - len(summaries),
             "left_out": list(self.left_out),
-            "notes": [*notes, *filter(None, [self.prompts_note])],
+            "notes": list(notes),
             **or_reason("disturbance", seen and seen.document(), UNWATCHED),
             "cells": [one.document() for one in summaries],
-            **_best_document(summaries),
         }
 
-    def run(self, measurer: CellMeasurer, on_event: Callable[[VisitRecord], None]) -> None:
+    def run(
+        self,
+        measurer: CellMeasurer,
+        *,
+        on_begun: Callable[[Visit], None],
+        on_ended: Callable[[VisitRecord], None],
+    ) -> None:
         """Measure all that is pending; the sweep is open.
 
         Args:
             measurer: decodes.
-            on_event: told that a visit has started, and how it has ended.
+            on_begun: told of a visit before it begins.
+            on_ended: told how it has ended.
 
         Raises:
             HopelessError: nothing can be measured.
@@ -207,54 +157,26 @@ class Sweep:
         if (store := self._store) is None:
             raise RuntimeError("the sweep is not open")
         while self.pending:
-            started = VisitRecord(visit=self.pending[0], state=VisitState.STARTED)
-            try:
-                on_event(started)
-                store.append(started)
-                began_s = self._clock()
-                record = replace(_ended(started, measurer), wall_s=self._clock() - began_s)
-                store.append(record)
-                self.pending = self.pending[1:]
-                on_event(record)
-            except (KeyboardInterrupt, CancelledError, HopelessError, MemoryShortError):
-                # Wherever it was stopped, also as its beginning was written down: it is tried
-                # again.
-                store.append(replace(started, state=VisitState.INTERRUPTED))
-                raise
+            visit = self.pending[0]
+            on_begun(visit)
+            began_s = self._clock()
+            record = replace(_ended(visit, measurer), wall_s=self._clock() - began_s)
+            store.append(record)
+            self.pending = self.pending[1:]
+            on_ended(record)
 
 
-def _ended(started: VisitRecord, measurer: CellMeasurer) -> VisitRecord:
+def _ended(visit: Visit, measurer: CellMeasurer) -> VisitRecord:
     """The visit measured, or failed for a reason of its cell's own."""
     try:
-        return measurer.measure(started.visit)
+        return measurer.measure(visit)
     except (CancelledError, HopelessError, MemoryShortError):
         raise
     except SpectuiError as error:
         if getattr(error, "__notes__", None):
             # A bug: the engine attaches a traceback to those.
             raise
-        is_server = isinstance(error, ServerError)
-        return replace(started, state=VisitState.FAILED, error=str(error), of_server=is_server)
-
-
-def _best_document(summaries: Sequence[CellSummary]) -> Json:
-    index = {one.cell: number for number, one in enumerate(summaries)}
-    return {
-        "best_per_drafter": [
-            {"drafter": drafter, "cell": index[one.cell], "name": one.name}
-            for drafter, one in best_per_drafter(summaries).items()
-        ],
-        "best_per_category": [
-            {
-                "cell": index[one.cell],
-                "category": category,
-                "name": one.name,
-                **one.speedup_document(),
-                **or_reason("acceptance_rate", one.totals.acceptance_rate, NOTHING_DRAFTED),
-            }
-            for category, one in best_per_category(summaries).items()
-        ],
-    }
+        return VisitRecord(visit=visit, state=VisitState.FAILED, error=str(error))
 
 
 def _is_stored(name: str) -> bool:

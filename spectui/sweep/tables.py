@@ -1,39 +1,22 @@
-"""Tables of a sweep: as text for the terminal, as Markdown and as CSV. Pure."""
+"""The table of a sweep: on a page, as Markdown and as CSV. Pure."""
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
 
 from spectui.format import factor, percent_text, printable, rate_text
 from spectui.measure.speedup import Speedup
 from spectui.page import Cell, Table, Words, heads, text_of
 from spectui.sweep.cells import coordinates, varying
-from spectui.sweep.summary import (
-    CellSummary,
-    best_per_category,
-    best_per_drafter,
-    disturbance_of,
-    full_names,
-    ranked,
-)
+from spectui.sweep.summary import CellSummary, disturbance_of, fastest, full_names
 
 _NONE = "–"
 _FORMULAS = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
 """With what spreadsheets begin a formula: the last are wide forms of the first."""
 
 
-def sheets(summaries: Sequence[CellSummary]) -> tuple[Table, ...]:
-    """All tables that there is data for."""
-    drafters, categories = best_per_drafter(summaries), best_per_category(summaries)
-    found = (
-        _cells(summaries),
-        _best("drafter", "Best of each drafter", drafters, summaries),
-        _best("category", "Best of each category of prompts", categories, summaries),
-    )
-    return tuple(sheet for sheet in found if sheet.rows)
-
-
-def _cells(summaries: Sequence[CellSummary]) -> Table:
+def cells_table(summaries: Sequence[CellSummary]) -> Table:
+    """A row per cell."""
     columns = varying(one.cell for one in summaries)
     has_streams = any(one.cell.place.n_slots > 1 for one in summaries)
     streams = ("off all", "on all") if has_streams else ()
@@ -55,7 +38,14 @@ def _cells(summaries: Sequence[CellSummary]) -> Table:
         )
         for one in summaries
     )
-    return Table(heads, tuple(rows), title="Cells")
+    return Table(heads, tuple(rows))
+
+
+def _speedup(speedup: Speedup | None) -> tuple[str, str]:
+    if speedup is None:
+        return _NONE, _NONE
+    speedup = speedup.capped
+    return factor(speedup.estimate), "–".join(map(factor, speedup.interval or ())) or _NONE
 
 
 def _length(one: CellSummary) -> str:
@@ -67,40 +57,16 @@ def _notes(one: CellSummary) -> Iterator[str]:
     """Notes in words that ``remarks`` explains."""
     if one.error is not None:
         yield "failed"
-    if one.is_idle:
-        yield "idle"
-    elif one.is_noise and not one.cell.arm.is_off:
+    if one.is_noise:
         yield "noise"
-    if one.n_noisy:
-        yield "noisy"
     if one.disturbance is not None and one.disturbance.notes:
         yield "disturbed"
     if one.check is not None and not one.check.lossless:
         yield "differs" if one.check.lossless is None else "LOSSY"
 
 
-def _best(
-    kind: str, title: str, best: Mapping[str, CellSummary], all_cells: Sequence[CellSummary]
-) -> Table:
-    name_of = full_names(all_cells)
-    rows = (
-        (name, name_of(one), *_speedup(one.speedup), percent_text(one.totals.acceptance_rate, 1))
-        for name, one in best.items()
-    )
-    columns = (Words(kind), Words("cell"), "speedup", "interval", "rate")
-    return Table(columns, tuple(rows), title=title)
-
-
 _EXPLAINED = {
     "noise": "faster than the accepted tokens can make it, which is the machine's noise.",
-    "idle": (
-        "nothing was drafted; every round was the target's own, and the speedup is the machine's "
-        "noise."
-    ),
-    "noisy": (
-        "the machine's own speed moved by more than 15 % within the cell; run nothing else beside "
-        "it."
-    ),
     "LOSSY": (
         "speculation changed the output, and rounding does not explain it; please report that."
     ),
@@ -113,12 +79,12 @@ _EXPLAINED = {
 
 
 def remarks(summaries: Sequence[CellSummary]) -> Iterator[str]:
-    """Remarks on the tables, a sentence or more each."""
+    """Remarks on the table, a sentence or more each."""
     yield (
         "off, on: tokens/s, off decoded right beside each prompt of the cell. speedup: on over "
         "off, with its 95 % interval over prompts; where that holds 1, nothing was shown. rate: "
         "accepted of drafted tokens. length: mean accepted length, 1 + accepted / rounds. Counts "
-        "are exact. The rows of off compare it with itself: what noise alone does."
+        "are exact."
     )
     if any(one.cell.place.n_slots > 1 for one in summaries):
         yield (
@@ -129,55 +95,43 @@ def remarks(summaries: Sequence[CellSummary]) -> Iterator[str]:
     yield from (f"{note}: {text}" for note, text in _EXPLAINED.items() if note in given)
     whole = disturbance_of(summaries)
     yield from () if whole is None else whole.notes
-    measured, name_of = ranked(summaries), full_names(summaries)
-    reasons = {one.speedup.interval_reason for one in measured if one.speedup is not None}
+    reasons = {one.speedup.interval_reason for one in summaries if one.speedup is not None}
     for reason in sorted(filter(None, reasons)):
         yield f"Where no interval stands: {reason}."
-    if len(measured) > 1:
+    best, name_of = fastest(summaries), full_names(summaries)
+    if best is not None and len(summaries) > 1:
         yield (
-            f"The best of {len(measured)} cells flatters itself: measure it again with spectui "
-            "bench, or let spectui tune confirm one."
+            f"Fastest: {name_of(best)}. The best of {len(summaries)} cells flatters itself: "
+            "measure it again with spectui bench, or let spectui tune confirm one."
         )
     for one in summaries:
         if one.error is not None:
             yield f"Failed: {name_of(one)}: {one.error}"
 
 
-def _speedup(speedup: Speedup | None) -> tuple[str, str]:
-    if speedup is None:
-        return _NONE, _NONE
-    speedup = speedup.capped
-    return factor(speedup.estimate), "–".join(map(factor, speedup.interval or ())) or _NONE
-
-
 def markdown(
-    title: str,
-    facts: Sequence[str],
-    found: Sequence[Table],
-    notes: Iterable[str],
-    picture: str | None,
+    title: str, facts: Sequence[str], table: Table, notes: Iterable[str], picture: str | None
 ) -> str:
     """Render the report of a sweep.
 
     Args:
         title: title of the report.
         facts: facts on the measurement, an item each.
-        found: the tables.
+        table: the cells.
         notes: remarks on them.
         picture: name of the file with the speedups; None without one.
     """
-    parts = [f"# {_plain(title)}", "\n".join(f"- {_plain(fact)}" for fact in facts)]
-    first, *rest = [_markdown_table(sheet) for sheet in found] or [""]
-    parts += [first, *map(_plain, notes), *rest]
+    listed = "\n".join(f"- {_plain(fact)}" for fact in facts)
+    parts = [f"# {_plain(title)}", listed, _markdown_table(table), *map(_plain, notes)]
     if picture is not None:
         parts.append(f"## Speedups\n\n![Speedups]({picture})")
-    return "\n\n".join(filter(None, parts)) + "\n"
+    return "\n\n".join(parts) + "\n"
 
 
-def _markdown_table(sheet: Table) -> str:
-    marks = ["---" if isinstance(one, Words) else "---:" for one in sheet.columns]
-    first, *rows = map(_markdown_row, (heads(sheet), *sheet.rows))
-    return "\n".join((f"## {sheet.title}\n", first, f"| {' | '.join(marks)} |", *rows))
+def _markdown_table(table: Table) -> str:
+    marks = ["---" if isinstance(one, Words) else "---:" for one in table.columns]
+    first, *rows = map(_markdown_row, (heads(table), *table.rows))
+    return "\n".join((first, f"| {' | '.join(marks)} |", *rows))
 
 
 def _markdown_row(cells: Sequence[Cell]) -> str:
@@ -195,7 +149,7 @@ def _plain(text: str) -> str:
 
 _COLUMNS = (
     "n_repeats,n_prompts,off_tokens_per_s,on_tokens_per_s,speedup,speedup_low,speedup_high,"
-    "n_drafted,n_accepted,n_rounds,acceptance_rate,mean_accepted_length,n_noisy,error"
+    "n_drafted,n_accepted,n_rounds,acceptance_rate,mean_accepted_length,error"
 )
 """Columns of the file, but for those that say which cell it is."""
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Annotated, Any
 
 import numpy as np
@@ -10,7 +9,6 @@ import numpy.typing as npt
 from msgspec import Meta
 
 from spectui.documents import Json, or_reason
-from spectui.speculative.expectation import expected_tokens
 
 Vector = npt.NDArray[np.float64]
 MAX_DEPTH = 254
@@ -69,10 +67,6 @@ class Prices:
         found += self.fixed + self.token * emitted
         found += (self.rollback + self.rollback_token * accepted) * wrong
         return found
-
-
-CLIFF = 1.25
-"""A batch that costs this many times its share of the one before is a cliff."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,27 +148,6 @@ class Costs:
             rollback_token=self.rollback_token_s,
         )
 
-    def mean_round(self, shares: Vector) -> "MeanRound":
-        """The mean of rounds of several lengths.
-
-        Args:
-            shares: [longest + 1]: share of the rounds by drafted tokens.
-        """
-        lengths = np.arange(float(len(shares)))
-        drafted = float(shares @ lengths)
-        return MeanRound(
-            drafted=drafted,
-            chain_s=drafted * self.step_s,
-            again_s=float(shares @ self._along(self.again_s, lengths)),
-            verify_s=float(shares @ self._along(self.verify_s, lengths)),
-            fixed_s=self.fixed_s,
-            mark_s=self.mark_s * float(shares[1:].sum()),
-            token_s=self.token_s,
-            rejection_s=self.rollback_s,
-            redone_s=self.rollback_token_s,
-            off_s=self.off_s,
-        )
-
     def _along(self, curve: Sequence[float], lengths: Vector) -> Vector:
         """A curve over ``self.lengths`` at other lengths of drafts."""
         return along(self.lengths, curve, lengths)
@@ -207,19 +180,6 @@ class Costs:
         alone = self.off_s - self.token_s - self.fixed_s
         return alone if self.lengths[0] > 0 and alone > 0 else self.verify_s[0]
 
-    @property
-    def cliffs(self) -> tuple[int, ...]:
-        """Drafted tokens from which on a batch suddenly costs more.
-
-        For instance where llama.cpp begins to copy weights to the GPU for a large batch.
-        """
-        curve = zip(self.lengths, self.verify_s, strict=True)
-        return tuple(
-            m
-            for (n, near), (m, far) in pairwise(curve)
-            if n > 0 and far / near > CLIFF * (m + 1) / (n + 1)
-        )
-
     def document(self) -> Json:
         """Costs of rounds with a draft as JSON; lists by ``n_drafted``."""
         return {
@@ -241,7 +201,6 @@ class Costs:
             "off_s": self.off_s,
             "off_growth_s": self.off_growth_s,
             **or_reason("spread", self.spread, "fewer than three generations were measured"),
-            "cliffs": list(self.cliffs),
         }
 
 
@@ -253,46 +212,3 @@ def along(lengths: Sequence[int], values: Sequence[float], wanted: Vector) -> Ve
     slope = (values[-1] - values[-2]) / (lengths[-1] - lengths[-2])
     beyond: Vector = slope * np.maximum(wanted - lengths[-1], 0.0)
     return inside + beyond
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeanRound:
-    """Mean costs of a round, in seconds."""
-
-    drafted: float
-    """γ: drafted tokens per round; a mean need not be whole."""
-    chain_s: float
-    again_s: float
-    """The draft evaluates the verified batch again."""
-    verify_s: float
-    fixed_s: float
-    """Everything else that a round takes whatever comes of it."""
-    mark_s: float
-    """Saving the target's state, whatever comes of it."""
-    token_s: float
-    """Per emitted token."""
-    rejection_s: float
-    """Rollback, per round that ends in a mismatch."""
-    redone_s: float
-    """Additional seconds per token that such a round had accepted."""
-    off_s: float
-    """One token of the target alone."""
-
-    def speedup(
-        self, alpha: float, draft_scale: float = 1.0, *, emitted: float | None = None
-    ) -> float:
-        """Throughput over the target's alone.
-
-        Args:
-            alpha: acceptance per token.
-            draft_scale: share of its seconds that the draft would take.
-            emitted: tokens per round; None for those that follow from ``alpha``.
-        """
-        emitted = expected_tokens(alpha, self.drafted) if emitted is None else emitted
-        p_full: float = alpha**self.drafted
-        # Of the accepted tokens those of the rounds that accepted all are never decoded again.
-        redone = max(0.0, emitted - 1 - self.drafted * p_full)
-        rollback_s = self.rejection_s * (1 - p_full) + self.redone_s * redone
-        draft_s = draft_scale * (self.chain_s + self.again_s)
-        fixed_s = self.verify_s + self.mark_s + self.fixed_s
-        return self.off_s * emitted / (draft_s + fixed_s + self.token_s * emitted + rollback_s)

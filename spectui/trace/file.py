@@ -4,8 +4,6 @@ import gzip
 import hashlib
 import os
 import zlib
-from collections import Counter
-from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +17,7 @@ from spectui.options.stored import check_schema, is_of_fast_schedule
 from spectui.paths import ensure_dir
 from spectui.speculative.decoder import Decoder, Stop
 from spectui.speculative.drafters import NoDrafter
-from spectui.trace.ngrams import NGRAM_COSTS, RecordedTarget
+from spectui.trace.ngrams import RecordedTarget
 from spectui.trace.record import ModelIdentity, Recording, Trace, spread_out
 
 SUFFIX = ".trace.json.gz"
@@ -160,53 +158,26 @@ def check_pair(trace: Trace, target: ModelIdentity, drafts: dict[str, ModelIdent
 
 
 def check_trace(trace: Trace) -> None:
-    """Refuse what no recording can have left, and what cannot be replayed.
+    """Refuse what cannot be replayed.
 
     Raises:
         IndexError: an answer is shorter than it says.
         ValueError: says what it is, and where.
     """
-    counted = Counter(recording.id for recording in trace.recordings)
-    twice = next((one for one, n in counted.items() if n > 1), None)
-    named = all(name.isprintable() and name.strip() for name in trace.drafts)
-    temp = trace.sampling.temp
-    _refuse(
-        "it",
-        {
-            "has a draft without a name that can be shown": not named,
-            f"was sampled with a temperature of {temp:g}": temp < 0,
-            f"has two recordings {twice}": twice is not None,
-        },
-    )
     for recording in trace.recordings:
-        chains, n_output = recording.chains, len(recording.output)
-        _refuse(
-            f"recording {recording.id}",
-            {
-                "lacks a draft": set(chains) != set(trace.drafts),
-                "has tokens without a probability": (
-                    len(recording.probabilities) not in {0, n_output}
-                ),
-                f"ends in another place than it says ({recording.stop})": not _is_whole(recording),
-            },
-        )
-        for one in chains.values():
+        where = f"recording {recording.id}"
+        if set(recording.chains) != set(trace.drafts):
+            raise ValueError(f"{where} lacks a draft")
+        if not _is_whole(recording):
+            raise ValueError(f"{where} ends in another place than it says ({recording.stop})")
+        for one in recording.chains.values():
             spread_out(recording.output, one)
     for name, costs in trace.costs.items():
-        if name not in trace.drafts and name != NGRAM_COSTS:
-            raise ValueError(f"it has costs of {name}, which is not among its drafts")
-        empty, lengths = costs.at(0), costs.lengths
-        prices = costs.prices(lengths[-1])
-        _refuse(
-            f"the costs of {name}",
-            {
-                "are not of ascending lengths": any(n >= more for n, more in pairwise(lengths)),
-                "are below nothing where the context is empty": (
-                    min(*prices.batch, *empty.verify_s, empty.step_s, empty.off_s) < 0
-                ),
-                "fall with the length of a draft": [*costs.verify_s] != sorted(costs.verify_s),
-            },
-        )
+        if any(n >= more for n, more in pairwise(costs.lengths)):
+            raise ValueError(f"the costs of {name} are not of ascending lengths")
+        empty, prices = costs.at(0), costs.prices(costs.lengths[-1])
+        if min(*prices.batch, *empty.verify_s, empty.step_s, empty.off_s) < 0:
+            raise ValueError(f"the costs of {name} are below nothing where the context is empty")
 
 
 def _is_whole(recording: Recording) -> bool:
@@ -216,10 +187,3 @@ def _is_whole(recording: Recording) -> bool:
     n_decoded = sum(1 for _round in decoder.rounds(decoder.start(recording.prompt)))
     is_cut = recording.stop is Stop.CANCELLED
     return n_decoded == recording.n_decoded and (is_cut or decoder.stop is recording.stop)
-
-
-def _refuse(where: str, problems: Mapping[str, bool]) -> None:
-    """Raise ``ValueError`` with the first problem that there is."""
-    found = next((problem for problem, is_there in problems.items() if is_there), None)
-    if found is not None:
-        raise ValueError(f"{where} {found}")

@@ -37,11 +37,6 @@ def ngram_costs(costs: Mapping[str, Costs]) -> Costs | None:
     return None if measured is None else measured.without_draft()
 
 
-def costs_beside(costs: Mapping[str, Costs], draft: str | None) -> Costs | None:
-    """Costs of rounds with a draft model, None for an n-gram drafter; None where not measured."""
-    return ngram_costs(costs) if draft is None else costs.get(draft)
-
-
 def hashes_tokens(speculation: Speculation) -> bool:
     """Tell whether an n-gram drafter keeps tokens in slots by their numbers.
 

@@ -7,10 +7,10 @@ program does so with a request.
 
 Left out are rules that need more than probabilities and accepted tokens of earlier rounds:
 SGLang's ``ThroughputAwareAdaptiveController``, which drafts longer from time to time to learn
-more; the threshold that transformers fits to a ROC curve; ik_llama.cpp's restart of its tuner after
-30 slow rounds in a row; heads that are trained to predict acceptance (SpecDec++, arXiv 2405.19715;
-DSpark, arXiv 2607.05147). The tables of vLLM and MLC-LLM choose by the number of requests at once:
-for one request they are a fixed length.
+more; ik_llama.cpp's restart of its tuner after 30 slow rounds in a row; heads that are trained to
+predict acceptance (SpecDec++, arXiv 2405.19715; DSpark, arXiv 2607.05147). The tables of vLLM and
+MLC-LLM choose by the number of requests at once: for one request they are a fixed length. Also left
+out are the rules of transformers, which drafts for no llama-server.
 """
 
 from bisect import bisect_left
@@ -34,8 +34,6 @@ class Setting(NamedTuple):
     draft_max: int
     draft_p_min: float = 0.0
     draft_min: int = 0
-    keeps_unsure: bool = False
-    """Whether the token below ``draft_p_min`` is drafted as the last one."""
 
 
 class Done(NamedTuple):
@@ -49,34 +47,6 @@ class Done(NamedTuple):
 
 Rule = Generator[Setting, Done | None, None]
 """Yields the setting of each round, and is sent the round; None where an answer begins."""
-
-
-def fixed(setting: Setting) -> Rule:
-    """Draft every round alike."""
-    while True:
-        yield setting
-
-
-def _unsure(most: int, p_min: float) -> Rule:
-    """A draft ends behind its first token below ``draft_p_min``.
-
-    transformers, ``ConfidenceCriteria``; there the probability is of the whole vocabulary.
-    """
-    return fixed(Setting(most, p_min, keeps_unsure=True))
-
-
-def _heuristic(most: int, p_min: float) -> Rule:
-    """Two tokens more after a draft that was right, one less after another; 5 at first.
-
-    transformers, ``AssistedCandidateGenerator.update_candidate_strategy``: the schedule
-    ``heuristic``, which keeps its length from answer to answer.
-    """
-    length = min(5, most)
-    while True:
-        done = yield Setting(length, p_min)
-        if done and done.n_drafted:
-            step = 2 if done.n_accepted == done.n_drafted else -1
-            length = max(1, min(most, length + step))
 
 
 def _averaged(most: int, p_min: float) -> Rule:
@@ -167,20 +137,15 @@ def _autotune(most: int, floor: float) -> Rule:
                 one[at] = mean + (done.tokens_per_s - mean) / (n + 1), n + 1
 
 
-CONFIDENCE, AUTOTUNE = "transformers' confidence threshold", "--spec-autotune"
-CUMULATIVE = "cumulative p_min"
+AUTOTUNE, CUMULATIVE = "--spec-autotune", "cumulative p_min"
 RULES: Mapping[str, Callable[[int, float], Rule]] = {
-    "transformers' heuristic": _heuristic,
     "--spec-draft-adaptive": _averaged,
     "draft-mtp-adaptive": _bucket,
     "SGLang's adaptive steps": _tiers,
-    CONFIDENCE: _unsure,
     AUTOTUNE: _autotune,
 }
 """Rules, by the most that they draft and ``draft_p_min``; ``AUTOTUNE`` by the least of it above 0.
 ``CUMULATIVE`` is replayed as a grid."""
-_THRESHOLD = 0.4
-"""Default of ``CONFIDENCE``."""
 _PRODUCTS = tuple(step / 20 for step in range(1, 20))
 """Values of ``draft_p_min`` for ``CUMULATIVE``."""
 
@@ -266,7 +231,7 @@ def _draft(one: Round, setting: Setting) -> tuple[int, int]:
     longest = min(setting.draft_max, one.longest)
     sure = len(one.floors) - bisect_left(one.floors, float32(setting.draft_p_min))
     n_steps = min(sure + 1, longest)
-    length = n_steps if setting.keeps_unsure else min(sure, longest)
+    length = min(sure, longest)
     return n_steps, min(length, one.cap) if length >= setting.draft_min else 0
 
 
@@ -313,13 +278,9 @@ def replay_policies(
     answers = [rounds_of(recording, draft, prices) for recording in recordings]
     ceilings = sorted({min(fixed.draft_max, longest), longest})
     bounds = list(product(ceilings, sorted({0.0, fixed.draft_p_min})))
-    numbers = {
-        CONFIDENCE: [(longest, _THRESHOLD)] if floor <= _THRESHOLD else [],
-        AUTOTUNE: [(longest, floor)],
-    }
     found = list[Policy]()
     for name, rule in RULES.items():
-        for most, p_min in numbers.get(name, bounds):
+        for most, p_min in [(longest, floor)] if name == AUTOTUNE else bounds:
             seconds = run_rule(answers, rule(most, p_min))
             found.append(Policy(name, most, None if name == AUTOTUNE else p_min, seconds))
     if floor <= 1:

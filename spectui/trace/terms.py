@@ -7,28 +7,42 @@ nothing: as α grows towards 1, what it misses in tokens per round goes.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
 
 from spectui.speculative.counters import Counters
 from spectui.speculative.expectation import expected_tokens
-from spectui.trace.costs import Costs, MeanRound
+from spectui.trace.costs import Costs, along
 from spectui.trace.replay import Total
 
 _BISECTIONS = 60
 """Halvings of the interval of α: beyond the precision of a float."""
-
-
-REST = "the rest"
+_NOTHING = 0.005
+"""Share of a round below which the draft's work counts as none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoundTerms(MeanRound):
-    """The mean round of a setting, and what comes of it."""
+class RoundTerms:
+    """The mean round of a setting in seconds, and what comes of it."""
 
+    drafted: float
+    """γ: drafted tokens per round; a mean need not be whole."""
+    chain_s: float
+    again_s: float
+    """The draft evaluates the verified batch again."""
+    verify_s: float
+    fixed_s: float
+    """Everything else that a round takes whatever comes of it."""
+    mark_s: float
+    """Saving the target's state, whatever comes of it."""
+    token_s: float
+    """Per emitted token."""
+    rejection_s: float
+    """Rollback, per round that ends in a mismatch."""
+    off_s: float
+    """One token of the target alone."""
     alpha: float
     """Accepted / (accepted + rejections)."""
     emitted: float
@@ -65,7 +79,7 @@ class RoundTerms(MeanRound):
             ("verifying", self.verify_s),
             ("sampling", self.sample_s),
             ("rollback", self.rollback_s),
-            (REST, self.fixed_s),
+            ("the rest", self.fixed_s),
         )
 
     @property
@@ -77,6 +91,20 @@ class RoundTerms(MeanRound):
     def verify_ratio(self) -> float:
         """V(n)/V(1) in the mean over the rounds."""
         return self.verify_s / self.target_step_s
+
+    def speedup(self, alpha: float, draft_scale: float = 1.0, *, emitted: float) -> float:
+        """Throughput over the target's alone, were it not for the acceptance that it has.
+
+        Args:
+            alpha: acceptance per token.
+            draft_scale: share of its seconds that the draft would take.
+            emitted: tokens per round.
+        """
+        p_full: float = alpha**self.drafted
+        rollback_s = self.rejection_s * (1 - p_full)
+        draft_s = draft_scale * (self.chain_s + self.again_s)
+        fixed_s = self.verify_s + self.mark_s + self.fixed_s
+        return self.off_s * emitted / (draft_s + fixed_s + self.token_s * emitted + rollback_s)
 
 
 def measured_terms(
@@ -109,7 +137,6 @@ def measured_terms(
         mark_s=speculative.mark_s / n,
         token_s=times.sample_s / n / emitted,
         rejection_s=undone_s / n_rejections if n_rejections else 0.0,
-        redone_s=0.0,
         off_s=off_s,
         alpha=speculative.alpha,
         emitted=emitted,
@@ -125,16 +152,20 @@ def replayed_terms(total: Total, costs: Costs) -> RoundTerms | None:
         return None
     n, n_rejections = total.n_rounds, total.n_rejections
     costs = costs.at(total.mean_past)
+    # [longest + 1]: by drafted tokens.
+    shares = np.asarray(total.batches) / n
+    lengths = np.arange(float(len(shares)))
     redone_s = costs.rollback_token_s * total.n_before_mismatch
-    mean = replace(
-        costs.mean_round(np.asarray(total.batches) / n),
-        chain_s=0.0,
-        rejection_s=costs.rollback_s + (redone_s / n_rejections if n_rejections else 0.0),
-        redone_s=0.0,
-        off_s=total.off_s / total.n_decoded,
-    )
     terms = RoundTerms(
-        **asdict(mean),
+        drafted=float(shares @ lengths),
+        chain_s=0.0,
+        again_s=float(shares @ along(costs.lengths, costs.again_s, lengths)),
+        verify_s=float(shares @ along(costs.lengths, costs.verify_s, lengths)),
+        fixed_s=costs.fixed_s,
+        mark_s=costs.mark_s * float(shares[1:].sum()),
+        token_s=costs.token_s,
+        rejection_s=costs.rollback_s + (redone_s / n_rejections if n_rejections else 0.0),
+        off_s=total.off_s / total.n_decoded,
         alpha=total.alpha,
         emitted=total.n_decoded / n,
         rejected=n_rejections / n,
@@ -148,37 +179,29 @@ def replayed_terms(total: Total, costs: Costs) -> RoundTerms | None:
 
 
 class Outlook:
-    """Speedups of one draft for one target if it were faster, or guessed better."""
+    """Speedups of a setting if its draft were faster, or guessed better."""
 
-    def __init__(self, own: RoundTerms, lengths: Sequence[MeanRound], now: float) -> None:
+    def __init__(self, own: RoundTerms, now: float) -> None:
         """Scale the model to what is known.
 
         Args:
             own: mean round of the setting.
-            lengths: rounds of other draft lengths that may be chosen as well. None of them is taken
-                to be better than ``own`` as things are: the setting is the best one found.
             now: speedup of the setting, measured or replayed, which the model is to say as well.
         """
         self._own = own
-        estimate = self._estimate(own, own.alpha)
-        self._level = now / estimate
-        self._rounds = tuple(
-            (one, now / max(estimate, self._estimate(one, own.alpha))) for one in (own, *lengths)
-        )
+        self._level = now / self._estimate(own, own.alpha)
 
-    def speedup(self, *, alpha: float | None = None, draft_scale: float = 1.0) -> float:
-        """Speedup at the best length."""
+    def speedup(
+        self, own: RoundTerms | None = None, *, alpha: float | None = None, draft_scale: float = 1.0
+    ) -> float:
+        """Speedup of the setting; if its round were ``own``, its acceptance ``alpha``."""
         tried = self._own.alpha if alpha is None else alpha
-        return max(level * self._estimate(one, tried, draft_scale) for one, level in self._rounds)
+        return self._level * self._estimate(own or self._own, tried, draft_scale)
 
-    def changed(self, own: MeanRound, *, alpha: float | None = None) -> float:
-        """Speedup of the setting itself if its round were ``own``."""
-        return self._level * self._estimate(own, self._own.alpha if alpha is None else alpha)
+    def _estimate(self, one: RoundTerms, alpha: float, draft_scale: float = 1.0) -> float:
+        return one.speedup(alpha, draft_scale, emitted=self._emitted(alpha))
 
-    def _estimate(self, one: MeanRound, alpha: float, draft_scale: float = 1.0) -> float:
-        return one.speedup(alpha, draft_scale, emitted=self._emitted(one, alpha))
-
-    def _emitted(self, one: MeanRound, alpha: float) -> float:
+    def _emitted(self, alpha: float) -> float:
         """Tokens per round: at the setting's own acceptance what they are, at 1 all of them."""
         drafted, now = self._own.drafted, self._own.alpha
         own = expected_tokens(now, drafted)
@@ -187,7 +210,7 @@ class Outlook:
             # In step with what is gained on the way to all, so that more is never worth less.
             way = math.log(expected_tokens(alpha, drafted) / own) / math.log((drafted + 1) / own)
             share **= 1 - way
-        return min(share * expected_tokens(alpha, one.drafted), one.drafted + 1)
+        return min(share * expected_tokens(alpha, drafted), drafted + 1)
 
     def break_even_draft(self) -> float | None:
         """Share of its present seconds that the draft may take for no gain and no loss.
@@ -196,15 +219,9 @@ class Outlook:
             More than 1 where it may be slower than it is; None where even a draft for nothing
             would not do, or where the draft costs nothing.
         """
-        best = 0.0
-        for one, level in self._rounds:
-            # The inverse of a speedup grows along a line with the draft's seconds.
-            free, now = (
-                1 / level / self._estimate(one, self._own.alpha, scale) for scale in (0.0, 1.0)
-            )
-            if now > free:
-                best = max(best, (1 - free) / (now - free))
-        return best or None
+        # The inverse of a speedup grows along a line with the draft's seconds.
+        free, now = 1 / self.speedup(draft_scale=0.0), 1 / self.speedup()
+        return (1 - free) / (now - free) if now > free and free < 1 else None
 
     def break_even_alpha(self) -> float | None:
         """Acceptance per token from which on nothing is lost.
@@ -219,15 +236,6 @@ class Outlook:
             middle = (low + high) / 2
             low, high = (low, middle) if self.speedup(alpha=middle) >= 1 else (middle, high)
         return high
-
-    def limit(self, lengths: Sequence[MeanRound]) -> tuple[float, MeanRound]:
-        """Speedup of a perfect draft for nothing, at the best of ``lengths``, and that round."""
-        best = max((self._own, *lengths), key=lambda one: one.speedup(1.0, 0.0))
-        return self._level * best.speedup(1.0, 0.0), best
-
-
-_NOTHING = 0.005
-"""Share of a round below which the draft's work counts as none."""
 
 
 class Term(StrEnum):
@@ -247,11 +255,6 @@ class Findings:
 
     terms: RoundTerms
     speedup: float
-    is_measured: bool
-    """Whether the speedup was measured, not replayed."""
-    decides: Term
-    speedup_without: float
-    """If what decides cost nothing."""
     drafts_are_free: bool
     """Whether drafting takes next to nothing, as that of n-gram drafters."""
     break_even_step_s: float | None
@@ -259,58 +262,27 @@ class Findings:
     draft for nothing would lose, or where drafts cost next to nothing as it is."""
     break_even_alpha: float | None
     """A lower acceptance makes it a loss, at the same costs. None where even 1 would lose."""
-    speedup_if_free: float
-    """Speedup with a draft that takes no time, at the same acceptance."""
     speedup_if_perfect: float
     """Speedup with a draft that is always right, at the same costs."""
-    limit: float
-    """Speedup with a draft that is both."""
-    limit_round: MeanRound
-    """The length where ``limit`` is reached."""
-    limit_verify_ratio: float
-    """V(n)/V(1) there."""
-    limit_is_general: bool
-    """Whether it holds for all lengths; without costs only that of the setting is known."""
 
 
-def find(
-    terms: RoundTerms, *, speedup: float, is_measured: bool, costs: Costs | None, has_floor: bool
-) -> Findings:
-    """Solve for what would change the answer.
+def find(terms: RoundTerms, *, speedup: float) -> Findings:
+    """Solve for what would change the answer: for drafts of the length that they have.
 
     Args:
         terms: terms of the setting.
         speedup: speedup of the setting.
-        is_measured: whether the speedup is.
-        costs: costs of rounds of the draft, for other lengths; None for the setting's alone.
-        has_floor: whether drafts end at a probability. α is that of confident tokens then, and does
-            not hold for longer drafts of the same model.
     """
-    # All rounds of one length each.
-    alike = () if costs is None else np.eye(costs.lengths[-1] + 1)[1:]
-    lengths = [] if costs is None else list(map(costs.mean_round, alike))
-    better = Outlook(terms, lengths, speedup)
-    faster = Outlook(terms, (), speedup) if has_floor else better
-    scale = faster.break_even_draft()
+    outlook = Outlook(terms, speedup)
+    scale = outlook.break_even_draft()
     is_free = terms.chain_s + terms.again_s < _NOTHING * terms.total_s
-    decides, without = largest_loss(terms, speedup)
-    limit, at = better.limit(lengths)
-    one_token_s = costs.single_s if costs is not None and at is not terms else terms.target_step_s
     return Findings(
         terms=terms,
         speedup=speedup,
-        is_measured=is_measured,
-        decides=decides,
-        speedup_without=without,
         drafts_are_free=is_free,
         break_even_step_s=None if scale is None or is_free else scale * terms.step_s,
-        break_even_alpha=better.break_even_alpha(),
-        speedup_if_free=faster.speedup(draft_scale=0.0),
-        speedup_if_perfect=better.speedup(alpha=1.0),
-        limit=limit,
-        limit_round=at,
-        limit_verify_ratio=at.verify_s / one_token_s,
-        limit_is_general=costs is not None,
+        break_even_alpha=outlook.break_even_alpha(),
+        speedup_if_perfect=outlook.speedup(alpha=1.0),
     )
 
 
@@ -321,17 +293,17 @@ def largest_loss(terms: RoundTerms, speedup: float) -> tuple[Term, float]:
         terms: terms of the setting.
         speedup: speedup of the setting as it is.
     """
-    outlook = Outlook(terms, (), speedup)
+    outlook = Outlook(terms, speedup)
     # Rollback stays, to tell what rejections cost in tokens from what they cost in seconds.
     fixed_s = terms.fixed_s + terms.rejection_s * terms.rejected
     accepted = replace(terms, rejection_s=0.0, fixed_s=fixed_s)
     one_token_s = min(terms.verify_s, terms.target_step_s)
     without = {
-        Term.REJECTIONS: outlook.changed(accepted, alpha=1.0),
-        Term.DRAFT: outlook.changed(replace(terms, chain_s=0.0)),
-        Term.AGAIN: outlook.changed(replace(terms, again_s=0.0)),
-        Term.VERIFY: outlook.changed(replace(terms, verify_s=one_token_s)),
-        Term.ROLLBACK: outlook.changed(replace(terms, rejection_s=0.0, mark_s=0.0)),
+        Term.REJECTIONS: outlook.speedup(accepted, alpha=1.0),
+        Term.DRAFT: outlook.speedup(replace(terms, chain_s=0.0)),
+        Term.AGAIN: outlook.speedup(replace(terms, again_s=0.0)),
+        Term.VERIFY: outlook.speedup(replace(terms, verify_s=one_token_s)),
+        Term.ROLLBACK: outlook.speedup(replace(terms, rejection_s=0.0, mark_s=0.0)),
     }
     worst = max(without, key=lambda term: without[term])
     return worst, without[worst]

@@ -17,13 +17,13 @@ from textual.widgets import Input, Label, Static, TextArea
 from spectui.commands.command import Start
 from spectui.commands.formats import Format, file_name, render
 from spectui.commands.launch import ExportSetup, Launch
+from spectui.display import displayed, visible
 from spectui.errors import BadInputError
 from spectui.files import write_file, write_new_file
 from spectui.live.setup import LiveSetup
 from spectui.options.dialect import Dialect
 from spectui.options.speculation import Speculation
 from spectui.tui import draw
-from spectui.tui.display import displayed, visible
 from spectui.tui.widgets import ChoiceRow, KeyBar, key
 from spectui.tune.race import finalist
 
@@ -292,8 +292,6 @@ def _found(state: "TuningState", setup: LiveSetup) -> "tuple[Speculation | None,
         # Otherwise they are as many as llama-server takes.
         measured = f" Measured with -t {threads}, which the command says." if threads else ""
         return advised, f"{result.verdict.reason}{measured}", True
-    if result is not None and (earlier := result.earlier) is not None:
-        return earlier.speculation, earlier.verdict.reason, True
     arm = finalist(state.records, state.forecasts)
     if arm is None:
         return None

@@ -14,7 +14,6 @@ from spectui.engine.events import Event, MemoryPaused
 from spectui.engine.pressure import MemoryGate
 from spectui.engine.thread import EngineThread
 from spectui.errors import CancelledError, SpectuiError
-from spectui.measure.device_locks import devices_held_for
 from spectui.tune.document import Tuned
 from spectui.tune.events import TuneEvent
 from spectui.tune.progress import Phase, TuningState, advance
@@ -108,13 +107,12 @@ class BackgroundTuning:
                 self._state = advance(self._state, event)
                 self._sink(self._state)
 
-        with devices_held_for(tuning.setup.off):
-            result = tuning.run(on_event)
-            # The study has it by now: a report that cannot be made must not hide it.
-            self._change(result=result, current=None, records=result.trials)
-            if result.not_kept is None and result.earlier is None:
-                document = Tuned(tuning=tuning, result=result, target=self._target).document()
-                result = replace(result, not_kept=tuning.keep_report("", document))
+        result = tuning.run(on_event)
+        # The study has it by now: a report that cannot be made must not hide it.
+        self._change(result=result, current=None, records=result.trials)
+        if result.not_kept is None:
+            document = Tuned(tuning=tuning, result=result, target=self._target).document()
+            result = replace(result, not_kept=tuning.keep_report("", document))
         error = None if result.error is None else str(result.error)
         self._change(
             phase=Phase.FINISHED if error is None else Phase.FAILED, result=result, error=error

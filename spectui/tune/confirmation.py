@@ -1,30 +1,31 @@
 """Confirmation of what trials and forecasts chose: its text and its time."""
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 
 from spectui.engine.events import GenerationResult
-from spectui.format import counted
+from spectui.format import counted, factor
 from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck, check_lossless, differs
-from spectui.measure.measurer import Pair, measurements
+from spectui.measure.measurer import Pair, measurements, steady
 from spectui.measure.requests import Request
-from spectui.measure.speedup import Speedup
+from spectui.measure.speedup import PairedMeasurement, Speedup
 from spectui.measure.verdict import Basis
 from spectui.measure.workload import WorkItem
-from spectui.tune.depths import Depths, raced_requests
-from spectui.tune.division import LATER_ERROR, mixed
-from spectui.tune.events import RaceDecided, RunsStarted
-from spectui.tune.evidence import CategoryGain, Evidence, by_category
+from spectui.tune.depths import raced_requests
+from spectui.tune.division import mixed
+from spectui.tune.events import Notice, RunsStarted
+from spectui.tune.evidence import CategoryGain, Evidence
+from spectui.tune.forecast import Forecast
 from spectui.tune.forecasting import Forecasting
 from spectui.tune.looks import ERROR
 from spectui.tune.pace import RESERVED, OutOfTimeError, Pace
 from spectui.tune.race import LOOK_EVERY, Race, Standing, choosable, finalist
-from spectui.tune.race_runs import RaceRuns
+from spectui.tune.rivals import N_TIMED, corrected, rivals
 from spectui.tune.setup import SearchSetup
-from spectui.tune.trialing import TrialRunner
 from spectui.tune.trials import TrialRecord
 
 _PRECISE = 0.07
@@ -39,8 +40,6 @@ class Confirmation:
     """Setup of the search."""
     pace: Pace
     """Time keeper of the search."""
-    trials: TrialRunner
-    """Runner of the trials, with their records."""
     forecasting: Forecasting
     """Knows what recorded prompts say, and records more."""
     _: KW_ONLY
@@ -48,10 +47,9 @@ class Confirmation:
     """Told of every prompt."""
 
     def __post_init__(self) -> None:
-        self._items = self._repeated(self.setup.division.planned)
-        """Text to race on; until the race, as far as it is known."""
-        self._races: list[Race] = []
-        """Of the winner, and of the user's own setting where only a race tells of it."""
+        self._items = self.setup.division.judges
+        """Prompts to race on."""
+        self._race: Race | None = None
         self._decided_s: float | None = None
         """Seconds from the search's start to the first look that decided."""
         self.basis: Basis | None = None
@@ -63,77 +61,50 @@ class Confirmation:
         Args:
             records: trials of arms that may be recommended.
         """
-        arm = self._winner(records)
+        forecasts = self._of_one_draft(choosable(records, self.forecasting.forecasts))
+        arm = self._winner(records, forecasts)
         if arm is None:
             return
-        forecasts = choosable(records, self.forecasting.forecasts)
         evidence = self.forecasting.evidence(arm, forecasts)
-        if evidence is None:
-            self._find_text()
-        else:
+        self.basis = self.setup.division.basis if evidence is None else evidence.basis
+        if evidence is not None:
             # What was recorded is timed as often as it takes to know the prices' error.
             items = self._recorded(evidence.prompts)
-            self._items = self._repeated(items, evidence.n_passes)
-            self.basis = evidence.basis
-        self._run_race(arm, evidence)
-        own = self._own
-        if own is None or own == arm or (evidence is not None and evidence.covers(own)):
-            return
-        is_tried = any(one.arm == own and one.state.is_tried for one in records)
-        # Nobody wants to hear of a setting of their own that it was not measured.
-        if not is_tried and self.pace.race_s(own, self._items[:RESERVED]) <= self.pace.left_s:
-            self._run_race(own, None)
-
-    @property
-    def _own(self) -> Arm | None:
-        """The user's present setting."""
-        return self.setup.study.space.present
-
-    def _run_race(self, arm: Arm, evidence: Evidence | None) -> None:
+            self._items = tuple(self.setup.workload.passes(items, range(evidence.n_passes)))
         n = min(len(self._items), max(LOOK_EVERY, self._n_affordable(arm, self._items)))
-        until_decided = not self.setup.limits.until_precise
-        until = ", until it is decided" if until_decided else ""
+        until = "" if self.setup.limits.until_precise else ", until it is decided"
         text = f"confirming {arm.label} against off{until}, on {counted(n, 'prompt')} at most"
         self.setup.on_event(RunsStarted(text=text, arm=arm, n_runs=n))
-        runs = RaceRuns(
-            self.setup.measurer,
-            arm,
-            off=self.setup.study.space.off,
-            load=lambda side: self.setup.loader.load(side.draft),
-            on_pair=lambda pair: self.on_decoded(pair.item, pair.speculative),
-            check_time=self.pace.check_race,
-        )
-        error = LATER_ERROR if self.basis is Basis.LATER else ERROR
-        race = Race(
-            runs,
+        race = self._race = self._prepared(arm, evidence)
+        with suppress(OutOfTimeError):
+            race.run()
+            while self._goes_on(race):
+                race.run()
+
+    def _prepared(self, arm: Arm, evidence: Evidence | None) -> Race:
+        return Race(
+            self.setup.runs(arm, self.on_decoded, self.pace.check_race),
             self._items,
             min_gain=self.setup.min_gain,
             n_affordable=partial(self._n_affordable, arm),
             requests=self._requests,
             basis=self.basis,
             evidence=evidence,
-            error=error if evidence is None else evidence.error,
+            error=ERROR if evidence is None else evidence.error,
+            until_decided=not self.setup.limits.until_precise,
         )
-        self._races.append(race)
-        with suppress(OutOfTimeError):
-            race.run(until_decided=until_decided)
-            while self._goes_on(race, until_decided=until_decided):
-                race.run(until_decided=until_decided)
-        if race.is_decided and runs.n_items < n:
-            self.setup.on_event(RaceDecided(n_prompts=runs.n_items, n_planned=n))
 
     def _n_affordable(self, arm: Arm, items: Sequence[WorkItem]) -> int:
         return self.pace.n_affordable(arm, items)
 
-    def _goes_on(self, race: Race, *, until_decided: bool) -> bool:
+    def _goes_on(self, race: Race) -> bool:
         """Look again with further prompts; False where no more are needed, or to be had."""
         evidence = race.evidence
         if evidence is None:
             return False
-        is_decided = until_decided and race.is_decided
-        if is_decided and self._is_precise(race):
+        if race.is_decided and self._is_precise(race):
             return False
-        more = self.forecasting.further(evidence, is_decided=is_decided)
+        more = self.forecasting.further(evidence, is_decided=race.is_decided)
         if more is not None:
             items = self._recorded(more.prompts[len(evidence.prompts) :])
             self._items = (*self._items, *items)
@@ -141,7 +112,12 @@ class Confirmation:
         return more is not None
 
     def _is_precise(self, race: Race) -> bool:
-        """Whether a gain that was shown is known well, or as much time again has gone into that."""
+        """Whether a gain that was shown is known well, or as much time again has gone into that.
+
+        Never where it shall be known as well as time and prompts allow.
+        """
+        if self.setup.limits.until_precise:
+            return False
         if self._decided_s is None:
             self._decided_s = self.pace.took_s
         found = race.speedup
@@ -152,44 +128,68 @@ class Confirmation:
 
     def _requests(self, standing: Standing) -> tuple[Request, ...]:
         """Whole requests that the verdict takes in, as far as they are known before the depths."""
-        return raced_requests(standing, self.setup.requests, Depths()).value or ()
+        return raced_requests(standing, self.setup.requests, {}).value or ()
 
     def _recorded(self, prompts: Sequence[tuple[str, str]]) -> Sequence[WorkItem]:
         """Prompts by their names and categories, of all categories in turn."""
         names = {name for name, _category in prompts}
         return mixed([one for one in self.setup.workload.items if one.id in names])
 
-    def _find_text(self) -> None:
-        """Settle what judges; a study that goes on has to write its answers again."""
-        setup, written = self.setup, dict(self.trials.outputs)
-        if setup.division.takes_later_text:
-            for item in setup.division.trial_items:
-                if item.id not in written and self.pace.left_s > 0:
-                    written[item.id] = setup.measurer.decode(item, None)
-                    self.on_decoded(item, written[item.id])
-        items, self.basis = setup.division.judged(
-            written, n_predict=setup.workload.n_predict, n_ctx=setup.n_ctx
+    def _of_one_draft(self, forecasts: Sequence[Forecast]) -> Sequence[Forecast]:
+        """The forecasts with the draft whose best setting gains most, as a few prompts tell.
+
+        All of them where one draft is far ahead, or there is no time. Where each setting has a
+        server of its own, timing several would take most of the time.
+        """
+        near = rivals(forecasts)
+        if len(near) < 2 or self.setup.measurer.n_beside_off is not None:  # noqa: PLR2004
+            return forecasts
+        prompts = self.forecasting.prompts
+        items = self._recorded(prompts)[:N_TIMED]
+        needed_s = sum(self.pace.race_s(one.arm, items) for one in near)
+        if self.pace.left_s < needed_s + self.pace.race_s(near[0].arm, self._items[:RESERVED]):
+            return forecasts
+        names, gains = [name for name, _category in prompts], dict[Forecast, float]()
+        with suppress(OutOfTimeError):
+            for one in near:
+                timed = self._timed(one.arm, items)
+                if timed:
+                    gains[one] = corrected(one, names, timed)
+        if len(gains) < len(near):
+            return forecasts
+        told = [
+            f"{one.arm.label} {factor(math.exp(gain))} (forecast {factor(one.speedup)})"
+            for one, gain in gains.items()
+        ]
+        self.setup.on_event(Notice(text=f"by {len(items)} timed prompts: {'; '.join(told)}"))
+        draft = max(gains, key=gains.__getitem__).arm.draft
+        return [one for one in forecasts if one.arm.draft == draft]
+
+    def _timed(self, arm: Arm, items: Sequence[WorkItem]) -> Sequence[PairedMeasurement]:
+        """Runs of a setting that choose a draft."""
+        text = f"timing {arm.label} against off on {counted(len(items), 'prompt')}"
+        self.setup.on_event(
+            RunsStarted(text=f"{text}, to choose a draft", arm=arm, n_runs=len(items))
         )
-        self._items = self._repeated(items)
+        runs = self.setup.runs(arm, self.on_decoded, lambda _n: self.pace.check())
+        runs.measure(items)
+        return measurements(steady(runs.pairs))
 
-    def _repeated(self, items: Sequence[WorkItem], n_passes: int = 1) -> tuple[WorkItem, ...]:
-        n_passes = max(self.setup.limits.n_confirmations, n_passes)
-        return tuple(self.setup.workload.passes(items, range(n_passes)))
-
-    def _winner(self, records: Sequence[TrialRecord]) -> Arm | None:
+    def _winner(self, records: Sequence[TrialRecord], forecasts: Sequence[Forecast]) -> Arm | None:
         """The setting to confirm, by trials and forecasts.
 
-        Without either it is the user's own, or a default where there was no time to try any.
+        Without either it is the user's own, or a default: there was no time to try any.
         """
-        best = finalist(records, self.forecasting.forecasts)
-        if best is not None or any(not o.arm.is_off and o.state.is_tried for o in records):
+        space = self.setup.study.space
+        best = finalist(records, forecasts)
+        tried = (one for one in records if one.state.is_tried and not one.arm.is_off)
+        if best is not None or forecasts or any(tried):
             return best
-        was_short = self.pace.trial_s and self.pace.is_bounded
-        return self._own or next(iter(self.setup.study.space.defaults if was_short else ()), None)
+        return next(iter((*filter(None, (space.present,)), *space.defaults)), None)
 
     def check_lossless(self) -> LosslessCheck | None:
         """Whether the leader wrote what the target alone did; None where that cannot be asked."""
-        race = self._leader
+        race = self._race
         pairs = self.pairs_where_target_moved() or self.pairs()
         if race is None or not pairs or not self.setup.workload.sampling.is_greedy:
             return None
@@ -198,81 +198,48 @@ class Confirmation:
             self.setup.loader.load(race.arm.draft)
         return check_lossless(self.setup.engine, pairs)
 
-    @property
-    def _leader(self) -> Race | None:
-        """The winner's race, unless the user's own setting was shown to be faster."""
-        if not self._races:
-            return None
-        first, last = self._races[0].speedup, self._races[-1].speedup
-        is_slower = (
-            first is not None
-            and last is not None
-            and first.high is not None
-            and last.low is not None
-            and first.high < last.low
-        )
-        return self._races[-1 if is_slower else 0]
-
     def conclude(self) -> tuple[Standing, ...]:
-        """End the races; how the winner and the user's own setting stand, the leader first."""
-        found = [race.conclude() for race in self._races]
-        leader = self._leader
-        if leader is None:
+        """End the race; how the leader stands, and the user's own setting where it was recorded."""
+        race, own = self._race, self.setup.study.space.present
+        if race is None:
             return ()
-        found.sort(key=lambda one: one.arm != leader.arm)
-        own, evidence, timed = self._own, leader.evidence, measurements(leader.pairs)
-        if own is None or own == leader.arm or evidence is None or not timed:
-            return tuple(found)
-        if evidence.covers(own):
-            found.append(Standing(arm=own, speedup=evidence.beside(own, timed), n_pairs=0))
-        return tuple(found)
+        leader, evidence, timed = race.conclude(), race.evidence, measurements(race.pairs)
+        if own is None or own == race.arm or evidence is None or not timed:
+            return (leader,)
+        if not evidence.covers(own):
+            return (leader,)
+        return leader, Standing(arm=own, speedup=evidence.beside(own, timed), n_pairs=0)
 
     def pairs(self) -> tuple[Pair, ...]:
         """Paired measurements of the leader against off."""
-        return () if self._leader is None else self._leader.pairs
+        return () if self._race is None else self._race.pairs
 
     @property
     def categories(self) -> tuple[CategoryGain, ...]:
-        """Gains of the leader by category of prompt; empty without a race."""
-        pairs, race = self.pairs(), self._leader
-        timed = measurements(pairs)
+        """Gains of the leader by category of recorded prompt; empty without any."""
+        timed, race = measurements(self.pairs()), self._race
         if race is None or race.evidence is None or not timed:
-            return by_category(pairs)
+            return ()
         return race.evidence.by_category(timed)
 
     @property
     def of_others(self) -> Speedup | None:
         """Gain on other prompts, where the verdict is on just these; else None."""
-        timed, race = measurements(self.pairs()), self._leader
+        timed, race = measurements(self.pairs()), self._race
         if race is None or race.evidence is None or not timed:
             return None
         return race.evidence.of_others(timed)
 
-    @property
-    def prompt_s(self) -> float | None:
-        """Seconds that a prompt took without speculation and with the leader; None if none did."""
-        runs = [run for pair in self.pairs() for run in (pair.baseline, pair.speculative)]
-        prompts = {pair.item.id for pair in self.pairs()}
-        total_s = sum(run.prompt_s + run.decode_s for run in runs)
-        return total_s / len(prompts) if prompts else None
-
     def pairs_where_target_moved(self) -> tuple[Pair, ...]:
         """The leader against the target alone as it lies beside the leader's draft, if moved."""
-        return () if self._leader is None else self._leader.pairs_where_target_moved
+        return () if self._race is None else self._race.pairs_where_target_moved
 
-    def left_s(self, favourite: Arm | None) -> float:
-        """Estimate of what is left of the race, or of all of it with ``favourite``."""
-        if self._races:
-            race = self._races[-1]
-            return self.race_s(race.arm, race.n_left)
-        return 0.0 if favourite is None else self.race_s(favourite, len(self._items))
+    @property
+    def left_s(self) -> float | None:
+        """Estimate of what is left of the race; None before it."""
+        return None if self._race is None else self.race_s(self._race.arm, self._race.n_left)
 
     def race_s(self, arm: Arm, n_prompts: int) -> float:
         """Estimate of a race on the next prompts."""
-        n_done = len(self._items) - self._races[-1].n_left if self._races else 0
+        n_done = len(self._items) - self._race.n_left if self._race else 0
         return self.pace.race_s(arm, self._items[n_done : n_done + n_prompts])
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether trials are over."""
-        return bool(self._races)

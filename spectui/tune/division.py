@@ -5,32 +5,24 @@ better on them than it is: judged on the prompts that chose them, settings that 
 advised as gaining more in a quarter of simulated searches. So no text does both.
 
 The prompts are divided, each part with its share of every category. From ``FEWEST_FOR_BOTH``
-prompts on, at least ``JUDGES`` of them judge alone, and the others choose. With fewer, those that
-judge would be too few to decide much: of settings that gain 20 %, three of six prompts confirm a
-third. Then fresh text is made of the half that chose as well: what follows the answers that it
-chose on. What one prompt prefers may last beyond its first answer, so the race takes a higher level
-of confidence there (``LATER_ERROR``). ``benchmarks/race_coverage.py`` simulates both.
+prompts on, at least ``JUDGES`` of them judge, and the others choose; of fewer, ``MIN_PROMPTS`` do.
+Where there are no more than these, all prompts are timed, and nothing is recommended.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import chain, zip_longest
 from random import Random
 
-from spectui.engine.events import GenerationResult
 from spectui.measure.comparable import digest
 from spectui.measure.statistics import MIN_PROMPTS
 from spectui.measure.verdict import Basis
 from spectui.measure.workload import WorkItem, Workload
-from spectui.speculative.decoder import Stop
 
 JUDGES = 8
 """Prompts that judge, at least, where prompts are divided."""
 FEWEST_FOR_BOTH = 12
 """Prompts of which some may choose and nothing else."""
-LATER_ERROR = 0.01
-"""Error of an interval on later text, both sides. It leaves at least 95 % where half of what a
-prompt prefers lasts: it was the reason for the choice, and looks like a gain for all prompts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,37 +35,14 @@ class Division:
     """Prompts that no choice sees."""
 
     @property
-    def takes_later_text(self) -> bool:
-        """Whether the unseen prompts are too few to judge alone."""
-        return len(self.unseen) < JUDGES
+    def basis(self) -> Basis:
+        """Whether the unseen prompts are enough to judge."""
+        return Basis.UNSEEN if len(self.unseen) >= MIN_PROMPTS else Basis.SAME
 
     @property
-    def planned(self) -> tuple[WorkItem, ...]:
-        """As many prompts as will judge, as far as that is known before the answers are."""
-        return (*self.unseen, *self.trial_items) if self.takes_later_text else self.unseen
-
-    def judged(
-        self, written: Mapping[str, GenerationResult], *, n_predict: int, n_ctx: int
-    ) -> tuple[tuple[WorkItem, ...], Basis]:
-        """Text that no choice saw, or all prompts where there is too little of that.
-
-        Args:
-            written: what the target alone wrote of the trials' prompts, by prompt.
-            n_predict: tokens that each text is continued by.
-            n_ctx: tokens that there is room for.
-        """
-        if not self.takes_later_text:
-            return self.unseen, Basis.UNSEEN
-        later = [
-            replace(item, tokens=item.tokens + written[item.id].tokens, n_prefix=len(item.tokens))
-            for item in self.trial_items
-            if item.id in written and written[item.id].stop is Stop.LENGTH
-        ]
-        fitting = [item for item in later if len(item.tokens) + n_predict + 1 <= n_ctx]
-        items = (*self.unseen, *fitting)
-        if len(items) < min(MIN_PROMPTS, len(self.planned)):
-            return self.planned, Basis.SAME
-        return items, Basis.LATER if fitting else Basis.UNSEEN
+    def judges(self) -> tuple[WorkItem, ...]:
+        """Prompts to race on where nothing is recorded."""
+        return self.unseen if self.basis is Basis.UNSEEN else (*self.unseen, *self.trial_items)
 
 
 def divide(workload: Workload, n_trial: int, tried: Collection[str] = ()) -> Division:
@@ -86,7 +55,8 @@ def divide(workload: Workload, n_trial: int, tried: Collection[str] = ()) -> Div
     """
     items = workload.items
     n = len(items)
-    n_choosing = min(n_trial, n - JUDGES if n >= FEWEST_FOR_BOTH else max(1, n // 2))
+    n_judging = JUDGES if n >= FEWEST_FOR_BOTH else MIN_PROMPTS
+    n_choosing = min(n_trial, n - n_judging if n > n_judging else max(1, n // 2))
     by_category = list(chain.from_iterable(_categories(items)))
     choosing = {item.id for item in items if item.id in tried} or {
         item.id

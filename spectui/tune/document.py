@@ -8,17 +8,13 @@ from spectui.documents import Json, Known, encoded, known, or_reason
 from spectui.measure.arm import Arm
 from spectui.measure.backend import ENGINE, header
 from spectui.measure.lossless import lossless_document
-from spectui.measure.slots import slots_document
 from spectui.monitor.machine import this_machine
 from spectui.tune.expert_use import experts_document
 from spectui.tune.explain import Explanation, explain_result
 from spectui.tune.forecast import Outlook, best_by_drafter
 from spectui.tune.outcome import advised
 from spectui.tune.result import TuneResult
-from spectui.tune.served import Served
 from spectui.tune.setup import TuningSetup
-from spectui.tune.slots import SlotsMeasured
-from spectui.tune.trials import speedup_estimate
 from spectui.tune.tuning import Tuning
 
 NO_COMMAND = "no command was given with --from"
@@ -33,7 +29,7 @@ def present_document(present: Known[Arm] | None, result: TuneResult) -> Json:
     arm = present.value
     raced, trial = result.raced(arm), result.last_trial(arm)
     speedup = {
-        **or_reason("speedup", trial and speedup_estimate(trial, result.trials), _UNMEASURED),
+        **or_reason("speedup", trial and trial.speedup, _UNMEASURED),
         **or_reason("speedup_ci95", None, "the last race was without it"),
     }
     if raced is not None:
@@ -61,15 +57,12 @@ class Tuned:
     """Estimates of drafts that were not loaded, by name."""
     present: Known[Arm] | None = None
     """The present setting of the command of ``--from``; None without a command."""
-    by_slots: SlotsMeasured = field(default_factory=SlotsMeasured)
-    """The best setting by the number of slots, as far as several were asked for."""
 
-    def document(self, unmeasured: Sequence[str] = (), served: Served | None = None) -> Json:
+    def document(self, unmeasured: Sequence[str] = ()) -> Json:
         """``spectui.tune/1``: ``command`` follows the verdict, ``best_command`` what measured best.
 
         Args:
             unmeasured: parts of the ``--from`` command that are not measured.
-            served: results on llama-server.
         """
         result, setup, layouts = self.result, self.tuning.setup, self.tuning.space.layouts
         placing = self.tuning.placing
@@ -87,15 +80,13 @@ class Tuned:
             **or_reason("placing", placing and placing.document(), "no place was searched"),
             **or_reason("layouts", layouts and encoded(layouts), alike),
             "baseline": {"params": result.off.document(), **result.baseline_document()},
-            "trials": [record.document(result.trials) for record in result.trials],
+            "trials": [record.document() for record in result.trials],
             **_forecasts(result.outlook),
             "time": result.spent.document(),
             **or_reason("best", result.best_document(), unknown),
             **or_reason("best_command", best_command, unknown),
             "finalists": [one.document() for one in result.finalists],
             **known("requests", result.requests),
-            **result.depths.document(),
-            **known("other_temperatures", result.temperatures),
             **experts_document(result.experts),
             "per_category": [one.document() for one in result.categories],
             **self.explanation.document(),
@@ -108,9 +99,7 @@ class Tuned:
             "command": advice.text,
             "notes": [*unmeasured, *filter(None, [setup.workload.note])],
             **self.backend,
-            **({} if served is None else served.document()),
             **present_document(self.present, result),
-            **(slots_document(self.by_slots.results) if self.by_slots.results else {}),
         }
 
     def launch(self, arm: Arm) -> Launch:

@@ -4,58 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spectui.engine.events import GenerationResult
-from spectui.format import counted
 from spectui.measure.arm import Arm
 from spectui.trace.costs import Costs
 from spectui.tune.forecast import Forecast
 from spectui.tune.trials import TrialRecord
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputRecorded:
-    """The target continued a prompt."""
-
-    prompt_id: str
-    n_tokens: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DraftRecorded:
-    """A draft was recorded along an output."""
-
-    prompt_id: str
-    draft: str
-    n_tokens: int
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptProbed:
-    """Costs of rounds were measured on one prompt."""
-
-    prompt_id: str
-    drafter: str
-    """A draft's name, or ``NGRAM_COSTS``."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CostsMeasured:
-    """Costs of rounds with a draft."""
-
-    draft: str
-    """Name of the draft, or ``NGRAM_COSTS`` for rounds without a draft model."""
-    costs: Costs
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DraftLeftOut:
-    """A draft for which there is no room any more."""
-
-    draft: str
-    reason: str
-
-
-TracingEvent = DraftLeftOut | OutputRecorded | DraftRecorded | PromptProbed | CostsMeasured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,39 +41,18 @@ class RunsStarted:
 
     text: str
     """The measurement, in words for users."""
-    arm: Arm | None = None
-    """The setting that is measured against off; None where rounds are only counted."""
+    arm: Arm
+    """The setting that is measured against off."""
     n_runs: int
     """Upper bound."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RaceDecided:
-    """The verdict is decided before all prompts are measured that there was time for."""
-
-    n_prompts: int
-    """Prompts that were measured."""
-    n_planned: int
-
-    @property
-    def text(self) -> str:
-        """Words for users."""
-        return f"decided after {self.n_prompts} of {counted(self.n_planned, 'prompt')}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StudyResumed:
-    """Trials of earlier runs are taken up."""
-
-    records: tuple[TrialRecord, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceProgress:
     """The prompts are recorded, to replay every setting on them."""
 
-    step: TracingEvent | None
-    """The last step, None at the beginning."""
+    step: str | None
+    """The last step in words; None at the beginning."""
     n_steps: int
     """In all."""
 
@@ -141,6 +72,8 @@ class StudyOpened:
     """The study is open; nothing is measured yet."""
 
     name: str
+    records: tuple[TrialRecord, ...] = ()
+    """Trials of earlier runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,14 +90,12 @@ class SearchEnded:
 
 TuneEvent = (
     StudyOpened
-    | StudyResumed
     | TraceProgress
     | ForecastMade
     | TrialStarted
     | TrialFinished
     | PromptMeasured
     | RunsStarted
-    | RaceDecided
     | Notice
     | SearchEnded
 )

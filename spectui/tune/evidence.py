@@ -26,12 +26,11 @@ import numpy.typing as npt
 
 from spectui.documents import Json, or_reason
 from spectui.measure.arm import Arm
-from spectui.measure.measurer import NOTHING_DRAFTED, Pair, measurements
+from spectui.measure.measurer import NOTHING_DRAFTED
 from spectui.measure.reading import Readings
 from spectui.measure.speedup import PairedMeasurement, Speedup
 from spectui.measure.statistics import MIN_PROMPTS, changed, paired_speedup, speedup_within
 from spectui.measure.verdict import Basis
-from spectui.speculative.counters import Counters
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.tune.forecast import Answers, Forecast, shrunk
 
@@ -60,28 +59,6 @@ class CategoryGain:
             **or_reason("speedup", self.speedup, "nothing was decoded"),
             **or_reason("acceptance_rate", self.acceptance_rate, NOTHING_DRAFTED),
         }
-
-
-def by_category(pairs: Sequence[Pair]) -> tuple[CategoryGain, ...]:
-    """Gains of the setting that ``pairs`` compare with off, by category."""
-    found: dict[str, list[Pair]] = {}
-    for pair in pairs:
-        found.setdefault(pair.item.category, []).append(pair)
-    return tuple(_gain(category, alike) for category, alike in found.items())
-
-
-def _gain(category: str, pairs: Sequence[Pair]) -> CategoryGain:
-    measured = measurements(pairs)
-    off_s = sum(one.baseline_s * one.speculative_tokens / one.baseline_tokens for one in measured)
-    on_s = sum(one.speculative_s for one in measured)
-    rounds = sum((pair.speculative.counters for pair in pairs), Counters())
-    return CategoryGain(
-        category=category,
-        n_prompts=len({pair.item.id for pair in pairs}),
-        speedup=off_s / on_s if on_s else None,
-        n_drafted=rounds.n_drafted,
-        n_accepted=rounds.n_accepted,
-    )
 
 
 FEW = 12

@@ -81,7 +81,7 @@ def read_experts(setup: SearchSetup, pace: Pace, forecaster: Forecaster | None) 
     if not chosen:
         return Experts(None, NO_TIME)
     try:
-        routing = forecaster.read_experts(ReadExperts(texts=tuple(chosen)))
+        routing = forecaster.loader.engine.read_experts(ReadExperts(texts=tuple(chosen)))
     except (BadInputError, DoesNotFitError, EngineDiedError, UsageError) as error:
         # Such as no room for one more context: all else is measured.
         return Experts(None, str(error))

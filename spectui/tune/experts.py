@@ -15,7 +15,6 @@ from spectui.engine.demand import FreeMemory, can_load, demands
 from spectui.engine.fitting import (
     PlanCall,
     alone,
-    expert_overrides,
     smallest_n_cpu_moe,
     with_n_cpu_moe,
 )
@@ -88,20 +87,6 @@ def at_least(layouts: Layouts, target: ModelOptions, n_cpu_moe: int) -> Layouts:
             for draft, one in layouts.beside.items()
         },
     )
-
-
-def why_idle(plan: PlanCall, request: PlanRequest, *, has_gpus: bool) -> str | None:
-    """Say why ``n_cpu_moe`` would change nothing; None where it does.
-
-    Raises:
-        SpectuiError: as ``plan`` does.
-    """
-    target = request.target
-    if not plan(alone(request)).target.info.n_experts:
-        return f"{target.path.name} has no experts"
-    if not has_gpus:
-        return "without a GPU all experts are in RAM"
-    return None if target.n_gpu_layers else "with -ngl 0 all experts are in RAM"
 
 
 def plan_caches(
@@ -193,40 +178,32 @@ def plan_experts(
         DoesNotFitError: the target has no room even with all experts in RAM.
         SpectuiError: a file is unusable, or an option cannot be.
     """
-    with Planner(rpc=request.target.devices.rpc) as planner:
+    target = request.target
+    with Planner(rpc=target.devices.rpc) as planner:
         # Every draft's search asks for the target as it was given.
         plan: PlanCall = cache(planner.plan)
-        gpus = planner.gpus()
-        idle = why_idle(plan, request, has_gpus=bool(gpus))
-        if idle is not None:
-            say(f"n_cpu_moe changes nothing here ({idle}); the rest is searched")
+        gpus, without = planner.gpus(), plan(alone(request))
+        if not (gpus and target.n_gpu_layers and without.target.info.n_experts):
+            say(
+                "n_cpu_moe changes nothing here: it takes experts, and layers on a GPU; the rest "
+                "is searched"
+            )
             return None, ()
-        free = planner.free_memory().with_margins(margins, request.target.devices, gpus)
+        free = planner.free_memory().with_margins(margins, target.devices, gpus)
         layouts, refused = place_experts(plan, request, drafts, free)
-        without = plan(alone(request))
-        found = ExpertPlan(
-            request=request,
-            drafts=drafts,
-            free=free,
-            layouts=layouts,
-            tightest=max((None, *layouts.beside), key=lambda name: layouts.of(name).n_cpu_moe),
-            n_layers=without.target.info.n_layers,
-            fits_as_given=can_load(without, free),
-        )
-    without_room = tuple(
+        fits_as_given = can_load(without, free)
+    say(
+        f"layers with their experts in RAM, whatever the command says of them: {layouts.text} at "
+        "least; fewer do not fit"
+    )
+    found = ExpertPlan(
+        request=request,
+        layouts=layouts,
+        tightest=max((None, *layouts.beside), key=lambda name: layouts.of(name).n_cpu_moe),
+        n_layers=without.target.info.n_layers,
+        fits_as_given=fits_as_given,
+    )
+    return found, tuple(
         Candidate(name=name, options=drafts[name], loaded=None, error=error)
         for name, error in refused.items()
     )
-    say(
-        f"layers with their experts in RAM{_instead(request.target)}: {found.layouts.text} at "
-        "least; fewer do not fit"
-    )
-    return found, without_room
-
-
-def _instead(target: ModelOptions) -> str:
-    """The placement options for experts that the search replaces, as a clause."""
-    said = [f"-ot {one.pattern}={one.buffer}" for one in expert_overrides(target)]
-    said += ["--cpu-moe"] * target.cpu_moe
-    said += [f"--n-cpu-moe {target.n_cpu_moe}"] * (target.n_cpu_moe > 0)
-    return f", instead of {' and '.join(said)}" if said else ""

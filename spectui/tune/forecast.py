@@ -77,8 +77,6 @@ class Adaptive:
 UNKNOWN = Known[Adaptive](None, "no draft model was forecast")
 
 
-EVEN = 0.015
-"""Difference of two forecasts that are equal for all that one can tell: their error is 1 to 2 %."""
 _PROMISING = 5
 """Settings that trials measure first."""
 
@@ -207,24 +205,14 @@ def promising(ordered: Sequence[Forecast], n: int = _PROMISING) -> tuple[Arm, ..
 
 
 def in_order(ordered: Sequence[Forecast], defaults: Sequence[Arm]) -> tuple[Arm, ...]:
-    """Put what is worth a trial in the order in which to try it.
-
-    The most promising setting comes first: where time is short it is worth more than what
-    llama-server would do by default. Defaults that are forecast to lose come last, as they would
-    only show that the forecast was right; but those of the best draft model, which the user would
-    otherwise run, keep their place.
+    """Arms worth a trial: the best forecast, what the user has or gets anyway, and the others.
 
     Args:
         ordered: forecasts, best first.
         defaults: arms that the user has or gets without tuning.
     """
     best = promising(ordered)
-    known = [one for one in ordered if one.arm in defaults]
-    losing = {one.arm for one in known if one.speedup < 1 - EVEN}
-    losing -= set([one.arm for one in known if one.arm.draft is not None][:1])
-    hopeful = [arm for arm in defaults if arm not in losing]
-    hopeless = [arm for arm in defaults if arm in losing]
-    return tuple(dict.fromkeys((*best[:1], *hopeful, *best[1:], *hopeless)))
+    return tuple(dict.fromkeys((*best[:1], *defaults, *best[1:])))
 
 
 def best_of_each_length(ordered: Sequence[Forecast]) -> list[Forecast]:

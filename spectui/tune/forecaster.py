@@ -5,17 +5,12 @@ from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any
 
-from spectui.engine.commands import ReadExperts
 from spectui.errors import BadInputError
 from spectui.measure.arm import Arm
 from spectui.measure.workload import Workload
-from spectui.options.setup import SamplingConfig
 from spectui.speculative.models import Rollback
 from spectui.trace.costs import Costs
 from spectui.trace.record import Recording
-from spectui.trace.replay import Total
-from spectui.trace.routing import Routing
-from spectui.tune.events import TracingEvent
 from spectui.tune.forecast import Answers, Forecast, Outlook
 from spectui.tune.loading import Loader
 from spectui.tune.recorded import Recorded
@@ -125,7 +120,7 @@ class Forecaster:
         self,
         n_prompts: int,
         n_tokens: int,
-        on_event: Callable[[TracingEvent], None],
+        on_event: Callable[[str], None],
         until: Deadlines = NO_DEADLINES,
     ) -> Outlook:
         """Record and replay.
@@ -215,15 +210,11 @@ class Forecaster:
             return ()
         return tuple((tuple(one.prompt), tuple(one.output)) for one in known.recordings)
 
-    def read_experts(self, command: ReadExperts) -> Routing | None:
-        """Have the engine read the experts of answers; None of a target without experts."""
-        return self.loader.engine.read_experts(command)
-
-    def prompt_s(self, prompt_token_s: float = 0.0) -> float:
+    def prompt_s(self, prompt_token_s: float) -> float:
         """Estimate of what answering a further prompt, and reading that by one draft, takes.
 
         Args:
-            prompt_token_s: seconds per token of a prompt; 0 for one that was read.
+            prompt_token_s: seconds per token of a prompt.
         """
         off = [one.off_s for one in self._recorded.costs.values()]
         return self._prompt_s(max(off, default=0.0) * self.n_tokens, prompt_token_s, 1)
@@ -252,32 +243,6 @@ class Forecaster:
             return None
         self._further += more.recordings
         return [(one.id, one.category) for one in more.recordings], answers
-
-    def resampled(self, arm: Arm, sampling: SamplingConfig, n: int) -> tuple[Total, float] | None:
-        """Have the first ``n`` recorded prompts answered with another sampling, and replay an arm.
-
-        Returns:
-            The replay, and the change of the forecast speedup by the same prompts as they were
-            recorded. None where the recording does not hold the arm, or no round is in the answers.
-
-        Raises:
-            EngineDiedError: its process ended twice at one prompt.
-            KeyboardInterrupt: it was stopped.
-            MemoryShortError: memory stayed short.
-        """
-        before = replace(self._recorded, recordings=self._recorded.recordings[:n])
-        own = before.replay(arm)
-        if own is None:
-            return None
-        names = {one.id for one in before.recordings}
-        # An answer that is there already was sampled as it was.
-        items = [replace(one, given=None) for one in self.workload.items if one.id in names]
-        workload = replace(self.workload, items=tuple(items), sampling=sampling)
-        after = replace(before, recordings=self._record(arm, workload))
-        total, own_speedup = after.replay(arm), before.forecast(own).speedup
-        if total is None or not total.n_rounds or not own_speedup:
-            return None
-        return total, after.forecast(total).speedup / own_speedup
 
     def _record(self, arm: Arm, workload: Workload) -> Sequence[Recording]:
         """Record prompts as far as a replay of one arm needs it."""

@@ -15,7 +15,6 @@ from spectui.tune.pace import Pace
 from spectui.tune.served_forecast import ServedForecaster
 from spectui.tune.setup import SearchSetup
 from spectui.tune.tracing import Deadlines
-from spectui.tune.trialing import TrialRunner
 
 _SHARE = 0.5
 """Share of the time budget, the text included: where that is too little for all of the text, less
@@ -48,7 +47,6 @@ class Forecasting:
     setup: SearchSetup
     pace: Pace
     """Time keeper of the search."""
-    trials: TrialRunner
 
     def __post_init__(self) -> None:
         self.outlook = Outlook()
@@ -59,6 +57,11 @@ class Forecasting:
     def forecasts(self) -> tuple[Forecast, ...]:
         """Best first."""
         return self.outlook.forecasts
+
+    @property
+    def prompts(self) -> tuple[tuple[str, str], ...]:
+        """Names and categories of the recorded prompts; none without a forecaster."""
+        return () if self.forecaster is None else self.forecaster.prompts
 
     def seconds(self, off: Arm) -> dict[Arm, float]:
         """Forecast seconds of a prompt in the mean, by setting and for ``off``."""
@@ -156,7 +159,9 @@ class Forecasting:
         n_prompts = forecaster.n_prompts
         if not self.pace.is_bounded:
             return n_prompts, forecaster.n_tokens
-        tokens_per_s = self.setup.measurer.anchor()
+        # Not on the prompt that has warmed the models up: a cold start may have taken many times as
+        # long to read that.
+        tokens_per_s = self.setup.measurer.anchor(min(1, len(self.setup.workload.items) - 1))
         left_s = self.pace.left_of(_SHARE)
         for n, n_tokens in _extents(n_prompts, forecaster.n_tokens):
             prompt_token_s = self.setup.measurer.prompt_token_s
@@ -165,15 +170,15 @@ class Forecasting:
                 return n, n_tokens
         return 1, min(_SHORTEST, forecaster.n_tokens)
 
-    def forecast_tried(self) -> None:
-        """Replay what the sampler has chosen outside the replayed settings."""
-        known = {one.arm for one in self.forecasts}
-        new = [one.arm for one in self.trials.records[-1:] if one.arm not in known]
-        found = [self.forecaster.forecast(arm) for arm in new] if self.forecaster else []
-        told = [one for one in found if one is not None]
-        if told:
-            every = sorted((*self.forecasts, *told), key=lambda one: -one.speedup)
+    def forecast_also(self, arm: Arm) -> bool:
+        """Replay a setting outside the replayed ones; whether there is a forecast of it."""
+        if any(one.arm == arm for one in self.forecasts):
+            return True
+        found = None if self.forecaster is None else self.forecaster.forecast(arm)
+        if found is not None:
+            every = sorted((*self.forecasts, found), key=lambda one: -one.speedup)
             self.outlook = replace(self.outlook, forecasts=tuple(every))
+        return found is not None
 
 
 def _extents(n_prompts: int, n_tokens: int) -> Iterator[tuple[int, int]]:

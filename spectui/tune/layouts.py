@@ -6,16 +6,14 @@ as ``--fit`` chooses it for a llama-server with the same models, or as ``--tune 
 (``experts``).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
-from spectui.engine.demand import FreeMemory, can_load
 from spectui.engine.fit import Fitted, fitted
-from spectui.engine.fitting import PlanCall, alone
+from spectui.engine.fitting import alone
 from spectui.engine.placing import OpenContext, warn_of_context
 from spectui.engine.planning import Planner
-from spectui.errors import DoesNotFitError
 from spectui.llama.planned import PlanRequest
 from spectui.options.setup import Fit, ModelOptions, TensorOverride
 
@@ -82,13 +80,10 @@ class Layouts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayoutPlan:
-    """Layouts, and the inputs that they were planned from."""
+    """Layouts of a target."""
 
     request: PlanRequest
     """The target and its context, as they were given."""
-    drafts: Mapping[str, ModelOptions]
-    free: FreeMemory
-    """With nothing loaded. GPUs keep their margins."""
     layouts: Layouts
     tightest: str | None
     """The draft beside which the target leaves most room; None for no draft."""
@@ -102,46 +97,6 @@ class LayoutPlan:
     def loaded(self) -> ModelOptions:
         """The target as it is loaded first: beside it every draft can be examined."""
         return self.layouts.of(self.tightest).on(self.request.target)
-
-    def check(self, kept: Layouts, study: str) -> None:
-        """Refuse to go on with layouts that were planned when more memory was free.
-
-        Raises:
-            DoesNotFitError: says which.
-        """
-        if kept == self.layouts:
-            return
-        with Planner(rpc=self.request.target.devices.rpc) as planner:
-            found = list(misfits(planner.plan, self.request, self.drafts, kept, self.free))
-        if found:
-            beside = " or ".join("alone" if name is None else f"beside {name}" for name in found)
-            raise DoesNotFitError(
-                f"the study {study} measured with {kept.text}, with which the target does not fit "
-                f"{beside} any more; close what has taken the memory since, or choose another "
-                "--study"
-            )
-
-
-def misfits(
-    plan: PlanCall,
-    request: PlanRequest,
-    drafts: Mapping[str, ModelOptions],
-    layouts: Layouts,
-    free: FreeMemory,
-) -> Iterator[str | None]:
-    """Yield the drafts, None for none, beside which the target cannot be loaded as it lies.
-
-    Args:
-        plan: asked once per draft.
-        request: the target and the context.
-        drafts: by name.
-        layouts: layouts of an earlier run, when other memory was free.
-        free: free memory, with nothing loaded.
-    """
-    for name in (None, *layouts.beside):
-        moved = replace(request, target=layouts.of(name).on(request.target))
-        if not can_load(plan(moved if name is None else moved.beside(drafts[name])), free):
-            yield name
 
 
 def fit_layouts(
@@ -176,15 +131,12 @@ def fit_layouts(
         if without is None or largest is None:
             return None
         warn_of_context(planner, asked[by_size[0]], options, largest, server=server, say=say)
-        free = planner.free_memory().with_margins(options, request.target.devices, planner.gpus())
     layouts = _layouts(without, {name: beside[name] or largest for name in by_size})
     sentence = f"fitted to free memory: {layouts.text}" if layouts.differ else largest.sentence
     if sentence is not None:
         say(sentence)
     return LayoutPlan(
         request=replace(request, target=replace(request.target, fit=without.target.fit)),
-        drafts=drafts,
-        free=free,
         layouts=layouts,
         tightest=by_size[0],
     )

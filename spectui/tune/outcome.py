@@ -1,11 +1,7 @@
 """Outcome of a search, kept with its study: enough to write the command again."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import islice
-
-import msgspec
 
 from spectui.commands.command import Start
 from spectui.commands.launch import ExportSetup
@@ -13,10 +9,7 @@ from spectui.measure.arm import OFF, Arm
 from spectui.measure.promise import Case
 from spectui.measure.verdict import Verdict
 from spectui.options.dialect import Dialect
-from spectui.options.drafters import DrafterSetting, Ngram
 from spectui.options.setup import Setup
-from spectui.options.speculation import Speculation
-from spectui.tune.forecast import Forecast
 from spectui.tune.result import TuneResult
 from spectui.verify.claim import Advice
 
@@ -125,71 +118,3 @@ def advice_of(outcome: Outcome | None, case: Case) -> Advice | None:
     drafts = [None if draft is None else draft.path for draft in (outcome.draft, case.draft)]
     is_same = outcome.speculation == case.speculation and drafts[0] == drafts[1]
     return Advice.USE if is_same else Advice.OTHER
-
-
-_DIGITS = 4
-_MOST = 100_000
-"""Settings that are read; a search replays some thousands."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
-    """Predictions for one way of drafting: its settings differ in the numbers of one drafter."""
-
-    draft: str | None
-    kind: str
-    """Kind of the drafter that has the numbers."""
-    ahead: tuple[Ngram, ...] = ()
-    """N-gram drafters that are asked before it."""
-    layout: str | None = None
-    names: tuple[str, ...]
-    """Names of the numbers."""
-    settings: tuple[tuple[int | float, ...], ...] = ()
-    """Values of the numbers, by setting."""
-    speedups: tuple[float, ...] = ()
-    """Over the target alone, by setting."""
-
-    def predicted(self) -> Iterator[tuple[Arm, float]]:
-        """Settings with their speedups; what is no setting of the drafter is left out."""
-        for values, speedup in zip(self.settings, self.speedups, strict=False):
-            plain = {**dict(zip(self.names, values, strict=False)), "kind": self.kind}
-            try:
-                own = msgspec.convert(plain, DrafterSetting)
-            except msgspec.ValidationError:
-                continue
-            how = Speculation(own, self.ahead)
-            yield Arm(draft=self.draft, speculation=how, layout=self.layout), speedup
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Predictions:
-    """Predictions of a search."""
-
-    families: tuple[Family, ...] = ()
-
-    def by_arm(self) -> dict[Arm, float]:
-        """Predicted speedups by setting."""
-        found = (one for family in self.families for one in family.predicted())
-        return dict(islice(found, _MOST))
-
-
-def predictions_of(forecasts: Sequence[Forecast]) -> Predictions:
-    """The stored form of forecasts."""
-    found: dict[Family, list[tuple[tuple[int | float, ...], float]]] = {}
-    for one in forecasts:
-        how = one.arm.speculation
-        if how is not None:
-            family = Family(
-                draft=one.arm.draft,
-                kind=how.own.kind,
-                ahead=how.ahead,
-                layout=one.arm.layout,
-                names=tuple(how.own.numbers),
-            )
-            setting = tuple(how.own.numbers.values()), round(one.speedup, _DIGITS)
-            found.setdefault(family, []).append(setting)
-    filled = []
-    for family, members in found.items():
-        settings, speedups = zip(*members, strict=True)
-        filled.append(replace(family, settings=settings, speedups=speedups))
-    return Predictions(families=tuple(filled))

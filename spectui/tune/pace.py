@@ -1,14 +1,13 @@
 """A search's own clock, and its estimates of how long trials and races take."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 
 from spectui.documents import Json, or_reason
 from spectui.measure.arm import Arm
 from spectui.measure.measurer import Measurer
 from spectui.measure.workload import WorkItem
 from spectui.tune.race import BASELINE_SHARE, LOOK_EVERY
-from spectui.tune.trials import TrialRecord
 
 RESERVED = 2 * LOOK_EVERY
 """Prompts of the race that trials leave time for."""
@@ -39,11 +38,6 @@ class Spent:
     ended_trials: bool
     """Whether time did."""
 
-    def following(self, seconds: float) -> "Spent":
-        """The same with so many seconds of work before it, in the budget as well."""
-        budget_s = None if self.budget_s is None else self.budget_s + seconds
-        return replace(self, budget_s=budget_s, took_s=self.took_s + seconds)
-
     def document(self) -> Json:
         """The time as JSON."""
         return {
@@ -66,18 +60,17 @@ class Pace:
     seen: Sequence[WorkItem]
     """Prompts of the trials, which a race on them finds evaluated."""
     _: KW_ONLY
-    records: Callable[[], Sequence[TrialRecord]] = tuple
-    """The trials so far."""
     move_s: Callable[[], float] = lambda: 0.0
     """Says what loading the target anew takes, for a draft that leaves it other room."""
 
     def __post_init__(self) -> None:
         self._seen = {item.tokens for item in self.seen}
         self._began_s = self.now_s()
+        self._trial_began_s = 0.0
         self.reserved_s = 0.0
         """Seconds that are kept for what comes in the end."""
         self.expected_s: Mapping[Arm, float] = {}
-        """Forecast seconds of a prompt, off's included, for arms that no trial has timed."""
+        """Forecast seconds of a prompt by arm, off's included; empty without forecasts."""
         self.trial_s: list[float] = []
         """Seconds of each trial."""
 
@@ -126,9 +119,19 @@ class Pace:
 
     def trial(self, run: Callable[[], None]) -> None:
         """Run a trial, and remember what it took."""
-        began_s = self.now_s()
+        self._trial_began_s = self.took_s
         run()
-        self.trial_s.append(self.now_s() - began_s)
+        self.trial_s.append(self.took_s - self._trial_began_s)
+
+    def check_trial(self, n_done: int, race_s: float) -> None:
+        """As ``check`` for a trial, which leaves time for the first prompts of a race.
+
+        Args:
+            n_done: prompts of the trial that were decoded.
+            race_s: estimate for these prompts of the race; 0 where there is none but the trial.
+        """
+        trial_s = self.took_s - self._trial_began_s
+        self.check(race_s or LOOK_EVERY * trial_s / max(n_done, 1))
 
     def has_time_for_trial(self, race_s: float) -> bool:
         """Whether one more trial leaves ``race_s``."""
@@ -136,31 +139,21 @@ class Pace:
 
     def race_s(self, arm: Arm, items: Sequence[WorkItem]) -> float:
         """Estimate of a race of ``arm`` against off on ``items``."""
-        prompts = self.prompts
-        timed = {
-            record.arm: sum(p.decode_s for p in record.prompts) / len(record.prompts)
-            for record in self.records()
-            if record.prompts
-        }
-        # Of a setting that was neither timed nor forecast a prompt is taken to last as long as off.
-        known = {**self.expected_s, **timed}
-        off = next((one for one in known if one.is_off), None)
-        off_s = 0.0 if off is None else known[off]
-        on_s = known.get(arm, off_s)
-        n_looks = -(-len(items) // LOOK_EVERY)
-        if prompts.n_beside_off is not None:
-            # Every request evaluates its prompt.
+        prompts, off = self.prompts, next((one for one in self.expected_s if one.is_off), None)
+        if off is None:
+            # A trial decodes its prompts on both sides as well.
+            return len(items) * max(self.trial_s, default=0.0) / max(len(self.seen), 1)
+        off_s = self.expected_s[off]
+        # Of a setting that was not forecast a prompt is taken to last as long as off.
+        on_s = self.expected_s.get(arm, off_s)
+        if prompts.n_beside_off is not None or off.layout != arm.layout:
+            # Each side evaluates its prompts, and each leg begins with what is loaded.
             n_tokens = 2 * sum(len(item.tokens) for item in items)
-            n_moves = 1 if prompts.n_beside_off else 2 * n_looks
+            n_moves = 1 if prompts.n_beside_off else -(-len(items) // LOOK_EVERY)
             block_s = off_s + on_s
-        elif off is not None and off.layout != arm.layout:
-            # The target alone is measured in both places, and a load forgets what was evaluated.
-            n_tokens = 2 * sum(map(len, {item.tokens for item in items}))
-            n_moves = n_looks
-            block_s = (1 + BASELINE_SHARE) * off_s + on_s
         else:
             new = {item.tokens: item for item in items if item.tokens not in self._seen}.values()
-            n_tokens = sum(len(one.tokens) - one.n_prefix for one in new)
+            n_tokens = sum(len(one.tokens) for one in new)
             n_moves = 0
             block_s = BASELINE_SHARE * off_s + on_s
         reading_s, moving_s = prompts.prompt_token_s * n_tokens, self.move_s() * n_moves

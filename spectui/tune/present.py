@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from spectui.documents import Known
 from spectui.format import speedup_percent
-from spectui.measure.arm import OFF, Arm
+from spectui.measure.arm import Arm
 from spectui.measure.speedup import gain_text
 from spectui.options.drafters import MODEL_KIND, MTP_KIND
 from spectui.options.setup import ContextOptions
@@ -14,9 +15,6 @@ from spectui.options.speculation import Speculation
 from spectui.tune.candidates import Candidate
 from spectui.tune.result import TuneResult
 from spectui.tune.space import SearchSpace
-from spectui.tune.trials import speedup_estimate
-
-_DRAFTS_NOTHING = "the command does not draft"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +49,7 @@ def arm_of(
     if present.elsewhere:
         return Known(None, f"only llama-server drafts with {' '.join(present.elsewhere)}")
     if speculation is None:
-        return Known(None, _DRAFTS_NOTHING)
+        return Known(None, "the command does not draft")
     if speculation.ngrams and not space.with_ngrams:
         return Known(None, "--dialect has no n-gram drafters")
     room = min(context.ctx_size, context.batch_size) - 1
@@ -79,50 +77,33 @@ def _is_file(candidate: Candidate, draft: Path | None) -> bool:
 
 
 def present_sentence(present: Known[Arm], result: TuneResult) -> str:
-    """Compare the found setting with the present one."""
-    found = _found_text(result)
+    """What the present setting gains, beside the verdict on the one that was found."""
     arm = present.value
-    if arm is None and present.reason == _DRAFTS_NOTHING:
-        return f"Your command does not draft at present; {found}."
     if arm is None:
-        return f"Your present setting was not measured: {present.reason}; {found}."
-    raced = result.raced(arm)
-    is_best = result.best == arm
-    estimate = _estimate(arm, result) if raced is None else raced.estimate
-    if estimate is None:
-        forecast = [one.speedup for one in result.outlook.forecasts if one.arm == arm]
-        told = f"is forecast at {speedup_percent(forecast[0])}" if forecast else "was not measured"
-        return f"Your present setting ({arm.label}) {told}; {found}."
-    if is_best and estimate >= 1:
-        return f"Your present setting is the best that was found: {arm.label}."
-    told = _in_its_trial(arm, result) if raced is None else gain_text(raced)
-    others = {one.arm for one in result.trials if one.tokens_per_s} - {OFF, arm}
-    if not is_best:
-        rest = found
-    elif others or result.outlook.forecasts:
-        rest = "off was faster, and no other setting that was tried or forecast"
-    else:
-        rest = "off was faster; no other setting was tried: allow more time or --trials"
-    return f"Your present setting ({arm.label}): {told}; {rest}."
+        return f"Your present setting was not measured: {present.reason}."
+    found = gain_of(arm, result)
+    if found is None:
+        return f"Your present setting ({arm.label}) was not measured."
+    is_best = result.best == arm and found.estimate >= 1
+    best = ", the best that was found" if is_best else ""
+    return f"Your present setting ({arm.label}): {found.text}{best}."
 
 
-def _found_text(result: TuneResult) -> str:
-    if result.best is None:
-        return "nothing better was found"
-    if result.speedup is not None:
-        slower = "; off was faster" if result.speedup.estimate < 1 else ""
-        return f"found: {result.best.label}, {gain_text(result.speedup)}{slower}"
-    return f"found: {result.best.label}, {_in_its_trial(result.best, result)}, not confirmed"
+class Gain(NamedTuple):
+    """Gain of a setting over off, however it is known."""
+
+    estimate: float
+    text: str
 
 
-def _in_its_trial(arm: Arm, result: TuneResult) -> str:
-    trial, estimate = result.last_trial(arm), _estimate(arm, result)
-    if trial is None or estimate is None:
-        return "not measured"
-    noisy = ", while the machine was disturbed" if trial.noisy else ""
-    return f"{speedup_percent(estimate)} in its trial{noisy}"
-
-
-def _estimate(arm: Arm, result: TuneResult) -> float | None:
-    trial = result.last_trial(arm)
-    return None if trial is None else speedup_estimate(trial, result.trials)
+def gain_of(arm: Arm, result: TuneResult) -> Gain | None:
+    """Gain of a setting in the race, else in its last trial, else by its forecast."""
+    raced, trial = result.raced(arm), result.last_trial(arm)
+    if raced is not None:
+        return Gain(raced.estimate, gain_text(raced))
+    if trial is not None and trial.speedup is not None:
+        return Gain(trial.speedup, f"{speedup_percent(trial.speedup)} in a trial")
+    forecast = next((one.speedup for one in result.outlook.forecasts if one.arm == arm), None)
+    if forecast is None:
+        return None
+    return Gain(forecast, f"{speedup_percent(forecast)} by forecast")

@@ -9,11 +9,9 @@ from spectui.trace.costs import Costs
 from spectui.tune.events import (
     ForecastMade,
     PromptMeasured,
-    RaceDecided,
     RunsStarted,
     SearchEnded,
     StudyOpened,
-    StudyResumed,
     TraceProgress,
     TrialFinished,
     TrialStarted,
@@ -61,8 +59,6 @@ class TuningState:
     recording an output, a draft along one, and a probe of the costs."""
     n_steps: int = 0
     """Upper bound: a race ends when it is decided."""
-    race: RaceDecided | None = None
-    """Where the race was decided early."""
     seconds_left: float | None = None
     forecasts: tuple[Forecast, ...] = ()
     """Replayed settings, best first."""
@@ -110,9 +106,7 @@ def advance(state: TuningState, event: TuneEvent) -> TuningState:
     """Return the state after ``event``."""
     match event:
         case StudyOpened():
-            state = replace(state, study=event.name)
-        case StudyResumed():
-            state = replace(state, records=event.records)
+            state = replace(state, study=event.name, records=event.records)
         case TraceProgress():
             n_before = state.n_done if state.phase in {Phase.RECORDING, Phase.STOPPING} else 0
             state = _begun(state, Phase.RECORDING, state.current, event.n_steps)
@@ -132,10 +126,9 @@ def advance(state: TuningState, event: TuneEvent) -> TuningState:
             n_steps = max(state.n_steps, n_done)
             left_s = event.seconds_left
             state = replace(state, n_done=n_done, n_steps=n_steps, seconds_left=left_s)
-        case RaceDecided() | SearchEnded():
-            race = event if isinstance(event, RaceDecided) else state.race
-            state = replace(state, current=None, race=race)
-        case RunsStarted(arm=Arm()):
+        case SearchEnded():
+            state = replace(state, current=None)
+        case RunsStarted():
             state = _begun(state, Phase.CONFIRMING, event.arm, event.n_runs)
     return state
 

@@ -97,6 +97,8 @@ class Race:
     error: float = ERROR
     """Error of all looks together, both sides; below ``ERROR`` where text of the same prompts chose
     the setting, so that intervals are of ``LEVEL`` for other prompts."""
+    until_decided: bool = True
+    """Whether it ends as soon as it is decided."""
     n_resamples: int = _N_RESAMPLES
     """Resamples of the bootstrap."""
 
@@ -110,24 +112,23 @@ class Race:
         self._n_seen = 0
         """Pairs at the last look."""
 
-    def run(self, *, until_decided: bool = True) -> None:
-        """Measure until it is decided, time is up, or prompts are. May be interrupted.
+    def run(self) -> None:
+        """Measure until it is decided, if it may end then, time is up, or prompts are.
 
-        Args:
-            until_decided: whether to end as soon as it is decided, and where more timed prompts
-                would hardly narrow the interval; else time and prompts alone end it.
+        It ends as well where more timed prompts would hardly narrow the interval. May be
+        interrupted.
         """
         left = self._affordable()
-        if until_decided and self._n_seen and self._is_timed(self._progress(len(left))):
+        if self._n_seen and self._is_timed(self._progress(len(left))):
             return
         step = max(LOOK_EVERY, -(-len(left) // _MAX_LOOKS))
         leg = left[:step] if self.runs.n_items else self.items[:step]
         while leg:
             self.runs.measure(leg)
             rest = self._affordable()
-            progress = self._progress(len(rest)) if until_decided else self._share(len(rest))
+            progress = self._progress(len(rest))
             self._look_at(progress)
-            if until_decided and (self.is_decided or self._is_timed(progress)):
+            if (self.until_decided and self.is_decided) or self._is_timed(progress):
                 return
             # A short rest is no look of its own: each one spends some of the error.
             leg = rest if len(rest) < step + _SHORTEST_LEG else rest[:step]
@@ -229,17 +230,16 @@ class Race:
 
 
 _LARGE_ERROR = 0.1
-_UNMEASURABLE = frozenset({TrialState.FAIL, TrialState.PRUNED})
 
 
 def choosable(records: Sequence[TrialRecord], forecasts: Sequence[Forecast]) -> list[Forecast]:
     """The forecasts of settings that have not failed in a trial, in their order."""
-    failed = {one.arm for one in records if one.state in _UNMEASURABLE}
+    failed = {one.arm for one in records if one.state is TrialState.FAIL}
     return [one for one in forecasts if one.arm not in failed]
 
 
 def finalist(records: Sequence[TrialRecord], forecasts: Sequence[Forecast]) -> Arm | None:
-    """The best forecast that has not failed in a trial; without forecasts, the best trial.
+    """The best forecast that has not failed in a trial, or a setting that only a trial knows.
 
     A forecast is off by 1 to 2 %, a trial of eight prompts by 5 % (``benchmarks/replay_times.py``):
     where there is a forecast, a trial says no more than whether the setting runs at all.
@@ -251,11 +251,13 @@ def finalist(records: Sequence[TrialRecord], forecasts: Sequence[Forecast]) -> A
         records: trials of arms that may be recommended.
         forecasts: best first.
     """
-    chosen = promising(choosable(records, forecasts), n=1)
-    if chosen:
-        return chosen[0]
-    best = best_trial(records)
-    return None if best is None else best.arm
+    able = choosable(records, forecasts)
+    known = {one.arm: one.speedup for one in able}
+    tried = best_trial([one for one in records if one.arm not in known])
+    chosen = next(iter(promising(able, n=1)), None)
+    if tried is None or tried.speedup is None:
+        return chosen
+    return tried.arm if chosen is None or tried.speedup > known[chosen] else chosen
 
 
 def forecast_errors(

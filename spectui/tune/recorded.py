@@ -1,6 +1,6 @@
 """Recorded answers with the prices of rounds, and every setting replayed on them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from spectui.documents import Known
@@ -8,7 +8,6 @@ from spectui.measure.arm import OFF, Arm
 from spectui.trace.costs import Costs
 from spectui.trace.ngrams import (
     NGRAM_COSTS,
-    costs_beside,
     hashes_tokens,
     ngram_costs,
     replay_settings,
@@ -49,7 +48,7 @@ class Recorded:
 
     def outlook(self) -> Outlook:
         """Forecasts of the whole space."""
-        found = self.forecasts()
+        found = self.forecasts(self.totals())
         return Outlook(
             forecasts=found,
             costs=self.costs,
@@ -57,39 +56,38 @@ class Recorded:
             sampled=self._sampled(),
         )
 
-    def forecasts(self) -> tuple[Forecast, ...]:
-        """Replay every setting of the space with every drafter whose costs are known.
-
-        Best first; settings that do the same on all recordings stand for themselves.
-        """
-        if not self.recordings:
-            return ()
-        found = [one for draft in self.space.drafts for one in self._of_draft(draft)]
-        costs = ngram_costs(self.costs)
-        if costs is not None:
-            settings = [
-                one for one in self.space.ngrams() if self.has_text or not hashes_tokens(one)
-            ]
-            found += map(self.forecast, replay_settings(self.recordings, settings, costs))
+    def forecasts(self, totals: Iterable[Total]) -> tuple[Forecast, ...]:
+        """Forecasts of what was replayed and has a price, best first."""
+        priced = (one for one in totals if one.seconds is not None)
+        found = [self.forecast(one) for one in priced if self._off_costs(one.draft) is not None]
         return tuple(sorted(found, key=lambda one: -one.speedup))
 
-    def _of_draft(self, draft: str) -> Iterator[Forecast]:
+    def totals(self) -> Iterator[Total]:
+        """Replay every setting of the space.
+
+        Settings that do the same on all recordings stand for themselves.
+        """
+        if not self.recordings:
+            return
+        for draft in self.space.drafts:
+            if all(draft in one.chains for one in self.recordings):
+                yield from self._of_draft(draft)
+        settings = [one for one in self.space.ngrams() if self.has_text or not hashes_tokens(one)]
+        yield from replay_settings(self.recordings, settings, ngram_costs(self.costs))
+
+    def _of_draft(self, draft: str) -> Iterator[Total]:
         """Settings of a draft model; the best also with each n-gram drafter ahead that gains."""
         costs = self.costs.get(draft)
-        if costs is None or self._off_costs(draft) is None:
-            return
         totals = replay_trace(self.recordings, draft, self.space.grid(draft), costs)
-        alone = [self.forecast(total) for total in totals if total.model.check() is None]
+        alone = [total for total in totals if total.model.check() is None]
         yield from alone
         ahead = [one for one in self.space.ahead() if self.has_text or not one.hashes_tokens]
-        best = best_of_each_length(sorted(alone, key=lambda one: -one.speedup))
-        for one in best[:_CHAINED]:
+        for one in best_of_each_length(self.forecasts(alone))[:_CHAINED]:
             own = one.arm.speculation
             settings = [] if own is None else [own.after((drafter,)) for drafter in ahead]
             for total in replay_settings(self.recordings, settings, costs, draft=draft):
-                chained = self.forecast(total)
-                if chained.speedup > _CHAIN_GAIN * one.speedup:
-                    yield chained
+                if self.forecast(total).speedup > _CHAIN_GAIN * one.speedup:
+                    yield total
 
     def replay(self, arm: Arm) -> Total | None:
         """Replay one arm; None where recordings and costs do not cover it."""
@@ -102,7 +100,7 @@ class Recorded:
         is_below = model is not None and 0 < model.draft_p_min < self.space.floor
         if is_beyond or is_below or (hashes_tokens(speculation) and not self.has_text):
             return None
-        own = costs_beside(self.costs, draft)
+        own = ngram_costs(self.costs) if draft is None else self.costs.get(draft)
         if own is None or self._off_costs(draft) is None:
             return None
         (total,) = replay_settings(self.recordings, (speculation,), own, draft=draft)

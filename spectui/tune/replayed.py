@@ -1,49 +1,50 @@
-"""Settings that were replayed on a trace, as a page and as a document."""
+"""All settings replayed on a trace, as a page and as a document."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
-from itertools import pairwise
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from spectui.documents import Json, fields_of, head
-from spectui.format import counted, percent_text
-from spectui.options.drafters import DraftSimple, numbers_of
-from spectui.page import Page, Paragraph, Part, Table, Words
-from spectui.trace.costs import Costs
+from spectui.format import counted, percent_text, times_text
+from spectui.page import Page, Paragraph, Table, Words
 from spectui.trace.replay import Total
-from spectui.tune.explain import Explanation
-
-_UNSTEADY = 0.15
-"""Spread of the machine's speed above which predictions are rough."""
-_MOST = 200
-"""Maximum number of rows of a table."""
-_NAME = "draft"
-_ROOM, _LITTLE_ROOM = 20, 12
-"""Minimum width in cells of the columns of names, which are folded."""
-_NUMBERS = numbers_of(DraftSimple)
-_OTHERS = tuple(one.short for one in _NUMBERS if not one.bounds_drafts)
-_LEAST = {
-    **dict.fromkeys(("per round", "rate", "tokens/s"), _ROOM),
-    **dict.fromkeys(("speedup", *_OTHERS, "accepted", "drafted"), _LITTLE_ROOM),
-}
-"""Columns to drop from a narrow table, in this order, with the width of names that they give way
-to: derived values go before settings and counts."""
-
-
-def replay_document(
-    path: Path, totals: Sequence[Total], explanation: Explanation, costs: Mapping[str, Costs]
-) -> Json:
-    """``spectui.replay/1``: replayed settings of the trace at ``path``, and costs of rounds."""
-    return {
-        **head("replay"),
-        "trace": str(path),
-        "configs": [_config(total) for total in totals],
-        **explanation.document(),
-        "costs": {name: measured.document() for name, measured in costs.items()},
-    }
-
+from spectui.tune.forecast import Forecast, best_of_each_length
+from spectui.tune.recorded import Recorded
 
 _NO_COSTS = "the trace holds no costs: they were left out, or nothing was drafted to measure"
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """Settings that were replayed on a trace."""
+
+    recorded: Recorded
+    totals: Sequence[Total]
+    """At least one."""
+
+    def document(self, path: Path) -> Json:
+        """``spectui.replay/1``: every setting, and the costs of rounds; ``path`` is the trace's."""
+        return {
+            **head("replay"),
+            "trace": str(path),
+            "configs": [_config(total) for total in self.totals],
+            "costs": {name: one.document() for name, one in self.recorded.costs.items()},
+        }
+
+    def page(self) -> Page:
+        """The best setting of each drafter and length, and what an adaptive length could add."""
+        n_prompts = counted(len(self.recorded.recordings), "prompt")
+        counts = f"{len(self.totals):,} settings replayed on {n_prompts}; counts are exact"
+        forecasts = self.recorded.forecasts(self.totals)
+        best = best_of_each_length(forecasts)
+        if not best:
+            why = "nothing was drafted on these prompts" if forecasts else _NO_COSTS
+            return [Paragraph(f"{counts}: --json has them. No speedup is predicted: {why}.")]
+        lines = [f"{counts}, and --json has all.", _prediction(best[0])]
+        adaptive = self.recorded.adaptive(forecasts).value
+        if adaptive is not None and adaptive.draft == best[0].arm.draft:
+            lines.append(adaptive.sentence)
+        return [_table(best), "", *map(Paragraph, lines)]
 
 
 def _config(total: Total) -> Json:
@@ -58,120 +59,24 @@ def _config(total: Total) -> Json:
     }
 
 
-def _label(total: Total) -> str:
-    """The drafter's name; for n-gram drafters also the numbers that have no column."""
-    ngrams = [f"{one.kind}, {one.summary}".removesuffix(", ") for one in total.speculation.ngrams]
-    return " + ".join([*ngrams, *filter(None, [total.draft])])
-
-
-def _setting(total: Total, *, name: str) -> str:
-    """A number of the draft's setting."""
-    return f"{total.speculation.numbers[name]:g}"
-
-
-def replay_page(
-    totals: Sequence[Total],
-    best: Total,
-    n_prompts: int,
-    explanation: Explanation,
-    costs: Costs | None,
-) -> Page:
-    """The settings in a table, the best one, its explanation, and its reliability.
-
-    Args:
-        totals: results of all settings.
-        best: the fastest.
-        n_prompts: recorded prompts.
-        explanation: of the best one.
-        costs: of its rounds; None without.
-    """
-    shown = _fastest(totals)
-    page: list[Part] = [_table(shown, best)]
-    n_settings, n_recorded = counted(len(totals), "setting"), counted(n_prompts, "prompt")
-    if len(shown) < len(totals):
-        which = "first" if best.speedup is None else "fastest"
-        these = f"These are the {len(shown)} {which} of {n_settings}; --json has all."
-        page.append(Paragraph(these))
-    lines = [f"{n_settings} replayed on {n_recorded}. Counts are exact."]
-    if best.speedup:
-        lines += [_prediction(best, best.speedup), explanation.text]
-    if costs is not None:
-        lines += _doubts(best, costs)
-    return [*page, "", *map(Paragraph, lines)]
-
-
-def _fastest(totals: Sequence[Total]) -> Sequence[Total]:
-    """The fastest settings that fit in a table, in their order; without speeds the first ones."""
-    if len(totals) <= _MOST:
-        return totals
-    order = sorted(range(len(totals)), key=lambda index: -(totals[index].speedup or 0.0))
-    return [totals[index] for index in sorted(order[:_MOST])]
-
-
-def _table(totals: Sequence[Total], best: Total) -> Table:
-    return Table(
-        [Words(one) if one == _NAME else one for one in _CELLS],
-        [[cell(total) for cell in _CELLS.values()] for total in totals],
-        row_styles=["bold green" if one is best and one.speedup else "" for one in totals],
-        leaving=_LEAST,
-        left_out="--json has them.",
+def _table(best: Sequence[Forecast]) -> Table:
+    rows = (
+        (
+            one.arm.drafter,
+            one.arm.label.removeprefix(f"{one.arm.drafter}: "),
+            str(one.n_drafted),
+            str(one.n_accepted),
+            percent_text(one.acceptance_rate),
+            times_text(one.speedup),
+        )
+        for one in best
     )
+    columns = (Words("drafter"), Words("best setting"), "drafted", "accepted", "rate", "forecast")
+    return Table(columns, list(rows))
 
 
-_CELLS: dict[str, Callable[[Total], str]] = {
-    _NAME: _label,
-    **{one.short: partial(_setting, name=one.name) for one in _NUMBERS},
-    "drafted": lambda total: str(total.n_drafted),
-    "accepted": lambda total: str(total.n_accepted),
-    "rate": lambda total: percent_text(total.acceptance_rate, 1),
-    "per round": lambda total: _number(total.tokens_per_round, ".2f"),
-    "tokens/s": lambda total: _number(total.tokens_per_s, ".2f"),
-    "speedup": lambda total: _number(total.speedup, ".2f"),
-}
-"""Functions for the cells under each heading."""
-
-
-def _prediction(best: Total, speedup: float) -> str:
-    model = best.speculation.model
-    numbers = {} if model is None else model.numbers
-    setting = ", ".join((_label(best), *(f"{name} {value:g}" for name, value in numbers.items())))
-    if not best.n_drafted:
-        return f"Predicted best: off. The nearest, {setting}, drafts nothing on these prompts."
-    if speedup > 1:
-        return (
-            f"Predicted best: {setting}: {speedup:.2f}× the target alone; spectui tune measures it."
-        )
-    return (
-        f"Predicted best: off. None of these is faster than the target alone; the nearest is "
-        f"{setting}, at {speedup:.2f}×."
-    )
-
-
-def cliff_warnings(costs: Costs) -> Iterator[str]:
-    """Yield a line for each length from which on a batch suddenly costs more."""
-    curve = tuple(zip(costs.lengths, costs.verify_s, strict=True))
-    for (n, near), (m, far) in pairwise(curve):
-        if m in costs.cliffs:
-            yield (
-                f"warning: verifying has a cliff: {m + 1} tokens take {far / near:.1f} times as "
-                f"long as {n + 1}; keep draft_max below {m}."
-            )
-
-
-def _doubts(best: Total, costs: Costs) -> Iterator[str]:
-    """Yield why the predictions may be wrong."""
-    yield from cliff_warnings(costs)
-    if costs.spread is not None and costs.spread > _UNSTEADY:
-        yield (
-            f"The machine was unsteady by {percent_text(costs.spread)} while costs were measured: "
-            "take tokens/s and speedups as rough, or record again with nothing else running."
-        )
-    if best.speculation.longest > costs.lengths[-1]:
-        yield (
-            f"No round of more than {costs.lengths[-1]} drafted tokens was measured: what longer "
-            "ones cost is drawn on along a line."
-        )
-
-
-def _number(value: float | None, form: str) -> str:
-    return "–" if value is None else format(value, form)
+def _prediction(best: Forecast) -> str:
+    gain = f"{times_text(best.speedup)} the target alone"
+    if best.speedup > 1:
+        return f"Predicted best: {best.arm.label}, {gain}; spectui tune measures it."
+    return f"Predicted best: off. The nearest is {best.arm.label}, {gain}."

@@ -2,31 +2,24 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spectui.documents import Json, Known, or_reason
 from spectui.errors import SpectuiError
-from spectui.format import percent_text
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.lossless import LosslessCheck
 from spectui.measure.measurer import Pair, throughput, throughput_document
 from spectui.measure.requests import Request
 from spectui.measure.speedup import Speedup
-from spectui.measure.statistics import MAX_DRIFT, drift
 from spectui.measure.verdict import Verdict
 from spectui.monitor.disturbance import DisturbanceSummary
 from spectui.monitor.readings import Reading
-from spectui.tune.depths import Depths
 from spectui.tune.evidence import CategoryGain
 from spectui.tune.expert_use import Experts
 from spectui.tune.forecast import Forecast, Outlook
 from spectui.tune.pace import Spent
 from spectui.tune.race import Standing
-from spectui.tune.temperatures import Temperatures
-from spectui.tune.trials import TrialRecord, levelled, n_measured, speedup_estimate
-
-if TYPE_CHECKING:
-    from spectui.tune.outcome import Outcome
+from spectui.tune.trials import TrialRecord
 
 _HOT_C = 85.0
 """Near where processors begin to slow themselves down."""
@@ -36,11 +29,6 @@ _HOT_C = 85.0
 class Conditions:
     """Conditions that may have influenced the measurements."""
 
-    drift: float | None
-    """Drift of the machine's own speed over all trials: fastest anchor over slowest, minus 1. None
-    with fewer than two trials."""
-    n_noisy: int
-    """Trials between anchors that disagreed even after a repetition."""
     temperatures_c: tuple[Reading, Reading]
     """Hottest sensor before and after."""
     disturbance: DisturbanceSummary
@@ -50,12 +38,6 @@ class Conditions:
     def notes(self) -> tuple[str, ...]:
         """Sentences that a user should know; none under good conditions."""
         found = []
-        if self.drift is not None and self.drift > MAX_DRIFT:
-            found.append(
-                f"The machine's own speed moved by {percent_text(self.drift)} during the trials; "
-                "speedups compare with the target alone at the same time, not with the tokens/s of "
-                "another trial, but an idle machine gives narrower intervals."
-            )
         hottest = self.temperatures_c[1].value
         if hottest is not None and hottest >= _HOT_C:
             found.append(
@@ -68,8 +50,6 @@ class Conditions:
         """The result as JSON."""
         before, after = self.temperatures_c
         return {
-            **or_reason("drift", self.drift, "fewer than two trials were measured"),
-            "n_noisy": self.n_noisy,
             **or_reason("temperature_before_c", before.value, before.reason or ""),
             **or_reason("temperature_after_c", after.value, after.reason or ""),
             "disturbance": self.disturbance.document(),
@@ -77,20 +57,8 @@ class Conditions:
         }
 
 
-def conditions(
-    trials: Sequence[TrialRecord], before: Reading, after: Reading, disturbance: DisturbanceSummary
-) -> Conditions:
-    """Look at a search's trials, the temperatures around it, and what disturbed it."""
-    anchors = [one.anchor_tokens_per_s for one in levelled(trials) if one.anchor_tokens_per_s]
-    return Conditions(
-        drift=drift(anchors) if len(anchors) > 1 else None,
-        n_noisy=sum(trial.noisy for trial in trials),
-        temperatures_c=(before, after),
-        disturbance=disturbance,
-    )
-
-
 _UNKNOWN = Known[Any](None, "they were not looked at")
+_NOT_CONFIRMED = "no setting was confirmed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,10 +83,6 @@ class TuneResult:
     """Gains of the leader; empty if there was no race."""
     requests: Known[tuple[Request, ...]] = _UNKNOWN
     """Whole requests with the leader, prompts included."""
-    depths: Depths = field(default_factory=Depths)
-    """The leader behind longer prompts."""
-    temperatures: Temperatures = _UNKNOWN
-    """The leader at other temperatures."""
     experts: Experts = _UNKNOWN
     """Experts that the recorded answers use."""
     verdict: Verdict
@@ -134,9 +98,6 @@ class TuneResult:
     """Conditions of the machine meanwhile; None where nobody watched it."""
     not_kept: str | None = None
     """Why the study's storage does not have the verdict; None where it has."""
-    earlier: "Outcome | None" = None
-    """The study's earlier verdict, which stays since nothing was confirmed; None where this one is
-    kept."""
 
     def raced(self, arm: Arm) -> Speedup | None:
         """Speedup of a setting in the race; None where the race was without it."""
@@ -151,15 +112,8 @@ class TuneResult:
         """Throughput of the target alone as JSON."""
         if self.pairs:
             return throughput_document([pair.baseline for pair in self.pairs])
-        off = [record for record in self.trials if record.arm.is_off and record.tokens_per_s]
-        seconds = sum(prompt.decode_s for record in off for prompt in record.prompts)
-        n_tokens = sum(prompt.n_tokens for record in off for prompt in record.prompts)
-        rate = n_tokens / seconds if seconds else None
-        return {
-            **or_reason("tokens_per_s", rate, "the off arm was not measured"),
-            "n_tokens": n_tokens,
-            "decode_s": seconds,
-        }
+        unknown = or_reason("tokens_per_s", None, _NOT_CONFIRMED)
+        return {**unknown, "n_tokens": 0, "decode_s": 0.0}
 
     def best_document(self) -> Json | None:
         """The best setting as JSON; None where none could be measured."""
@@ -170,12 +124,11 @@ class TuneResult:
             rate = throughput([pair.speculative for pair in self.pairs])
             return {"params": best.document(), "tokens_per_s": rate, **self.speedup.document()}
         trial = self.last_trial(best)
-        estimate = trial and speedup_estimate(trial, self.trials)
         return {
             "params": best.document(),
             "tokens_per_s": trial and trial.tokens_per_s,
-            **or_reason("speedup", estimate, "the off arm was not measured"),
-            **or_reason("speedup_ci95", None, "it was not confirmed on fresh measurements"),
+            **or_reason("speedup", trial and trial.speedup, _NOT_CONFIRMED),
+            **or_reason("speedup_ci95", None, _NOT_CONFIRMED),
         }
 
 
@@ -183,20 +136,14 @@ def why_nothing(
     records: Sequence[TrialRecord], forecasts: Sequence[Forecast], *, interrupted: bool
 ) -> str:
     """Why there is no confirmation, from what was tried and forecast."""
+    tried = [one for one in records if one.state.is_tried and not one.arm.is_off]
+    errors = [one.error for one in tried if one.error]
     if interrupted:
         return "it was interrupted before the best setting was confirmed"
-    records = [record for record in records if record.state.is_tried]
-    speculative = [record for record in records if not record.arm.is_off]
-    errors = [record.error for record in records if record.error]
-    if errors and not n_measured(records):
-        return errors[-1]
-    if not speculative:
-        if any(one.n_drafted for one in forecasts):
-            return "there was no time to measure the best forecast; allow more time"
-        if forecasts:
-            return "no setting drafts anything on the recorded text; use other prompts or drafts"
-        return "only the target alone was tried; allow more --trials or more time"
-    errors = [record.error for record in speculative if record.error]
     if errors:
         return errors[-1]
+    if forecasts and not any(one.n_drafted for one in forecasts):
+        return "no setting drafts anything on the recorded text; use other prompts or drafts"
+    if forecasts or not tried:
+        return "there was no time to measure a setting; allow more time"
     return "the model ended every answer at once; use other prompts or --ignore-eos"

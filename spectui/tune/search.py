@@ -6,22 +6,31 @@ off by 1 to 2 %, a trial by 5 %: trials choose where nothing can be forecast, an
 forecasts only where the user asks for them.
 """
 
+import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 
-from spectui.documents import Known
 from spectui.engine.events import GenerationResult
-from spectui.errors import CancelledError, SpectuiError
+from spectui.errors import (
+    CancelledError,
+    EngineDiedError,
+    HopelessError,
+    MemoryShortError,
+    ServerError,
+    SpectuiError,
+)
 from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck
+from spectui.measure.measurer import measurements, steady
 from spectui.measure.requests import Request
 from spectui.measure.speedup import Speedup
+from spectui.measure.statistics import paired_speedup
 from spectui.measure.verdict import Verdict, judge, on_others, undecided
 from spectui.measure.workload import WorkItem
 from spectui.tune.confirmation import Confirmation
 from spectui.tune.depths import NOT_CONFIRMED, DepthRuns, raced_requests
-from spectui.tune.events import PromptMeasured, StudyResumed
+from spectui.tune.events import PromptMeasured, TrialFinished, TrialStarted
 from spectui.tune.expert_use import Experts, read_experts
 from spectui.tune.forecast import in_order
 from spectui.tune.forecaster import Forecaster
@@ -31,9 +40,115 @@ from spectui.tune.race import LOOK_EVERY, finalist
 from spectui.tune.result import TuneResult, why_nothing
 from spectui.tune.served_forecast import ServedForecaster
 from spectui.tune.setup import MOST_TRIALS, SearchSetup
-from spectui.tune.temperatures import Temperatures, predicted
-from spectui.tune.trialing import TrialRunner
-from spectui.tune.trials import TrialRecord, best_trial
+from spectui.tune.trials import TrialRecord, TrialState, best_trial, n_measured, score
+
+_HOPELESS = 3
+"""Settings that may end their server or process in the beginning before that ends the search."""
+
+
+@dataclass(eq=False)
+class TrialRunner:
+    """Measures what a study proposes, and keeps the records."""
+
+    setup: SearchSetup
+    """Study, prompts, what decodes them, and limits."""
+    on_decoded: Callable[[WorkItem, GenerationResult], None]
+    """Told of every prompt."""
+    _: KW_ONLY
+    check_time: Callable[[int], None]
+    """Given the number of prompts that were decoded, raises ``OutOfTimeError`` where there is no
+    time for one more."""
+
+    def __post_init__(self) -> None:
+        self._by_number = {record.number: record for record in self.setup.study.records()}
+        """Kept here too: a storage that fails must not take the result with it."""
+        self._earlier = frozenset(self._by_number)
+        """Trials of earlier runs: what failed then, a repaired setup may have mended."""
+        self._ended: list[SpectuiError] = []
+        """Errors of servers and processes that ended in trials of this run."""
+
+    @property
+    def records(self) -> tuple[TrialRecord, ...]:
+        """All trials by number, earlier runs' included."""
+        return tuple(self._by_number[number] for number in sorted(self._by_number))
+
+    @property
+    def n_tried(self) -> int:
+        """Trials that were measured or cannot be; off was one in earlier versions."""
+        return sum(one.state.is_tried and not one.arm.is_off for one in self._by_number.values())
+
+    def look_around(self) -> None:
+        """Take up what other machines have measured."""
+        for record in self.setup.study.records():
+            known = self._by_number.get(record.number)
+            if record.state is not TrialState.RUNNING and known != record:
+                self._by_number[record.number] = record
+                self.setup.on_event(TrialFinished(record=record))
+
+    def run(self) -> None:
+        """Measure the study's next proposal.
+
+        Raises:
+            KeyboardInterrupt: it was stopped; the study has noted that.
+            OutOfTimeError: time was up before it was done; another run may try it again.
+            SpectuiError: a defect, a server that never ran with speculation, or memory that stays
+                short. Anything else that fails is a failed trial.
+        """
+        study, items = self.setup.study, self.setup.division.trial_items
+        proposal = study.ask()
+        number = proposal.number
+        self.setup.on_event(TrialStarted(number=number, arm=proposal.arm, n_prompts=len(items)))
+        try:
+            record = self._measured(proposal)
+        except (CancelledError, KeyboardInterrupt, MemoryShortError, OutOfTimeError) as error:
+            # Nothing is wrong with the setting: it is tried again.
+            self._by_number[number] = study.interrupt(proposal)
+            if isinstance(error, CancelledError):
+                raise KeyboardInterrupt from None
+            raise
+        except SpectuiError as error:
+            record = self._by_number[number] = study.fail(proposal, error)
+            self._check_hope(error)
+        else:
+            self._by_number[number] = record
+            if not study.finish(record):
+                # Another process has taken the setting over.
+                del self._by_number[number]
+                return
+        self.setup.on_event(TrialFinished(record=record))
+
+    def _measured(self, proposal: TrialRecord) -> TrialRecord:
+        runs = self.setup.runs(proposal.arm, self.on_decoded, self.check_time)
+        runs.measure(self.setup.division.trial_items)
+        pairs = steady(runs.pairs)
+        timed = measurements(pairs)
+        return replace(
+            proposal,
+            state=TrialState.COMPLETE,
+            prompts=tuple(map(score, pairs)),
+            speedup=paired_speedup(timed, n_resamples=1).estimate if timed else None,
+        )
+
+    def _check_hope(self, error: SpectuiError) -> None:
+        """Raise the error of a trial where further trials would fail in the same way."""
+        # The engine attaches a traceback to defects.
+        if isinstance(error, HopelessError) or getattr(error, "__notes__", None):
+            raise error
+        if isinstance(error, (ServerError, EngineDiedError)):
+            self._ended.append(error)
+            new = [one for one in self._by_number.values() if one.number not in self._earlier]
+            if len(self._ended) >= _HOPELESS and not n_measured(new):
+                raise error
+
+    def check_measured(self) -> None:
+        """Refuse to conclude anything where a server has failed with every setting.
+
+        Raises:
+            ServerError: as it failed the last time.
+        """
+        failed = [one for one in self._ended if isinstance(one, ServerError)]
+        if failed and not n_measured(self.records):
+            raise failed[-1]
 
 
 class Search:
@@ -45,6 +160,7 @@ class Search:
         *,
         forecaster: Forecaster | ServedForecaster | None = None,
         clock: Callable[[], float] = time.monotonic,
+        spent_s: float = 0.0,
     ) -> None:
         """Prepare; nothing is measured yet.
 
@@ -52,51 +168,46 @@ class Search:
             setup: study, prompts, what decodes them, and limits.
             forecaster: forecasts settings; None where trials have to choose.
             clock: seconds; what the engine gave to others meanwhile is taken off.
+            spent_s: seconds of the budget that went into finding the target's place.
         """
         self._setup = setup
         self._clock = clock
+        self._spent_s, budget_s = spent_s, setup.limits.time_budget_s
         self._ended_trials = False
         self._pace = Pace(
-            setup.limits.time_budget_s,
+            budget_s if budget_s is None else max(0.0, budget_s - spent_s),
             self._now_s,
             setup.measurer,
             setup.division.trial_items,
-            records=lambda: self._trials.records,
             move_s=lambda: setup.loader.move_s,
         )
         self._trials = TrialRunner(setup, self._decoded, check_time=self._check_trial)
-        self._forecasting = Forecasting(forecaster, self._setup, self._pace, self._trials)
+        self._forecasting = Forecasting(forecaster, setup, self._pace)
         self._confirmation = Confirmation(
-            setup, self._pace, self._trials, self._forecasting, on_decoded=self._decoded
+            setup, self._pace, self._forecasting, on_decoded=self._decoded
         )
         self._recorder = forecaster if isinstance(forecaster, Forecaster) else None
-        self._temperatures: Temperatures = Known(None, ENDED)
-        self._experts: Experts = Known(None, ENDED)
+        self._experts = Experts(None, ENDED)
         self._depths = DepthRuns(self._setup, self._pace, self._decoded)
 
     def run(self) -> TuneResult:
         """Forecast, search and race. An interrupt ends it early with what was measured."""
         interrupted, failure, lossless = False, None, None
-        if self._trials.records:
-            self._setup.on_event(StudyResumed(records=self._trials.records))
         try:
             self._setup.measurer.warm_up(None)
-            self._setup.study.begin()
             self._forecasting.look_ahead()
             self._pace.expected_s = self._forecasting.seconds(self._setup.study.space.off)
             self._depths.reserve(self._race_s(1))
             try:
                 self._search()
             except OutOfTimeError:
-                self._ended_trials = True
+                self._ended_trials = self._trials.n_tried < self._n_trials
             self._trials.check_measured()
             self._confirmation.run(self._allowed)
             lossless = self._confirmation.check_lossless()
             leader = next(iter(self._confirmation.conclude()), None)
             if leader is not None:
                 self._depths.run(leader)
-            for found in predicted(self._setup, self._pace, self._recorder, leader):
-                self._temperatures = found
             self._experts = read_experts(self._setup, self._pace, self._recorder)
         except (KeyboardInterrupt, CancelledError):
             interrupted = True
@@ -112,10 +223,10 @@ class Search:
         standings = self._confirmation.conclude()
         tried, speedup = best_trial(self._allowed), None
         best = None if tried is None else tried.arm
-        depths, requests = self._depths.conclude(), NOT_CONFIRMED
+        requests = NOT_CONFIRMED
         if standings:
             leader = standings[0]
-            requests = raced_requests(leader, self._setup.requests, depths)
+            requests = raced_requests(leader, self._setup.requests, self._depths.found)
             if leader.speedup is not None:
                 best, speedup = leader.arm, leader.speedup
         return TuneResult(
@@ -133,16 +244,14 @@ class Search:
             if best is None or speedup is None
             else self._verdict(best, speedup, requests.value or ()),
             requests=requests,
-            depths=depths,
-            temperatures=self._temperatures,
             experts=self._experts,
             lossless=lossless,
             interrupted=interrupted,
             error=error,
             outlook=self._forecasting.outlook,
             spent=Spent(
-                budget_s=self._pace.budget_s,
-                took_s=self._pace.took_s,
+                budget_s=self._setup.limits.time_budget_s,
+                took_s=self._spent_s + self._pace.took_s,
                 n_trials=self._n_trials,
                 n_tried=self._trials.n_tried,
                 ended_trials=self._ended_trials,
@@ -157,7 +266,6 @@ class Search:
             what=best.label,
             basis=confirmation.basis,
             temp=self._setup.workload.sampling.temp,
-            prompt_s=confirmation.prompt_s,
             requests=requests,
         )
         if confirmation.of_others is None:
@@ -166,26 +274,39 @@ class Search:
 
     @property
     def _n_trials(self) -> int:
-        """Trials to run in all, earlier ones and off included."""
-        usual = 0 if self._forecasting.forecasts else MOST_TRIALS
+        """Trials to run in all, earlier ones included."""
         asked = self._setup.limits.n_trials
-        return usual if asked is None else asked
+        if asked is not None:
+            return asked
+        return 0 if self._forecasting.forecasts else MOST_TRIALS
 
     def _search(self) -> None:
         """Try settings, beside other machines, until there were enough."""
+        found, study = self._forecasting.forecasts, self._setup.study
+        own = study.space.present
         if self._trials.n_tried < self._n_trials:
             # What looks best comes before the sampler's choices.
-            found, study = self._forecasting.forecasts, self._setup.study
-            chains = any(one.arm.speculation and one.arm.speculation.ahead for one in found)
-            study.follow(in_order(found, study.space.defaults), chains=chains)
+            study.follow(in_order(found, study.space.defaults))
+        elif found and own is not None and not self._is_known(own):
+            study.enqueue((own,))
+            self._try()
         while True:
             self._trials.look_around()
             if self._trials.n_tried >= self._n_trials:
                 return
-            if not self._pace.has_time_for_trial(self._race_s(RESERVED)):
-                raise OutOfTimeError
-            self._pace.trial(self._trials.run)
-            self._forecasting.forecast_tried()
+            self._try()
+            for record in self._trials.records[-1:]:
+                self._forecasting.forecast_also(record.arm)
+
+    def _is_known(self, arm: Arm) -> bool:
+        """Whether a trial or a forecast tells of a setting."""
+        tried = any(one.arm == arm and one.state.is_tried for one in self._trials.records)
+        return tried or self._forecasting.forecast_also(arm)
+
+    def _try(self) -> None:
+        if not self._pace.has_time_for_trial(self._race_s(RESERVED)):
+            raise OutOfTimeError
+        self._pace.trial(self._trials.run)
 
     def _decoded(self, item: WorkItem, result: GenerationResult) -> None:
         left_s = self._seconds_left()
@@ -195,32 +316,22 @@ class Search:
         """Clock of this search's own work: it stands still while others have the engine."""
         return self._clock() - self._setup.engine.waited_s
 
-    def _check_trial(self) -> None:
-        """End a trial that takes the time of the race's first prompts; off goes on to the end."""
-        self._pace.check(self._race_s(LOOK_EVERY))
+    def _check_trial(self, n_done: int) -> None:
+        """End a trial that takes the time of the race's first prompts."""
+        self._pace.check_trial(n_done, self._race_s(LOOK_EVERY))
 
     @property
     def _allowed(self) -> list[TrialRecord]:
         """Trials of arms that may be recommended: a study may know more than this run may use."""
         return [one for one in self._trials.records if self._setup.study.space.allows(one.arm)]
 
-    @property
-    def _favourite(self) -> Arm | None:
-        """The setting that would be raced now; None as long as none is known."""
-        return finalist(self._allowed, self._forecasting.forecasts)
-
     def _race_s(self, n_prompts: int) -> float:
-        """Estimate of a race of the favourite; 0 without one."""
-        arm = self._favourite
+        """Estimate of a race of what would be raced now; 0 as long as nothing is known."""
+        arm = finalist(self._allowed, self._forecasting.forecasts)
         return 0.0 if arm is None else self._confirmation.race_s(arm, n_prompts)
 
     def _seconds_left(self) -> float | None:
-        """Most seconds until the end, by what trials took; before the first, by the budget."""
-        trial_s = self._pace.trial_s
-        if not (trial_s or self._forecasting.forecasts):
-            return max(0.0, self._pace.left_s) if self._pace.is_bounded else None
-        left = self._confirmation.left_s(self._favourite)
-        if trial_s and not self._confirmation.has_begun:
-            n_left = max(0, self._n_trials - self._trials.n_tried)
-            left = n_left * sum(trial_s) / len(trial_s) + left
-        return max(0.0, min(left, self._pace.left_s))
+        """Most seconds until the end: of the race, before it of the budget; None without one."""
+        race_s, left_s = self._confirmation.left_s, self._pace.left_s
+        left_s = left_s if race_s is None else min(race_s, left_s)
+        return max(0.0, left_s) if math.isfinite(left_s) else None

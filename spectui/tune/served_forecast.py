@@ -26,7 +26,6 @@ from spectui.options.speculation import Speculation
 from spectui.server.binary import ServerBinary
 from spectui.server.replies import Round
 from spectui.trace.grid import N_PARTS, Parts, part_ends
-from spectui.tune.events import DraftLeftOut, DraftRecorded, PromptProbed, TracingEvent
 from spectui.tune.forecast import Answers, Forecast, Outlook
 from spectui.tune.space import SearchSpace
 from spectui.tune.tracing import NO_DEADLINES, Deadlines
@@ -155,7 +154,7 @@ class ServedForecaster:
     """Space whose drafts are forecast."""
 
     def __post_init__(self) -> None:
-        self._on_event: Callable[[TracingEvent], None] = lambda _event: None
+        self._on_event: Callable[[str], None] = lambda _event: None
         self._until = NO_DEADLINES
         self._answered: tuple[WorkItem, ...] = ()
         """Prompts that the forecasts are of."""
@@ -195,7 +194,7 @@ class ServedForecaster:
         self,
         n_prompts: int,
         n_tokens: int,
-        on_event: Callable[[TracingEvent], None],
+        on_event: Callable[[str], None],
         until: Deadlines = NO_DEADLINES,
     ) -> Outlook:
         """Measure rounds, answer the prompts with the longest drafts, and replay every length.
@@ -220,7 +219,7 @@ class ServedForecaster:
                 raise
             except (DoesNotFitError, ServerError) as problem:
                 error = problem
-                on_event(DraftLeftOut(draft=draft, reason=str(error)))
+                on_event(f"left out {draft}: {error}")
         if error is not None and not found:
             raise ServerError(str(error)) from error
         return Outlook(forecasts=tuple(sorted(found, key=lambda one: -one.speedup)), costs={})
@@ -251,14 +250,9 @@ class ServedForecaster:
             if found and not self._answered and self._is_over(len(found)):
                 break
             rounds = self._rounds(workload, item, longest)
-            self._on_event(
-                DraftRecorded(
-                    prompt_id=item.id,
-                    draft=draft,
-                    n_tokens=sum(one.n_emitted for one in rounds),
-                    seconds=sum(one.seconds for one in rounds),
-                )
-            )
+            n_tokens = sum(one.n_emitted for one in rounds)
+            seconds = sum(one.seconds for one in rounds)
+            self._on_event(f"{item.id}: {draft} along {n_tokens} tokens in {seconds:.1f} s")
             found.append(Answer(rounds=rounds, longest=longest, n_wanted=workload.n_predict - 1))
         self._answered = workload.items[: len(found)]
         return found
@@ -281,7 +275,7 @@ class ServedForecaster:
             ladders.append(self._rounds(workload, item, longest, *rates))
             if self.backend.n_beside_off:
                 alone.append(self._rounds(workload, item, None))
-            self._on_event(PromptProbed(prompt_id=item.id, drafter=draft))
+            self._on_event(f"{item.id}: measured rounds of every length with {draft}")
         for item in items[len(alone) : len(ladders)]:
             alone.append(self._rounds(workload, item, None))
         told = {

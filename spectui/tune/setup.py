@@ -1,26 +1,28 @@
 """Inputs of a search: a study, prompts, the engine that decodes them, and limits."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
 from spectui.commands.command import Start
 from spectui.commands.takeover import Takeover
 from spectui.engine.commands import LoadTarget
+from spectui.engine.events import GenerationResult
+from spectui.measure.arm import Arm
 from spectui.measure.backend import Backend
 from spectui.measure.measurer import Measurer
 from spectui.measure.requests import usual_shape
-from spectui.measure.workload import Workload
+from spectui.measure.workload import WorkItem, Workload
 from spectui.options.dialect import Dialect
 from spectui.options.request import RequestShape
 from spectui.options.setup import Setup
 from spectui.tune.candidates import Candidate
 from spectui.tune.division import Division
 from spectui.tune.events import TuneEvent
-from spectui.tune.layouts import LayoutPlan
 from spectui.tune.loading import Loading
 from spectui.tune.places import Knob
+from spectui.tune.race_runs import RaceRuns
 from spectui.tune.space import SearchSpace
 from spectui.tune.studies.study import StudyOptions, TuningStudy
 
@@ -33,24 +35,16 @@ class Limits:
     """Limits of a search."""
 
     n_trials: int | None = None
-    """Settings that trials time before the race, off included; None for none besides off where
-    settings are forecast, and else for ``MOST_TRIALS``."""
+    """Settings that trials time before the race; None for none where settings are forecast, and
+    else for ``MOST_TRIALS``."""
     time_budget_s: float | None = None
     """Seconds of the search's own work: pauses and turns of the chat do not count."""
+    until_precise: bool = False
+    """Whether a race goes on when it is decided, as far as time and prompts allow."""
     places_s: float | None = None
     """Seconds that the search of the target's place may take; None for as long as it takes."""
     n_trial_prompts: int = 8
     """Prompts per trial, at most; they choose, and the others judge."""
-    until_precise: bool = False
-    """Whether a race goes on with the time and the prompts that there are, once it is decided."""
-    n_confirmations: int = 1
-    """Limit of measurements of each prompt in the race."""
-
-    def after(self, seconds: float) -> "Limits":
-        """The limits of what follows so many seconds of work."""
-        if self.time_budget_s is None:
-            return self
-        return replace(self, time_budget_s=max(0.0, self.time_budget_s - seconds))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +58,6 @@ class CommandOptions:
     """Names of the options that the user's command gave; None where there was no command."""
     start: Start = field(default_factory=Start)
     """Words before the arguments of the user's command."""
-    is_pinned: bool = False
-    """Whether it has the placement that was fitted, or leaves that to the server."""
 
     @classmethod
     def of(cls, taken: Takeover | None, extra: tuple[str, ...] = ()) -> Self:
@@ -93,16 +85,12 @@ class TuningSetup:
     """Parameters of the target's place that may vary; empty where it stays as it is."""
     given: LoadTarget | None = None
     """Loads the target as the user's command has it, where it was loaded otherwise so far."""
-    plan: LayoutPlan | None = None
-    """How ``space.layouts`` were planned; None where the target lies alike beside every draft."""
     prompts: Path | None = None
     """The user's; None for the built-in suite and for turns of a chat."""
     is_chat: bool = False
     """Whether the prompts are turns of a chat, whose text is kept nowhere beside the study."""
     requests: tuple[RequestShape, ...] = ()
     """Requests that the user runs; empty for those that the prompts are."""
-    depths: tuple[int, ...] = ()
-    """Lengths of prompts to measure the best setting at; 0 for the prompts as they are."""
 
     @property
     def shapes(self) -> tuple[RequestShape, ...]:
@@ -122,8 +110,6 @@ class SearchSetup:
     """Prompts to decode, and sampling."""
     division: Division
     """Prompts that choose, and those that judge."""
-    n_ctx: int
-    """Context size of the target."""
     measurer: Measurer
     """Decodes it."""
     loader: Loading
@@ -133,7 +119,28 @@ class SearchSetup:
     """Least gain with which speculation is worth it; 0.02 is 2 %."""
     on_event: Callable[[TuneEvent], None]
     """Told what happens, on the caller's thread."""
-    depths: tuple[int, ...] = ()
-    """Lengths of prompts to measure the best setting at; 0 for the prompts as they are."""
     requests: tuple[RequestShape, ...] = ()
     """Requests that are to gain."""
+
+    def runs(
+        self,
+        arm: Arm,
+        on_decoded: Callable[[WorkItem, GenerationResult], None],
+        check_time: Callable[[int], None],
+    ) -> RaceRuns:
+        """Runs of a setting beside off.
+
+        Args:
+            arm: the setting.
+            on_decoded: told of every prompt.
+            check_time: asked before each prompt, with the number that were decoded; raises to end
+                the runs.
+        """
+        return RaceRuns(
+            self.measurer,
+            arm,
+            off=self.study.space.off,
+            load=lambda side: self.loader.load(side.draft),
+            on_pair=lambda pair: on_decoded(pair.item, pair.speculative),
+            check_time=check_time,
+        )

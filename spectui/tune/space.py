@@ -142,14 +142,14 @@ class SearchSpace:
         """The baseline: the target as it lies without a draft."""
         return self.placed(OFF)
 
-    def first_arms(self) -> tuple[Arm, ...]:
-        """Arms that every study tries first: what the user has or gets without tuning.
+    @property
+    def defaults(self) -> tuple[Arm, ...]:
+        """Arms that the user has or gets without tuning, besides off.
 
         One of them drafts from n-grams: so each kind of drafter has a real trial, however little
         time there is, and a sampler that has never seen a kind would leave it alone.
         """
-        arms = [OFF]
-        arms += [self.arm(draft, SERVER_DEFAULTS) for draft in self.drafts]
+        arms = [self.arm(draft, SERVER_DEFAULTS) for draft in self.drafts]
         if all(one.name in self.tuned for one in _NUMBERS if one.earlier_default != one.default):
             # Builds that had these defaults knew nothing of MTP.
             models = [draft for draft in self.drafts if not self.layers_of(draft)]
@@ -158,13 +158,8 @@ class SearchSpace:
         return tuple(
             self.placed(arm)
             for arm in arms
-            if arm.speculation is None or arm.speculation.own.longest <= self.max_draft
+            if arm.speculation is not None and arm.speculation.own.longest <= self.max_draft
         )
-
-    @property
-    def defaults(self) -> tuple[Arm, ...]:
-        """Arms that the user has or gets without tuning, besides off."""
-        return self.first_arms()[1:]
 
     def arm(self, draft: str, setting: ModelDrafter, ahead: Sequence[Ngram] = ()) -> Arm:
         """``draft`` with the numbers of ``setting``, as many as there are MTP layers for."""

@@ -15,6 +15,7 @@ from spectui.errors import (
     MemoryShortError,
     SpectuiError,
 )
+from spectui.format import percent_text
 from spectui.interrupts import interrupts
 from spectui.llama.library import binding_version, llama_cpp_version
 from spectui.measure.backend import again_after_a_death
@@ -29,14 +30,6 @@ from spectui.trace.fit import Probed, fit_costs
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.trace.record import ModelIdentity, Recording, Trace, complete
 from spectui.tune.candidates import Candidate
-from spectui.tune.events import (
-    CostsMeasured,
-    DraftLeftOut,
-    DraftRecorded,
-    OutputRecorded,
-    PromptProbed,
-    TracingEvent,
-)
 from spectui.tune.loading import Loader
 from spectui.tune.probing import CostProbe
 
@@ -112,7 +105,7 @@ class Tracer:
     recordings: Sequence[Recording] = ()
     """Recordings of the whole workload, with all drafts, from another machine: costs alone are
     measured then. Empty where they are to be made."""
-    on_event: Callable[[TracingEvent], None]
+    on_event: Callable[[str], None]
     """Told what happens, on the caller's thread."""
     until: Deadlines = NO_DEADLINES
 
@@ -225,14 +218,14 @@ class Tracer:
                 rollback=self.rollback,
             )
         )
-        self.on_event(OutputRecorded(prompt_id=item.id, n_tokens=len(answer.tokens)))
+        self.on_event(f"{item.id}: {len(answer.tokens)} tokens of the target")
 
     def _take(self, draft: str) -> None:
         """Record a draft and measure its rounds, if there is room for it."""
         try:
             again_after_a_death(partial(self.loader.load, draft))
         except DoesNotFitError as error:
-            self.on_event(DraftLeftOut(draft=draft, reason=str(error)))
+            self.on_event(f"left out {draft}: {error}")
             return
         self._record_draft(draft)
         drafter = DraftMtp if self.loader.is_mtp(draft) else DraftSimple
@@ -261,14 +254,8 @@ class Tracer:
             self._keep_reading(draft, recording, told.read_s)
             chains = {**recording.chains, draft: told.chains}
             self._recordings[index] = replace(recording, chains=chains)
-            self.on_event(
-                DraftRecorded(
-                    prompt_id=recording.id,
-                    draft=draft,
-                    n_tokens=len(recording.output),
-                    seconds=told.seconds,
-                )
-            )
+            n_tokens, seconds = len(recording.output), told.seconds
+            self.on_event(f"{recording.id}: {draft} along {n_tokens} tokens in {seconds:.1f} s")
 
     def _keep_reading(self, draft: str, recording: Recording, read_s: float | None) -> None:
         """Keep how long the draft read a prompt, if it was new to it."""
@@ -288,7 +275,9 @@ class Tracer:
         for name, probed in self._probed.items():
             others = [other for key, other in self._beside(name) if key != name]
             self._costs[name] = costs = fit_costs(probed, others)
-            self.on_event(CostsMeasured(draft=name, costs=costs))
+            unsteady = "" if costs.spread is None else percent_text(costs.spread)
+            told = unsteady and f", the machine unsteady by {unsteady}"
+            self.on_event(f"{name}: measured what rounds cost{told}")
 
     def _beside(self, name: str) -> list[tuple[str, Probed]]:
         """Probes measured with the target in the same place as for ``name``."""
@@ -307,7 +296,7 @@ class Tracer:
         probe = CostProbe(self.loader.engine, self.workload, drafter=drafter)
         probed = probe.run(
             self._in_time(spread_out(items, n_most), n_most),
-            lambda item: self.on_event(PromptProbed(prompt_id=item.id, drafter=name)),
+            lambda item: self.on_event(f"{item.id}: measured rounds of every length with {name}"),
         )
         if probed is not None:
             self._probed[name] = probed

@@ -24,10 +24,10 @@ from spectui.tune.backends import OwnEngine, Served, study_name
 from spectui.tune.division import Division, divide
 from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
 from spectui.tune.loading import Loading
-from spectui.tune.outcome import Outcome, advised, outcome_of, predictions_of
+from spectui.tune.outcome import Outcome, advised, outcome_of
 from spectui.tune.places import Placing
 from spectui.tune.race import BASELINE_SHARE, Standing
-from spectui.tune.result import TuneResult, conditions
+from spectui.tune.result import Conditions, TuneResult
 from spectui.tune.search import Search
 from spectui.tune.setup import SearchSetup, TuningSetup
 from spectui.tune.space import Parameter
@@ -79,9 +79,9 @@ class Tuning:
             BadInputError: the storage cannot be used.
             DoesNotFitError: layouts that the study began with do not fit any more.
             ServerError: llama-server measured nothing, so that nothing can be advised.
-            UsageError: the study belongs to another machine, pair or workload, or is missing.
+            UsageError: the study belongs to another machine, pair or workload.
         """
-        with self._open(on_event) as study:
+        with self._open() as study:
             self._begin(study, on_event)
             began_s = time.monotonic()
             self.setup, self.placing = self._backend.settle(
@@ -93,30 +93,26 @@ class Tuning:
             division = divide(setup.workload, setup.limits.n_trial_prompts, tried)
             loader, forecaster = self._backend.prepare(setup, study)
             search = self._search_setup(study, division, loader, on_event)
-            search = replace(search, limits=setup.limits.after(settled_s))
             before = hottest_c()
             with MachineWatch(rpc=setup.off.target.devices.rpc) as watch:
                 watch.start()
-                result = Search(search, forecaster=forecaster).run()
+                result = Search(search, forecaster=forecaster, spent_s=settled_s).run()
                 is_hopeless = isinstance(result.error, HopelessError)
                 found_nothing = is_hopeless or not n_measured(result.trials)
                 if isinstance(result.error, ServerError) and found_nothing:
                     raise result.error
-                result = replace(result, spent=result.spent.following(settled_s))
                 # From here on nobody interrupts, so that nothing found is lost.
                 on_event(SearchEnded())
-                met = conditions(result.trials, before, hottest_c(), watch.summary())
+                met = Conditions(temperatures_c=(before, hottest_c()), disturbance=watch.summary())
             return self._kept(study, replace(result, conditions=met))
 
     def _begin(self, study: TuningStudy, on_event: Callable[[TuneEvent], None]) -> None:
-        """Tell of the study; the layouts that it began with still have to fit."""
-        setup, problem = self.setup, this_machine().gpu_problem
+        """Tell of the study."""
+        problem = this_machine().gpu_problem
         if problem is not None:
             without = "the NVIDIA GPUs do not count as part of this machine now"
             on_event(Notice(text=f"{without}: {problem}"))
-        if setup.plan is not None and study.space.layouts is not None:
-            setup.plan.check(study.space.layouts, study.name)
-        on_event(StudyOpened(name=study.name))
+        on_event(StudyOpened(name=study.name, records=study.records()))
 
     def _search_setup(
         self,
@@ -131,23 +127,13 @@ class Tuning:
             study=study,
             workload=setup.workload,
             division=division,
-            n_ctx=setup.off.context.ctx_size,
             measurer=measurer_of(measuring, setup.workload, baseline_share=BASELINE_SHARE),
             loader=loader,
             limits=setup.limits,
             min_gain=setup.min_gain,
             on_event=on_event,
-            depths=setup.depths,
             requests=setup.shapes,
         )
-
-    def keep(self, result: TuneResult) -> TuneResult:
-        """Keep another verdict on what was measured: llama-server may rank it otherwise."""
-        try:
-            with self._open() as study:
-                return self._kept(study, result)
-        except BadInputError as error:
-            return replace(result, not_kept=f"{_UNKNOWN}: {error}")
 
     def keep_report(self, text: str, document: Json) -> str | None:
         """Keep what is printed in the end; why that was not possible, None where it was."""
@@ -165,7 +151,7 @@ class Tuning:
                 return machines_of(self.name, list_studies(storage))
         return ()
 
-    def _open(self, on_event: Callable[[TuneEvent], None] = lambda _event: None) -> TuningStudy:
+    def _open(self) -> TuningStudy:
         options = self.setup.study
         if options.name is None:
             self._spec, self.name = found_again(
@@ -173,13 +159,7 @@ class Tuning:
                 partial(study_name, self.setup.off.target.path),
                 partial(has_study, options.storage),
             )
-        study = TuningStudy(
-            self.name,
-            options,
-            spec=self._spec,
-            space=self.setup.space,
-            say=lambda text: on_event(Notice(text=text)),
-        )
+        study = TuningStudy(self.name, options, spec=self._spec, space=self.setup.space)
         self.name, self.space = study.name, study.space
         return study
 
@@ -195,13 +175,13 @@ class Tuning:
             if result.speedup is None:
                 earlier = study.kept(OUTCOME, Outcome)
                 if earlier is not None and earlier.is_confirmed:
-                    return replace(result, earlier=earlier)
-            forecasts, promise = result.outlook.forecasts, None
+                    kept = f"the study keeps its earlier verdict: {earlier.verdict.reason}"
+                    return replace(result, not_kept=kept)
+            promise = None
             winner = next((one for one in result.finalists if one.arm == result.best), None)
             if winner is not None:
                 promise = self.promise_of(winner, result.verdict.basis)
-            predictions = predictions_of(forecasts) if forecasts else None
-            study.keep(outcome=outcome, promise=promise, predictions=predictions)
+            study.keep(outcome=outcome, promise=promise)
         except BadInputError as error:
             return replace(result, not_kept=f"{_UNKNOWN}: {error}")
         return result
@@ -242,7 +222,6 @@ class Tuning:
             llama_cpp_commit=commit,
             library=self._backend.library,
             is_chat=setup.is_chat,
-            streams=any(pair.whole_s is not None for pair in raced.pairs),
             basis=basis,
         )
         return lasting(promise)
@@ -256,7 +235,7 @@ class Tuning:
         if given is not None and self.placing is not None:
             changed = [one.option for one in self.setup.knobs if one.name in self.placing.best]
             given |= frozenset(changed)
-        found = ExportSetup(
+        return ExportSetup(
             target=self._target_beside(arm.draft),
             draft=self._draft_of(arm),
             context=self.setup.off.shared_context,
@@ -266,7 +245,6 @@ class Tuning:
             start=command.start,
             name=self.setup.off.target.path.stem,
         )
-        return found.pinned() if command.is_pinned else found
 
     def _draft_of(self, arm: Arm) -> ModelOptions | None:
         """File and placement of its draft; None for the target's own MTP layers, and for none."""

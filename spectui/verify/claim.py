@@ -6,7 +6,6 @@ from enum import StrEnum
 
 from spectui.measure.arm import Arm
 from spectui.measure.promise import Case, Promise
-from spectui.measure.verdict import Basis
 from spectui.prompts import Prompt
 
 
@@ -31,17 +30,21 @@ _SAID = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A case to verify, with its prompts and promise."""
+    """What a study has promised, and the prompts to hold it against."""
 
-    case: Case
+    promise: Promise
     prompts: tuple[Prompt, ...]
-    promise: Promise | None = None
-    study: str | None = None
-    """Name of the study that made the promise; None without one."""
+    study: str
+    """Name of the study."""
     changed: datetime | None = None
     """End of the study; None while it runs."""
     advice: Advice | None = None
     """None if it has not advised anything."""
+
+    @property
+    def case(self) -> Case:
+        """The setting, beside off."""
+        return self.promise.case
 
     @property
     def subject(self) -> str:
@@ -49,18 +52,5 @@ class Claim:
         case, changed = self.case, self.changed
         draft = case.speculation.own.label if case.draft is None else case.draft.path.stem
         setting = Arm(draft=draft, speculation=case.speculation).label
-        if self.study is None:
-            return f"setting: {setting}"
         when = "" if changed is None else f" ({changed.astimezone():%Y-%m-%d %H:%M})"
         return f"study {self.study}{when}: {setting}{_SAID[self.advice]}"
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether one prompt at a time was measured although the server has several slots."""
-        promise = self.promise
-        return promise is not None and self.case.n_slots > 1 and not promise.streams
-
-    @property
-    def is_of_later_text(self) -> bool:
-        """Whether the promise was made on text that follows what the servers are given."""
-        return self.promise is not None and self.promise.basis is Basis.LATER

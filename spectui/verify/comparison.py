@@ -102,13 +102,9 @@ _SAID = {
 }
 
 
-def verdict(promised: Speedup | None, delivered: Speedup, ratio: Speedup | None = None) -> str:
+def verdict(promised: Speedup, delivered: Speedup, ratio: Speedup | None = None) -> str:
     """The verdict in one sentence."""
-    said = f"delivered: {gain_text(delivered)}"
-    if promised is None:
-        because = doubt(delivered) or (delivered.interval_reason if delivered.low is None else None)
-        return f"{said}{f' ({because})' if because else ''}; nothing was promised"
-    said += f" where {gain_text(promised)} was promised"
+    said = f"delivered: {gain_text(delivered)} where {gain_text(promised)} was promised"
     found = agreement(promised, delivered, ratio)
     if found is Agreement.OPEN:
         noise = next((doubt(one) for one in (delivered, promised) if one.is_noise), None)

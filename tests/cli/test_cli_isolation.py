@@ -44,9 +44,7 @@ def test_a_search_goes_on_with_another_process(tiny: TinyPath, tmp_path: Path) -
     out, err = program.communicate(timeout=240)
     assert program.returncode == 0, err
     trials = json.loads(out)["trials"]
-    (failed,) = [one for one in trials if one["state"] == "fail"]
-    assert "the engine's process was killed while generating" in failed["error"]
-    assert failed["died"]
-    assert failed["log"]
-    assert sum(one["state"] == "complete" for one in trials) >= 3
+    # What was being measured was begun again.
+    assert {one["state"] for one in trials} == {"complete"}
+    assert len(trials) == 16
     assert not first.is_running()

@@ -88,7 +88,7 @@ def test_tune_gives_a_command_back_with_another_way_to_draft(
     assert arguments[-len(OWN) :] == list(OWN)
     assert not {"-b", "-ub", "-fa", "-ngl"} & set(arguments), "the command says none of them"
     assert arguments[arguments.index("-c") + 1] == "256"
-    setting = found["trials"][1]["params"]
+    setting = found["trials"][0]["params"]
     assert [setting[name] for name in ("draft_max", "draft_p_min")] == [9, 0.33]
     assert found["present"]["params"] == setting
     assert found["present"]["speedup"] > 0
@@ -234,11 +234,10 @@ def test_sampling_is_the_commands_else_the_presets_else_the_servers() -> None:
         (["--preset", "demo-moe"], greedy),
         (["--demo", "--temp", "0.8"], defaults),
     )
-    for command in ("bench", "tune", "sweep", "trace", "verify", "cockpit"):
+    for command in ("bench", "tune", "sweep", "trace", "cockpit"):
         parsed = import_module(f"spectui.cli.{command}").command
-        server = ["--server-bin", "x"] if command == "verify" else []
         for arguments, expected in cases:
-            with parsed.make_context(command, [*arguments, *server]) as context:
+            with parsed.make_context(command, [*arguments]) as context:
                 found = tuple(context.params[name] for name in SAMPLING)
             # Some take several temperatures; a sweep has its default from those of the grid.
             temps = found[0] if isinstance(found[0], tuple) else (found[0],)
@@ -270,18 +269,16 @@ def test_a_context_that_is_left_to_the_server_is_told(
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("command", ["verify", "bench"])
 def test_so_it_is_where_a_server_is_started(
-    spectui: Spectui, tiny: TinyPath, prompts: Path, command: str, llama_server_binary: Path
+    spectui: Spectui, tiny: TinyPath, prompts: Path, llama_server_binary: Path
 ) -> None:
     line = f"llama-server -m {tiny(TARGET)} -md {tiny(CLOSE_DRAFT)} -t 1 --repeat-penalty 1.1"
     options = ["--from", line, "--prompts", prompts, "-n", 6, "--quiet", "--json", "-"]
-    more = {"verify": (), "bench": ("--backend", "server")}[command]
-    assert spectui(command, *options, *more, "--server-bin", llama_server_binary) == 0, spectui.err
+    served = ("--backend", "server", "--server-bin", llama_server_binary)
+    assert spectui("bench", *options, *served) == 0, spectui.err
     (note, *_others) = json.loads(spectui.out)["notes"]
     # A server that is started in its place gets what only the command knows.
-    without = {"verify": "without --repeat-penalty 1.1; ", "bench": ""}[command]
-    assert note == LEFT.replace("measured ", f"measured {without}")
+    assert note == LEFT
 
 
 def test_trace_records_the_draft_of_a_command(
@@ -307,15 +304,17 @@ def test_a_value_that_cannot_be_is_named_with_its_option(spectui: Spectui, line:
 
 BEARING: list[tuple[str, tuple[str, ...]]] = [
     ("--host x --port 8 --metrics --slots --no-webui --api-key k -n 9 -cb", ()),
-    ("--lazy-mode auto -ndio --load-mode none", ()),
-    ("--mlock --load-mode mmap+mlock -lm dio -lzm on --direct-io -nr --no-host", ()),
+    ("-ndio --load-mode none", ()),
+    ("--mlock --load-mode mmap+mlock -lm dio --direct-io -nr", ()),
+    ("-lzm on --no-host", ("-lzm on", "--no-host")),
     ("--numa isolate", ()),
     ("-np 1 --repeat-penalty 1.0 --dry-multiplier 0 --mirostat 0 --fit off", ()),
     ("-np 2 --repeat-penalty 1.1", ("-np 2", "--repeat-penalty 1.1")),
     ("--lora a.gguf --mmproj m --rpc h:1 --grammar g", ("--lora a.gguf",)),
     ("--no-kv-offload --kv-offload -nkvo", ("--no-kv-offload", "-nkvo")),
     ("-devd CUDA1 -td 4 -Cd f --prio-draft 1", ("-devd CUDA1", "-td 4")),
-    ("-C f -Cr 0-1 --cpu-strict 1 --prio 2 --poll 0 -Cb 3 --poll-batch 1 --n-cpu-ffn 2", ()),
+    ("-C f -Cr 0-1 --prio 2", ()),
+    ("--cpu-strict 1 --poll 0 -Cb 3 --n-cpu-ffn 2", ("--cpu-strict 1", "--poll 0", "-Cb 3")),
     ("-amb 512 -mla 2", ("-amb 512", "-mla 2")),
     ("--secret-of-mine abc", ("--secret-of-mine",)),
     ("--reasoning off --chat-template-file f --chat-template-kwargs {} --reasoning-budget -1", ()),

@@ -35,7 +35,7 @@ def test_the_place_is_searched_once_and_written(run: Run, spectui: Spectui) -> N
 
 def test_what_cannot_be_searched_is_refused(run: Run, spectui: Spectui) -> None:
     assert run("tune", "--tune", "everything") == 2
-    assert "--tune everything: unknown; choose among " in spectui.err
+    assert "--tune 'everything': choose among " in spectui.err
     assert run("tune", "--tune", "threads,split_mode", "--backend", "server") == 2
     assert "--tune split_mode,threads moves the target in spectui's own engine" in spectui.err
 
@@ -55,8 +55,6 @@ def test_prompts_are_recorded_in_stages(
     assert "recording 7 further prompts" in spectui.err
     assert found["finalists"][0]["n_prompts"] == 31
     assert sum(one["n_prompts"] for one in found["per_category"]) == 31
-    # For more precision all of them are timed.
-    assert found["finalists"][0]["n_timed"] == 31
 
 
 def test_what_the_answers_use_of_the_experts_is_told(

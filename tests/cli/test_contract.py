@@ -35,13 +35,17 @@ def test_every_variable_of_the_program_is_documented() -> None:
 @pytest.mark.parametrize(
     ("arguments", "left"),
     [
-        (["verify", "--counts"], "compare counts with benchmarks/draft_counts.py of a clone"),
-        (["verify", "--no-counts"], "compare counts with benchmarks/draft_counts.py of a clone"),
+        (["verify", "--no-counts"], "leave out --counts and --no-counts"),
         (["replay", "a.gz", "--costs"], "--json has them"),
-        (["attach", "localhost:1", "--once"], "--json - alone writes what the server tells now"),
-        (["tune", "--group", "a"], "run the same spectui tune with --study NAME"),
-        (["probe", "experts"], "spectui tune measures what they cost on your prompts"),
-        (["--monitor-replay", "a.jsonl"], "the screen shows this machine's readings alone"),
+        (
+            ["replay", "a.gz", "--draft-max", "1,2"],
+            "replay predicts all settings that tune searches",
+        ),
+        (["tune", "--depth", "0,4096"], "--request PROMPT+ANSWER measures behind longer prompts"),
+        (["attach", "localhost:1", "--once"], "--json - writes what the server tells now"),
+        (["tune", "--group", "a"], "run the same tune with --study and --storage"),
+        (["probe", "experts"], "spectui tune measures what experts cost on your prompts"),
+        (["--monitor-replay", "a.jsonl"], "leave out --monitor-replay"),
     ],
 )
 def test_what_is_gone_names_what_is_left(spectui: Spectui, arguments: list[str], left: str) -> None:

@@ -50,7 +50,7 @@ def test_both_backends_count_the_same(
     spectui: Spectui, options: list[object], llama_server_binary: Path
 ) -> None:
     ours = document(spectui, "bench", *options)["speculative"]
-    served = ["--backend", "server", "--server-bin", llama_server_binary, "--keep-both"]
+    served = ["--backend", "server", "--server-bin", llama_server_binary]
     theirs = document(spectui, "bench", *options, *served)["speculative"]
     assert theirs["n_drafted"] > 0
     # A server begins a prompt with the hidden state that the one before it ended with.

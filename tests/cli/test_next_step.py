@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from spectui.cli.page import shell_line
 from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 
@@ -68,19 +67,3 @@ def test_lint_names_the_search_from_what_it_has_corrected(
     spectui("lint", command, "--no-models")
     assert ("Next: " in spectui.out) is (words is not None)
     assert words is None or next_words(spectui) == words
-
-
-@pytest.mark.parametrize(
-    ("word", "written"),
-    [
-        ("a b.gguf", "'a b.gguf'"),
-        ("a\x1bb", r"$'a\x1bb'"),
-        ("a\udcffb", r"$'a\xffb'"),
-        ("a\U000e0041", r"$'a\xf3\xa0\x81\x81'"),
-        # As escapes of a file may write it, and half of that.
-        ("a\udb40\udc41", r"$'a\xf3\xa0\x81\x81'"),
-        ("a\udb40", r"$'a\xef\xbf\xbd'"),
-    ],
-)
-def test_words_that_nobody_can_read_are_written_by_their_bytes(word: str, written: str) -> None:
-    assert shell_line([word]) == written

@@ -17,6 +17,7 @@ from spectui.options.setup import CpuOptions
 from spectui.options.speculation import Speculation
 from spectui.server.process import LlamaServer
 from tests.support.architectures import write_qwen35
+from tests.support.beside_server import told
 from tests.support.configurations import VERBOSE, Files, random_setup, unconfirmed
 from tests.support.models import CLOSE_DRAFT, MOE, TARGET, TinyPath
 
@@ -72,7 +73,7 @@ def in_variables(setup: ExportSetup) -> ExportSetup:
         setup,
         target=replace(setup.target, override_kv=()),
         draft=None if draft is None else replace(draft, override_tensor=()),
-        context=replace(setup.context, threads_batch=0, cpu=CpuOptions(), cpu_batch=CpuOptions()),
+        context=replace(setup.context, threads_batch=0, cpu=CpuOptions()),
         speculation=None if speculation is None or is_ngram else Speculation(speculation.own),
         extra=tuple(word for word in setup.extra if word in {"--jinja", "--no-webui"}),
     )
@@ -133,7 +134,7 @@ def test_the_real_server_confirms_every_value(
         setup = random_setup(seed, files)
         arguments = [*setup.arguments(Dialect.LLAMA_CPP), *VERBOSE]
         with LlamaServer(llama_server_binary, arguments, log_path=log) as server:
-            model = server.identity().model
+            model = told(server, "/props")["model_path"]
         assert model == str(setup.target.path)
         said = server.printed
         other = replace(setup.context, ctx_size=setup.context.ctx_size + 256)

@@ -68,7 +68,6 @@ def test_every_spelling_is_known(flag: str, name: str) -> None:
         "flash-attn": "on",
         "spec-type": "ngram-cache",
         "split-mode": "row",
-        "lazy-mode": "on",
         "numa": "isolate",
     }
     value = words.get(name, "7")
@@ -94,10 +93,6 @@ def test_processors_of_masks_and_ranges(words: str, told: str) -> None:
     cpus = tuple(map(int, told.split()))
     context = take_over(read_command(f"llama-server -m t {words}")).to_setup().context
     assert context.cpu.cpus == cpus
-    words = words.replace("-Cr", "-Crb").replace("-C ", "-Cb ")
-    words = words.replace("mask", "mask-batch").replace("range", "range-batch")
-    context = take_over(read_command(f"llama-server -m t -tb 3 {words}")).to_setup().context
-    assert (context.cpu.cpus, context.cpu_batch.cpus) == ((), cpus)
 
 
 @table(("words", "said"), rules()["threads"])
@@ -106,39 +101,11 @@ def test_threads_and_loading_that_cannot_be_are_refused(words: str, said: str) -
         take_over(read_command(f"llama-server -m t {words}")).to_setup()
 
 
-@table(
-    ("words", "overrides"),
-    [
-        (r"-ncffn 2 -ot blk\.1\.ffn_up=CUDA0", (r"blk\.(0|1)\.ffn_(up|down|gate)\.", None)),
-        (r"-ot blk\.1\.ffn_up=CUDA0 -ncffn 2", (None,)),
-    ],
-)
-def test_the_first_placement_of_a_dense_layer_counts(
-    words: str, overrides: tuple[str | None, ...]
-) -> None:
-    target = take_over(read_command(f"llama-server -m t {words}")).to_setup().target
-    buffers = [one.buffer for one in target.override_tensor]
-    assert buffers == ["CPU", "CUDA0"][-len(overrides) :]
-    if len(overrides) > 1:
-        assert (target.override_tensor[0].pattern, target.n_cpu_ffn) == (overrides[0], 0)
-    else:
-        assert target.n_cpu_ffn > 0
-
-
-def test_a_pattern_of_the_servers_own_dialect_moves_nothing_where_no_layer_is_in_ram() -> None:
-    command = read_command("llama-server -m t -ncffn 0 -ot '[[:digit:]]=CUDA0'")
-    target = take_over(command).to_setup().target
-    assert [one.pattern for one in target.override_tensor] == ["[[:digit:]]"]
-
-
 def test_every_option_of_threads_and_loading_comes_back() -> None:
-    words = "-t 4 -tb 6 --cpu-mask 0x5 --cpu-strict 1 --prio 2 --poll 3 --cpu-mask-batch 0xa0 "
-    words += "--cpu-strict-batch 1 --prio-batch 1 --poll-batch 0 --numa isolate --n-cpu-ffn 2 "
-    words += "--load-mode mlock --lazy-mode off --no-repack --no-host --moe-cache-mib 512"
+    words = "-t 4 -tb 6 --cpu-mask 0x5 --prio 2 --numa isolate "
+    words += "--load-mode mlock --no-repack --moe-cache-mib 512"
     setup = take_over(read_command(f"llama-server -m t {words}")).to_setup()
-    own = CpuOptions(cpus=(0, 2), strict=True, prio=2, poll=3)
-    batch = CpuOptions(cpus=(5, 7), strict=True, prio=1, poll=0)
-    assert (setup.context.cpu, setup.context.cpu_batch) == (own, batch)
+    assert setup.context.cpu == CpuOptions(cpus=(0, 2), prio=2)
     assert (setup.context.numa, setup.extra) == (Numa.ISOLATE, ())
     written = server_arguments(setup.target, None, setup.context, None, dialect=Dialect.LLAMA_CPP)
     assert set(words.split()) <= set(written)

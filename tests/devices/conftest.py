@@ -187,7 +187,7 @@ def devices_of_bench(bench: Bench, *options: object) -> set[str]:
     return {device for device, mib in _BUFFER.findall(ended.err) if float(mib)}
 
 
-def counts(side: dict[str, Any]) -> tuple[int, int, int]:
-    """What has to be equal of ``promised`` and ``delivered``, however long they took."""
-    done = side["speculative"]
+def counts(found: dict[str, Any]) -> tuple[int, int, int]:
+    """What has to be equal of two results, however long they took."""
+    done = found["speculative"]
     return done["n_tokens"], done["n_drafted"], done["n_accepted"]

@@ -85,9 +85,6 @@ def test_llama_servers_take_turns_on_devices_that_serve_one_client(
     ended = bench(command, *pair, *served, *run, *SERVED[command])
     assert ended.code == 0, ended.err
     assert "RPC servers take one client" in ended.err
-    refused = bench(command, *pair, *served, *run, "-n", 12, *SERVED[command], "--keep-both")
-    assert refused.code == 2
-    assert "error: --keep-both: an RPC server takes one client at a time" in refused.err
 
 
 DRAFT_OUTPUTS_BYTES = 32 * len(vocabulary(Tiny())) * 4
@@ -101,7 +98,7 @@ CONFIRMED: dict[str, tuple[bool, list[str]]] = {
 
 
 @pytest.mark.parametrize("name", first_alone(CONFIRMED))
-def test_verify_confirms_placements_and_the_server_allocates_what_was_planned(
+def test_the_server_counts_alike_and_allocates_what_was_planned(
     bench: Bench, start: Start, name: str
 ) -> None:
     has_mtp, placement = CONFIRMED[name]
@@ -118,12 +115,10 @@ def test_verify_confirms_placements_and_the_server_allocates_what_was_planned(
         arguments += ["--spec-draft-n-max", "4", "-ub", "128"]
         command = shlex.join(["llama-server", *arguments])
         plan = document(bench, "doctor", "--from", command, "--draft-max", 4, "--json", "-")
-        verified = document(
-            bench,
-            *("verify", "--from", command, "--server-bin", bench.server_bin),
-            *(*RUN, "--prompts", bench.prompts),
-        )
-        served = verified["server"]["arguments"]["on"]
+        run = ("bench", "--from", command, *RUN, "--prompts", bench.prompts)
+        here = document(bench, *run)
+        found = document(bench, *run, "--backend", "server", "--server-bin", bench.server_bin)
+        served = found["server"]["arguments"]["on"]
         with LlamaServer(bench.server_bin, served, log_path=bench.home / "server.log") as server:
             server.complete("The quick brown fox", n_predict=24)
             allocated = [sum(one.values()) for one in held]
@@ -135,7 +130,7 @@ def test_verify_confirms_placements_and_the_server_allocates_what_was_planned(
     # Drafts of the engine have outputs for several tokens, those of a server for one.
     assert all(0 <= gap < DRAFT_OUTPUTS_BYTES for gap in gaps)
     if not has_mtp:
-        assert counts(verified["delivered"]) == counts(verified["promised"])
+        assert counts(found) == counts(here)
 
 
 _WEIGHTS = re.compile(r"(\S+) +model buffer size = +([\d.]+)")

@@ -1,6 +1,5 @@
 """Help: every option has a subject, every example is a command that is understood."""
 
-import re
 import shlex
 from collections.abc import Iterator
 from itertools import takewhile
@@ -15,9 +14,8 @@ from spectui.cli.help import Command, Group, subjects
 from tests.support.tables import table
 
 HELP_NAMES = ["-h", "--help"]
-SHORT = 80
-"""Most lines of the short help."""
-OPTION = re.compile(r"(?<!\S)--[a-z][\w-]+")
+FEW = 10
+"""Options that need no subjects."""
 LINE = "llama-server -m target.gguf -md draft.gguf --draft-max 8 -c 4096\n"
 
 
@@ -41,20 +39,13 @@ EXAMPLES = [
 
 
 @table("path", COMMANDS)
-def test_every_option_has_a_subject_and_the_short_help_is_a_part_of_the_long_one(path: str) -> None:
-    command, runner = COMMANDS[path], CliRunner()
+def test_a_command_of_many_options_has_them_by_subject(path: str) -> None:
+    command = COMMANDS[path]
     found = subjects(command, click.Context(command, help_option_names=HELP_NAMES))
-    assert "Options" not in found or len(found) == 1
-    short, long = (
-        runner.invoke(command, [word], help_option_names=HELP_NAMES).output
-        for word in ("-h", "--help")
-    )
-    if "-h " not in long.replace("-h, --help", ""):
-        assert short == long
-        return
-    assert short.count("\n") < min(SHORT, long.count("\n"))
-    assert set(OPTION.findall(short)) <= set(OPTION.findall(long))
-    assert "--help" in short
+    n_options = sum(map(len, found.values()))
+    assert ("Output" in found) == (n_options > FEW)
+    shown = CliRunner().invoke(command, ["--help"], help_option_names=HELP_NAMES).output
+    assert all(f"\n{subject}:\n" in shown for subject in found)
 
 
 def test_every_command_of_the_program_has_examples() -> None:

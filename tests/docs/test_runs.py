@@ -64,7 +64,7 @@ def _code(arguments: tuple[str, ...]) -> int:
             return _USAGE  # the screen, without a terminal
         case ("attach", _):
             return _USAGE
-        case ("attach", _, "--json", *_) | ("bench", "--server-url", *_):
+        case ("attach", _, "--json", *_):
             return _SERVER  # nobody listens
         case ("lint", "--fix", *_):
             return _DONE

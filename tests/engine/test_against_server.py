@@ -33,7 +33,15 @@ from spectui.options.speculation import Speculation
 from spectui.server.client import ChatMessage
 from spectui.server.process import LlamaServer
 from tests.support.architectures import WRITERS, write_lfm2, write_mamba, write_pair, write_qwen35
-from tests.support.beside_server import CONTEXT, N_PREDICT, PROMPTS, in_turns, run_both, tokens_of
+from tests.support.beside_server import (
+    CONTEXT,
+    N_PREDICT,
+    PROMPTS,
+    in_turns,
+    run_both,
+    tokens_of,
+    told,
+)
 from tests.support.engine import ENDLESS, local_engine, small_context
 from tests.support.models import CLOSE_DRAFT, TARGET, Tiny, TinyPath, write_tiny
 from tests.support.rounds import first_alone
@@ -332,5 +340,6 @@ def test_a_slot_holds_no_more_than_the_model_was_trained_for_here_and_there(
         loaded = engine.load_target(target, context, max_draft=1)
         ours = engine.generate(Generate(prompt=prompt, sampling=ENDLESS))
         theirs = server.complete(prompt, n_predict=-1, ignore_eos=True)
-        assert loaded.n_ctx == server.identity().n_ctx == 64
+        settings = told(server, "/props")["default_generation_settings"]
+        assert loaded.n_ctx == settings["n_ctx"] == 64
     assert ours.tokens == theirs.tokens

@@ -125,23 +125,6 @@ def test_what_is_measured_no_more_makes_room_and_what_is_too_large_does_not() ->
     assert asked.store.n_bytes == 230 - 30 - 100 + 60
 
 
-def test_what_later_text_goes_on_from_stays() -> None:
-    def goes_on_from(asked: Asked, prompt: Tokens) -> Tokens:
-        target = Target(100 - N_LOGITS_BYTES)
-        assert asked.store.restore((target,), prompt, 1)
-        asked.store.keep(target, prompt)
-        return target.held
-
-    full = Asked(400)
-    full.hits(range(4))
-    for number in (*range(4), *range(4), *range(4), *range(4)):
-        assert goes_on_from(full, (number, 99)) == (number,)
-    roomy = Asked(500)
-    roomy.hits([7])
-    roomy.generate((7, 99), 100)
-    assert goes_on_from(roomy, (7, 99)) == (7, 99)
-
-
 def test_a_drafts_caches_go_first() -> None:
     asked = Asked(400)
     for prompt in range(4):

@@ -55,8 +55,8 @@ from spectui.options.setup import (
 from spectui.options.speculation import Speculation
 from spectui.prompts import ChatMessage, Prompt
 from spectui.settings import read_settings
-from spectui.sweep.cells import Cell
-from spectui.sweep.grid import Axes, Grid
+from spectui.sweep.cells import Place, Task
+from spectui.sweep.grid import Axes
 from spectui.sweep.setup import SweepSetup, sweep_name, sweep_spec
 from spectui.trace.file import read_trace, write_trace
 from spectui.tune.backends import served_spec, study_name
@@ -287,8 +287,9 @@ def names_and_digests(folder: Path) -> dict[str, Any]:
     )
     workload = Workload(items=items, n_predict=64, sampling=SamplingConfig(temp=0.8))
     swept = SweepSetup(
-        grid=Grid(name="", description="-", cells=(Axes(),)),
-        default=Cell(),
+        axes=Axes(numbers={}),
+        place=Place(),
+        task=Task(),
         base=Setup(target=models[0], draft=None, context=_CONTEXT, speculation=None),
         drafts={"draft": models[1]},
         sampling=SamplingConfig(temp=0.0),

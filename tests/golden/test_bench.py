@@ -1,4 +1,4 @@
-"""``spectui bench``: the engine, servers that it starts, and servers that run."""
+"""``spectui bench``: the engine, and servers that it starts."""
 
 from tests.golden.conftest import Golden
 from tests.golden.support import Place, Ways
@@ -7,15 +7,14 @@ RUN = ("-c", 256, "-t", 1, "-n", 12, "--temp", 0, "--prompts", "prompts.jsonl")
 SAMPLED = (*RUN[:6], *RUN[8:])
 """Without a temperature, as llama-server samples."""
 PAIR = ("-m", "target.gguf", "-md", "close.gguf", *RUN)
-SERVED = ("--backend", "server", "--keep-both", "--server-bin", "./llama-server")
+SERVED = ("--backend", "server", "--server-bin", "./llama-server")
 
 
 def test_engine(golden: Golden, place: Place) -> None:
     ngrams = ("-m", "target.gguf", *RUN, "--ignore-eos", "-n", 40, "--spec-type", "ngram-simple")
     sizes = ("--spec-ngram-simple-size-n", 2, "--spec-ngram-simple-size-m", 6)
     chained = (*PAIR, "--spec-type", "ngram-cache,draft-simple", "--draft-max", 4)
-    several = ("--temp", "0,0.7", "--prompt-length", "20,60", "--quiet")
-    texts = place.both("model", "bench", *PAIR) | place.both("several", "bench", *PAIR, *several)
+    texts = place.both("model", "bench", *PAIR)
     texts |= place.pages(
         setting=("bench", *PAIR, "--draft-max", 8, "--draft-min", 2, "--quiet"),
         rough=("bench", *PAIR[:2], "-md", "rough.gguf", *RUN, "--quiet"),
@@ -24,7 +23,7 @@ def test_engine(golden: Golden, place: Place) -> None:
         chained=("bench", *chained, "--quiet"),
         temperature=("bench", *PAIR[:4], *SAMPLED, "--quiet"),
         experts=("bench", "-m", "moe.gguf", *PAIR[2:], "--quiet"),
-        repeats=("bench", *PAIR, "--repeats", 2, "--quiet"),
+        repeats=("bench", *PAIR, "--repeats", 2, "--prompt-length", 20, "--quiet"),
     )
     golden("bench/engine", texts)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.golden.conftest import Golden
-from tests.golden.support import Place, running_server, scripted_answers
+from tests.golden.support import Place, scripted_answers
 
 RUN = ("-c", 256, "-t", 1)
 PAIR = ("-m", "target.gguf", "-md", "close.gguf", *RUN)
@@ -45,19 +45,6 @@ def test_attach(golden: Golden, place: Place, monkeypatch: pytest.MonkeyPatch) -
     for name, address in scripted_answers(monkeypatch):
         texts |= place.both(name, "attach", address, "--interval", 0)
     golden("attach", texts)
-
-
-def test_running_server(golden: Golden, place: Place) -> None:
-    bench = ("bench", "--prompts", "prompts.jsonl", "-n", 12, "--temp", 0)
-    with running_server(place, "on") as on, running_server(place, "off") as off:
-        texts = {
-            **place.both("alone", *bench, "--server-url", on),
-            **place.page("compared", *bench, "--server-url", on, "--baseline-url", off),
-            **place.page("same", *bench, "--server-url", on, "--baseline-url", on),
-        }
-    with running_server(place, "swapped", manner="is swapped", n_good=2) as swapped:
-        texts |= place.page("swapped", *bench, "--server-url", swapped)
-    golden("bench/running", texts)
 
 
 def test_lint(golden: Golden, place: Place) -> None:

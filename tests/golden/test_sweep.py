@@ -1,4 +1,4 @@
-"""``spectui sweep``: plans, tables, reports, and cells that fail."""
+"""``spectui sweep``: tables, reports, and cells that fail."""
 
 from tests.golden.conftest import Golden
 from tests.golden.support import Place
@@ -7,7 +7,7 @@ RUN = ("-c", 256, "-t", 1, "-n", 12, "--prompts", "prompts.jsonl")
 TWO = ("sweep", "-m", "target.gguf", "-md", "close.gguf", "-md", "rough.gguf", *RUN)
 ONE = ("sweep", "-m", "target.gguf", "-md", "close.gguf", *RUN)
 SWEEP, TINY = (*TWO, "--temp", 0), (*ONE, "--temp", 0)
-SERVED = ("--backend", "server", "--keep-both", "--server-bin", "./llama-server")
+SERVED = ("--backend", "server", "--server-bin", "./llama-server")
 
 
 def test_cells(golden: Golden, place: Place) -> None:
@@ -15,25 +15,13 @@ def test_cells(golden: Golden, place: Place) -> None:
     axes = ("--draft-max", "2,4", *drafters, "--spec-ngram-simple-size-n", 2)
     lengths = ("--draft-max", 3, "--draft-min", "0,2", "--temp", "0,0.8", "--repeats", 2)
     misfit = ("-md", "misfit.gguf", "--draft-max", 2)
-    grid = ("--grid", "gamma-draft", "--draft-max", "2,3", "--quiet")
     texts = place.both("drafts", *SWEEP, *axes, "--name", "drafts")
     texts |= place.pages(
         again=(*SWEEP, *axes, "--name", "drafts"),
         lengths=(*TINY, *lengths, "--quiet", "--name", "lengths"),
         failed=(*TINY, *misfit, "--prompt-length", "16,4000", "--name", "failed"),
-        grid=(*TINY, *grid, "--name", "grid"),
     )
     golden("sweep/cells", texts)
-
-
-def test_plans(golden: Golden, place: Place) -> None:
-    texts = {
-        **place.both("plan", *TWO, "--draft-max", "2,4", "--dry-run"),
-        "grids.txt": place.run("sweep", "--list").text,
-        "grids.json": place.run("sweep", "--list", "--json", "-").document,
-        **place.page("v2", *ONE, "--grid", "v2", "--dry-run"),
-    }
-    golden("sweep/plans", texts)
 
 
 def test_report(golden: Golden, place: Place) -> None:

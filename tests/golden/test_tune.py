@@ -3,7 +3,6 @@
 import json
 import re
 from functools import partial
-from types import SimpleNamespace
 
 import pytest
 
@@ -29,7 +28,7 @@ FEW = ("--trials", 3)
 LONGEST_ROUND = 10
 LENGTH = ("--tune", "draft_max", "--quiet")
 MODEL = ("--spec-type", "draft-simple")
-SERVED = ("--backend", "server", "--keep-both", "--server-bin", "./llama-server")
+SERVED = ("--backend", "server", "--server-bin", "./llama-server")
 
 
 def tuned(place: Place, cost: Cost, name: str, *arguments: object) -> dict[str, str]:
@@ -106,7 +105,6 @@ def test_drafts(golden: Golden, place: Place) -> None:
     texts = {
         **tuned(place, memory_bound, "ngrams", "-m", "target.gguf", *RUN, "--trials", 4),
         **tuned(place, memory_bound, "several", *PAIR, *several, "--trials", 5, *LENGTH),
-        **tuned(place, memory_bound, "ik", *PAIR, *MODEL, "--dialect", "ik", *FEW, *LENGTH),
     }
     golden("tune/drafts", texts)
 
@@ -149,33 +147,6 @@ def test_server(golden: Golden, place: Place) -> None:
     golden("tune/server", texts)
 
 
-@pytest.mark.ci
-def test_verified(golden: Golden, place: Place) -> None:
-    found = (*PAIR, *MODEL, "--trials", 2, *LENGTH[:2], "--server-bin", "./llama-server")
-    place.server("llama-server", on_ms=5.0)
-    texts = tuned(place, memory_bound, "noise", *found)
-    place.server("llama-server", on_ms=8.0)
-    texts |= documented(place, compute_bound, "overrules", *found)
-    golden("tune/verified", texts)
-
-
-@pytest.mark.ci
-@pytest.mark.parametrize(("name", "at"), [("few", "d: off"), ("enough", "d2: off")])
-def test_time_ends_on_llama_server(
-    name: str, at: str, golden: Golden, place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # The clock by which llama-server's part of the time budget ends.
-    clock = SimpleNamespace(monotonic=lambda: 0.0)
-    monkeypatch.setattr("spectui.tune.served.time", clock)
-    place.server("llama-server", on_ms=12.5)
-    place.at(at, lambda: setattr(clock, "monotonic", lambda: 7200.0))
-    found = (*PAIR, *MODEL, "--trials", 2, *LENGTH[:2], "--server-bin", "./llama-server")
-    texts = tuned(place, memory_bound, name, *found, "--time-budget", "1h")
-    # The search took a few seconds of the real clock.
-    took = re.compile(r"it took \d+ (h|min) \d+ (min|s)")
-    golden(f"tune/cut-{name}", {file: took.sub("it took <time>", texts[file]) for file in texts})
-
-
 def dear_prompts(model: str, n_tokens: int) -> float:
     """A draft that drafts cheaply and reads prompts as slowly as the target does."""
     is_prompt = n_tokens > LONGEST_ROUND and model != "target"
@@ -184,19 +155,17 @@ def dear_prompts(model: str, n_tokens: int) -> float:
 
 @pytest.mark.ci
 def test_requests(golden: Golden, place: Place) -> None:
-    depths, requests = ("--depth", "0,60,200"), ("--request", "12+24", "--request", "200+16")
+    requests = ("--request", "12+24", "--request", "200+16")
     trials = ("--trials", 3)
-    deep = documented(place, memory_bound, "depths", *PAIR, *MODEL, *trials, *depths)
     several = documented(place, memory_bound, "several", *PAIR, *MODEL, *trials, *requests)
     requests_of = json.loads(several.pop("several.json"))["requests"]
     texts = {
-        **deep,
         **several,
         **tuned(place, dear_prompts, "dear", *PAIR, *MODEL, *trials, "--request", "200+8"),
         "requests.json": document_text(json.dumps(requests_of)),
     }
     texts["refused.txt"] = "\n".join(
         place.run("tune", *PAIR, *MODEL, *wrong).text
-        for wrong in (("--depth", "0,300"), ("--request", "250+24"), ("--request", "many"))
+        for wrong in (("--request", "250+24"), ("--request", "many"))
     )
     golden("tune/requests", texts)

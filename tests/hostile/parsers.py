@@ -35,7 +35,6 @@ from spectui.server.replies import (
     TokenizeReply,
 )
 from spectui.settings import read_settings
-from spectui.sweep.grid import find_grid
 from spectui.sweep.store import SweepStore
 from spectui.trace.file import read_trace
 from tests.support.models import TARGET, write_tiny
@@ -177,11 +176,6 @@ PARSERS = {
         lambda path: find_preset(str(path)),
         "a.toml",
         lambda: _of(*sorted((ROOT / "presets").glob("*.toml"))),
-    ),
-    "grid": Parser(
-        lambda path: find_grid(str(path)),
-        "a.toml",
-        lambda: _of(*sorted((ROOT / "spectui" / "sweep" / "grids").glob("*.toml"))),
     ),
     "settings": Parser(_settings, "a.toml", lambda: _of(STORED / "config.toml")),
     "reply": Parser(_reply, "a.json", lambda: list(_REPLIES)),

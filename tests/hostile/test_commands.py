@@ -216,8 +216,8 @@ def test_a_small_file_costs_little(run: Prompt, tmp_path: Path, kind: str, text:
 
 READERS = (
     *("lint --no-models @", "export --from @", "presets show @", "replay @", "models scan -m @"),
-    *("doctor -m @", "bench -m @", "sweep --grid @ -m @", "bench --preset @", "tune -m @ -md @"),
-    *("bench -m none.gguf --prompts @", "doctor -m none.gguf --prompts @", "verify --from @"),
+    *("doctor -m @", "bench -m @", "sweep -m @", "bench --preset @", "tune -m @ -md @"),
+    *("bench -m none.gguf --prompts @", "doctor -m none.gguf --prompts @", "verify --prompts @"),
     *("trace -m none.gguf -md @", "bench -m none.gguf --backend server --server-bin @"),
 )
 

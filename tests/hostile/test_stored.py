@@ -10,14 +10,12 @@ import pytest
 from spectui.errors import SpectuiError
 from spectui.files import write_file, write_new_file, write_own_file
 from spectui.live.sessions import Header, Session, SessionLog, UserTurn, now, recent_sessions
-from spectui.measure.device_locks import devices_held
-from spectui.options.setup import CpuOptions
 from spectui.sweep import report
 from spectui.sweep.store import SweepStore
 from spectui.trace.file import read_trace, write_trace
 from tests.golden.make_stored import STORED
 from tests.hostile.attempts import Prompt, put
-from tests.support.sweep import ScriptedMeasurer, sweep
+from tests.support.sweep import run_all, sweep
 
 pytest_plugins = ["tests.support.cli_fixtures"]
 pytestmark = pytest.mark.ci
@@ -98,17 +96,10 @@ def _sweep(path: Path) -> None:
     SweepStore("a", {}).close()
 
 
-def _lock(path: Path) -> None:
-    os.environ["SPECTUI_HOME"] = str(path.parents[2])
-    with devices_held(CpuOptions(cpus=(0,)), uses_gpus=False):
-        pass
-
-
 _PAIR, _TRACE = STORED / "pair.trace.json.gz", "data/traces/a.trace.json.gz"
 STORES: dict[str, tuple[str, Callable[[Path], object]]] = {
     "kept trace": (_TRACE, lambda path: write_trace(read_trace(_PAIR), path, is_own=True)),
     "sweep": ("data/sweeps/a/cells.jsonl", _sweep),
-    "lock": ("data/locks/core-0.lock", _lock),
 }
 
 
@@ -162,7 +153,7 @@ def test_no_link_is_followed_that_replaces_a_file_of_a_sweeps_folder(tmp_path: P
     (folder / "summary.csv").symlink_to(victim)
     one = sweep(4)
     with one.open():
-        one.run(ScriptedMeasurer(one.setup), lambda _event: None)
+        run_all(one)
         report.write_folder(folder, one, one.summaries(), {})
     assert victim.read_bytes() == b"mine"
     assert not (folder / "summary.csv").is_symlink()

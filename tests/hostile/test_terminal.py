@@ -158,7 +158,6 @@ def _model(key: str) -> Carry:
     return carry
 
 
-_GRID = "sweep --grid @ -m none.gguf --dry-run"
 _BENCH = "bench -m a.gguf --prompts @"
 CARRIERS: dict[str, Carry] = {
     "option": _command("llama-server -m a '--@' x"),
@@ -182,8 +181,6 @@ CARRIERS: dict[str, Carry] = {
     "preset's option": _preset("description = 'x'\n[options]\n& = &\n"),
     "preset's value": _preset("description = 'x'\n[options]\nspec-type = &\n"),
     "preset's name": _preset_name,
-    "grid's key": _file("a.toml", "description = 'x'\n& = 1\n", _GRID),
-    "grid's value": _file("a.toml", "description = 'x'\n[[cells]]\nspec-type = [&]\n", _GRID),
     "prompt's key": _file("a.jsonl", '{"id": "a", &: "x"}\n' * 2, _BENCH),
     "setting": _settings("& = 1\n"),
     "setting's value": _settings("model_folders = [&]\n"),

@@ -10,9 +10,9 @@ import pytest
 from spectui.sweep.cells import VisitRecord
 from spectui.sweep.drawing import draw
 from spectui.sweep.summary import summarise
-from spectui.sweep.tables import markdown, remarks, sheets, summary_csv
+from spectui.sweep.tables import cells_table, markdown, remarks, summary_csv
 from tests.hostile.attempts import obeyed
-from tests.support.sweep import cell, failed, named, off_cell, record
+from tests.support.sweep import cell, failed, record
 
 pytestmark = pytest.mark.ci
 
@@ -32,13 +32,13 @@ _COMPUTED = re.compile(r"^[\s\ufeff]*[=+@\uff1d\uff0b\uff0d\uff20-](?![0-9.]+$)"
 
 def _records(text: str) -> tuple[VisitRecord, ...]:
     broken = failed(cell(8, draft=text))
-    return record(off_cell(), 1.0), record(cell(4, draft=text), 1.2), broken
+    return record(cell(4, draft=text), 1.2), broken
 
 
 def test_no_cell_of_a_table_is_computed() -> None:
     for text in FORMULAS:
         records = _records(text)
-        cells = dict.fromkeys((one.visit.cell for one in records), text)
+        cells = [one.visit.cell for one in records]
         page = summary_csv(summarise(cells, records))
         found = [one for row in csv.reader(StringIO(page)) for one in row]
         assert any("1" in one or "SUM" in one for one in found)
@@ -49,16 +49,17 @@ def test_no_cell_of_a_table_is_computed() -> None:
 def test_no_report_has_a_script_or_a_link_of_others() -> None:
     for text in SCRIPTS:
         records = _records(text)
-        summaries = summarise(named(*(one.visit.cell for one in records)), records)
+        summaries = summarise([one.visit.cell for one in records], records)
         notes = [*remarks(summaries), text]
-        page = markdown(text, [text], sheets(summaries), notes, None)
+        page = markdown(text, [text], cells_table(summaries), notes, None)
         assert re.search(r"(?<!\\)(?:\\\\)*[<>\[\]`]", page) is None
         assert not obeyed(page)
 
 
 def test_no_plot_has_a_script_or_a_link() -> None:
     for text in SCRIPTS:
-        picture = draw(summarise({cell(4): text}, [record(cell(4))]))
+        one = cell(4, draft=text)
+        picture = draw(summarise([one], [record(one)]))
         for element in ET.fromstring(picture or b"").iter():  # noqa: S314 - our own, below 1 MB
             name = element.tag.rpartition("}")[2]
             assert name not in {"script", "foreignObject", "image", "a", "iframe"}

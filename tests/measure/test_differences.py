@@ -15,13 +15,11 @@ SPEC = {
 }
 CHANGES: list[tuple[dict[str, object], str | None]] = [
     ({}, None),
-    ({"backend": {**SERVER, "path": "/b"}}, "with another llama-server"),
-    ({"backend": {**SERVER, "build": None}}, "with another llama-server"),
-    ({"backend": {**SERVER, "extra": ["-x"]}}, "with other arguments for llama-server"),
-    ({"backend": ENGINE}, "with another backend"),
+    ({"backend": {**SERVER, "path": "/b"}}, "with another backend (path)"),
+    ({"backend": {**SERVER, "extra": ["-x"]}}, "with another backend (extra)"),
     ({"prompts": "q", "machine": "n"}, "on another machine and with other prompts"),
-    ({"target": {}}, "with another target"),
-    ({"context": {"threads": 2, "flash_attn": "on"}}, "with other options (-fa; -t 1, here 2)"),
+    ({"target": {"file": "u"}}, "with another target (file)"),
+    ({"context": {"threads": 2, "flash_attn": "on"}}, "with other options (flash_attn, threads)"),
     ({"new": 1}, "with other settings"),
 ]
 
@@ -36,7 +34,7 @@ GPU = {"machine": "m", "host": "h", "driver": "550"}
         (
             {"backend": ENGINE},
             {"backend": {**ENGINE, "llama.cpp": ["2"]}},
-            "with another llama.cpp",
+            "with another backend (llama.cpp)",
         ),
         (GPU, GPU, None),
         (GPU, {**GPU, "driver": "560"}, "with another GPU driver (550, here 560)"),

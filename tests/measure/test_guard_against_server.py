@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,6 @@ import pytest
 from spectui.engine.demand import FreeMemory
 from spectui.engine.guard import Guard, request_of
 from spectui.engine.planning import Planner
-from spectui.engine.pressure import MemoryGate
 from spectui.errors import DoesNotFitError
 from spectui.llama.buffers import BufferKind, parse_buffers
 from spectui.measure.servers import Fleet
@@ -85,25 +85,15 @@ def allocated_bytes(log: str, n_contexts: int) -> int:
 @pytest.mark.long
 @pytest.mark.parametrize("make", SETUPS.values(), ids=SETUPS)
 def test_a_pair_that_it_runs_is_not_refused(
-    llama_server_binary: Path, tmp_path: Path, make: Make
+    llama_server_binary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Make
 ) -> None:
     setup = make(tmp_path)
     binary = examine(str(llama_server_binary))
 
     def fleet(free: FreeMemory | None) -> Fleet:
-        return Fleet(
-            binary,
-            logs=tmp_path,
-            keeps_off=False,
-            timeout_s=60.0,
-            on_start=lambda _setup: None,
-            on_ready=lambda _server: None,
-            say=pytest.fail,
-            guard=Guard(is_here=False)
-            if free is None
-            else Guard(lambda _gpus: free, is_here=False),
-            gate=MemoryGate(),
-        )
+        guard = Guard if free is None else partial(Guard, lambda _gpus: free)
+        monkeypatch.setattr("spectui.measure.servers.Guard", guard)
+        return Fleet(binary, keeps_off=False, timeout_s=60.0, say=print)
 
     with fleet(None) as plenty:
         log = plenty.of(setup).printed

@@ -10,14 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.documents import Known
 from spectui.engine.commands import Generate, GeneratePair
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, PairGenerated, RoundPrice, Segment
 from spectui.errors import BadInputError, ServerError
 from spectui.measure.backend import one_after_the_other
 from spectui.measure.comparison import Comparison, compare
-from spectui.measure.measurer import NO_BASELINE, Measurer, Pair, Run, steady
+from spectui.measure.measurer import Measurer, Pair, steady
 from spectui.measure.workload import Workload
 from spectui.monitor.disturbance import Kind
 from spectui.monitor.watch import MachineWatch
@@ -33,7 +32,6 @@ ON = Speculation(DraftSimple(draft_max=4))
 class Recorder:
     """A backend that notes who decodes what."""
 
-    n_interruptions = 0
     waited_s = 0.0
 
     def __init__(self, n_beside_off: int | None) -> None:
@@ -64,16 +62,29 @@ class Recorder:
 
 
 class Reader(Recorder):
-    """A backend whose prompts take 3 s, and 1.5 s of a draft that reads them as well."""
+    """A backend that reads a token in 10 ms, and its draft in 5 ms; the first prompt from a disk.
+
+    Every second prompt is taken up from memory.
+    """
 
     def __init__(self, *, tells_parts: bool) -> None:
         super().__init__(None)
         self.tells_parts = tells_parts
+        self.n_prompts = 0
 
     def generate(self, command: Generate) -> GenerationResult:
-        found, draft_s = super().generate(command), 1.5 if command.speculation else 0.0
-        part_s = draft_s if self.tells_parts else None
-        return replace(found, prompt_s=3.0 + draft_s, prompt_draft_s=part_s)
+        self.n_prompts += 1
+        n_read = 1 if self.n_prompts % 2 == 0 else 100
+        target_s = 60.0 if self.n_prompts == 1 else 0.01 * n_read
+        draft_s = 0.005 * n_read if command.speculation else 0.0
+        return replace(
+            super().generate(command),
+            n_prompt_tokens=100,
+            n_evaluated=n_read,
+            n_read=(n_read if command.speculation else 0) if self.tells_parts else None,
+            prompt_s=target_s + draft_s,
+            prompt_draft_s=draft_s if self.tells_parts else None,
+        )
 
 
 def measurer(backend: Recorder, n_items: int, seed: int, temp: float = 0.0) -> Measurer:
@@ -124,13 +135,17 @@ def test_chance_says_who_is_first() -> None:
 
 @pytest.mark.parametrize("tells_parts", [True, False], ids=["engine", "server"])
 def test_a_new_prompt_costs_what_target_and_draft_take(*, tells_parts: bool) -> None:
-    """However often each of them read a prompt, with another or alone."""
-    one = measurer(Reader(tells_parts=tells_parts), 2, seed=1)
+    """However long the first one took, and however often each of them read none."""
+    one = measurer(Reader(tells_parts=tells_parts), 1, seed=1)
     assert one.prompt_token_s == 0
     one.decode(one.workload.items[0], None)
-    assert one.prompt_token_s == 3.0 / 3
-    list(one.pairs(one.workload.items, ON))
-    assert one.prompt_token_s == 4.5 / 3
+    assert one.prompt_token_s == pytest.approx(0.6)
+    for _ in range(4):
+        one.decode(one.workload.items[0], None)
+    assert one.prompt_token_s == pytest.approx(0.01)
+    for _ in range(10):
+        one.decode(one.workload.items[0], ON)
+    assert one.prompt_token_s == pytest.approx(0.015)
 
 
 def test_of_two_blocks_the_second_has_the_opposite_order() -> None:
@@ -197,76 +212,40 @@ def test_a_pair_tells_seconds_and_tokens_unless_it_ended_at_once() -> None:
     assert (pair.measurement.baseline_tokens, pair.measurement.n_accepted) == (32, 24)
     ended = replace(pair, speculative=result(10.0, n_tokens=1))
     assert (ended.has_decoded, ended.measurement) == (False, None)
-    assert "baseline_tokens_per_s" in Run(item=pair.item, speculative=pair.speculative).document()
 
 
-ELSEWHERE: Known[MachineWatch] = Known(None, "the server runs on another machine")
-
-
-def compared(
-    backend: Recorder, *, is_alone: bool, watch: Known[MachineWatch] = ELSEWHERE
-) -> Comparison:
-    told: list[Run] = []
+def compared(backend: Recorder, watch: MachineWatch | None = None) -> Comparison:
+    told: list[Pair] = []
     one = measurer(backend, 4, 0)
-    found = compare(one, None if is_alone else ON, repeats=2, on_run=told.append, watch=watch)
-    assert tuple(told) == found.runs
+    found = compare(one, ON, repeats=2, on_pair=told.append, watch=watch or MachineWatch())
+    assert tuple(told) == found.pairs
     return found
 
 
-@pytest.mark.parametrize("is_alone", [False, True])
-def test_what_was_measured_before_a_failure_is_kept(*, is_alone: bool) -> None:
+def test_what_was_measured_before_a_failure_is_kept() -> None:
     backend = Recorder(1)
-    assert len(compared(backend, is_alone=is_alone).runs) == 8
+    assert len(compared(backend).pairs) == 8
     cut = Recorder(1)
     cut.fails_after = 6
-    found = compared(cut, is_alone=is_alone)
+    found = compared(cut)
     assert isinstance(found.ended, ServerError)
-    assert len(found.runs) == (6 if is_alone else 3)
+    assert len(found.pairs) == 3
     assert found.document()["error"] == "it failed"
     cut.decoded.clear()
     cut.fails_after = 0
     with pytest.raises(ServerError, match="it failed"):
-        compared(cut, is_alone=is_alone)
+        compared(cut)
     # Answers that end at once are no measurement.
     backend.n_tokens = 1
     with pytest.raises(BadInputError, match="no decoding to measure"):
-        compared(backend, is_alone=is_alone)
+        compared(backend)
 
 
-def test_a_comparison_ends_where_there_is_no_time_for_another_prompt() -> None:
-    told: list[Run] = []
-    found = compare(
-        measurer(Recorder(1), 4, 0),
-        ON,
-        repeats=2,
-        on_run=told.append,
-        watch=ELSEWHERE,
-        has_time=lambda: len(told) < 3,
-    )
-    assert (len(found.runs), found.ended) == (3, None)
-
-
-def test_results_alone_are_those_of_a_comparison_without_a_baseline() -> None:
-    alone = compared(Recorder(1), is_alone=True)
-    both = compared(Recorder(1), is_alone=False)
-    assert (alone.speedup, alone.pairs, alone.baseline_tokens_per_s) == (None, (), None)
-    assert both.speedup is not None
-    assert both.speedup.estimate == pytest.approx(1.25)
-    one, other = alone.document(), both.document()
-    assert one["baseline"] is one["speedup"] is one["lossless"] is None
-    assert one["speedup_reason"] == one["prompts"][0]["baseline_tokens_per_s_reason"] == NO_BASELINE
-    assert other["speculative"].keys() - one["speculative"].keys() == {"c", "c_reason"}
-
-
-def test_a_comparison_tells_what_disturbed_it_or_why_that_is_not_known(
+def test_a_comparison_tells_what_disturbed_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The watch's thread must not read what this one is writing.
     monkeypatch.setattr("spectui.monitor.watch._INTERVAL_S", 3600.0)
-    unknown = compared(Recorder(1), is_alone=False).document()
-    assert unknown["disturbance"] is None
-    assert unknown["disturbance_reason"] == ELSEWHERE.reason
-
     machine = Machine(tmp_path)
     machine.process(200, "cc1plus")
 
@@ -275,9 +254,7 @@ def test_a_comparison_tells_what_disturbed_it_or_why_that_is_not_known(
             machine.run(0.5, {200: 0.4}, own_s=0.5)
             return super().generate(command)
 
-    seen = compared(Busy(1), is_alone=False, watch=Known(machine.watch())).disturbance.value
-    assert seen is not None
-    (cause,) = seen.causes
+    (cause,) = compared(Busy(1), machine.watch()).disturbance.causes
     assert (cause.name, cause.kind) == ("cc1plus", Kind.PROCESS)
     assert cause.share == pytest.approx(0.8)
 
@@ -293,9 +270,6 @@ def test_a_repeat_is_a_further_sample(n_beside_off: int | None) -> None:
     backend.seeds.clear()
     assert [*measurer(backend, 2, 7, 0.8).pairs(items(2), ON, turn=3)]
     assert set(backend.seeds) == {10}
-    backend.seeds.clear()
-    assert [*measurer(backend, 2, 7, 0.8).alone(items(2), 2)]
-    assert backend.seeds == [7, 7, 8, 8]
     # A greedy repeat is the same again.
     backend.seeds.clear()
     greedy = [*measurer(backend, 2, 7).pairs(items(2), ON, 3)]

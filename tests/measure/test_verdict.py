@@ -35,8 +35,8 @@ SENTENCES = {
     "about 126 more prompts may decide it.",
     (0.97, 0.99, 1.01): "Turn it off: a gain of at least 2 % was not shown "
     "(the best setting found: -1 %, 95 % interval -3 % to +1 %, 16 prompts).",
-    (1.01, 1.04, 1.07): "Not decided, so leave it off: the best setting found gains +4 % "
-    "(95 % interval +1 % to +7 %, 16 prompts), but a gain of at least 2 % was not shown; "
+    (1.01, 1.04, 1.07): "Not decided, so leave it off: a gain of at least 2 % was not shown "
+    "(the best setting found: +4 %, 95 % interval +1 % to +7 %, 16 prompts); "
     "about 21 more prompts may decide it.",
     (0.94, 1.018, 1.09): "Not decided, so leave it off: a gain of at least 2 % was not shown "
     "(the best setting found: +1.8 %, 95 % interval -6.0 % to +9.0 %, 16 prompts); "
@@ -160,11 +160,9 @@ def test_answers() -> None:
 
 def test_what_a_decision_would_take_follows_from_the_width() -> None:
     # The lower end has to come three times nearer: nine times the prompts, sixteen of them are in.
-    found = judge(speedup(1.02 * 1.01 / 1.01**3, 1.02 * 1.01, 1.1), min_gain=0.02, prompt_s=15)
+    found = judge(speedup(1.02 * 1.01 / 1.01**3, 1.02 * 1.01, 1.1), min_gain=0.02)
     assert found.more_prompts in {128, 129}
-    assert found.reason.endswith(" more prompts, 32 min, may decide it.")
-    one = judge(speedup(0.98, 1.1, 1.2), min_gain=0.02, prompt_s=3)
-    assert one.reason.endswith("; about 22 more prompts, 1 min 06 s, may decide it.")
+    assert found.reason.endswith(" more prompts may decide it.")
 
 
 def test_later_text_is_named_and_prompts_that_chose_recommend_nothing() -> None:

@@ -1,7 +1,6 @@
 """``spectui models scan``: what lies on a disk, and which of it may draft for a target."""
 
 import json
-import os
 import shlex
 import shutil
 from itertools import product
@@ -11,7 +10,6 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from spectui.cli.page import shell_line
 from spectui.llama.library import C
 from spectui.models.gguf import read_gguf
 from tests.support.architectures import write_lfm2
@@ -159,18 +157,6 @@ def test_nothing_but_the_command_is_wider_than_the_terminal(
         assert len(row.split()[0]) >= 24
         assert ("arch" in spectui.out) == (width > 40)
         assert any(line.startswith("spectui tune -m ") for line in lines) == bool(ranked)
-
-
-def test_a_command_is_printable_and_read_back_by_a_shell(tmp_path: Path) -> None:
-    words = ["echo", "it's", "a b", "\x1b[1m'\\é", os.fsdecode(b"\xff"), "\u202e"]
-    line = shell_line(words)
-    assert line.isprintable()
-    script = tmp_path / "script"
-    script.write_text(f"printf '%s\\0' {line}")
-    done = os.popen(f"bash {shlex.quote(str(script))} | od -An -tx1")  # noqa: S605 - a shell is what is tested
-    with done:
-        got = bytes.fromhex(done.read())
-    assert got == b"".join(os.fsencode(word) + b"\0" for word in words)
 
 
 def test_no_model_is_no_failure(spectui: Spectui, tiny: TinyPath, tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ import psutil
 import pynvml
 import pytest
 
-from spectui.measure.arm import OFF
 from spectui.monitor.counters import Clocks, read_clocks
 from spectui.monitor.disturbance import Cause, Disturbance, Kind, between, joined
 from spectui.monitor.gpu_clients import GpuClients
@@ -21,8 +20,7 @@ from spectui.monitor.host import hottest_c
 from spectui.monitor.processes import listening
 from spectui.monitor.readings import Reading
 from spectui.monitor.watch import MachineWatch
-from spectui.tune.result import conditions
-from spectui.tune.trials import TrialRecord, TrialState
+from spectui.tune.result import Conditions
 from tests.support.machine import DISTURBED, OWN, QUIET, TICKS_PER_S, Machine
 from tests.support.nvml import StandIn, until
 
@@ -494,22 +492,10 @@ def test_who_listens_at_an_endpoint_of_this_machine_belongs_to_it(bystander: int
 COOL = Reading(50.0)
 
 
-def trial(anchor: float | None, *, noisy: bool = False) -> TrialRecord:
-    return TrialRecord(
-        number=0, state=TrialState.COMPLETE, arm=OFF, anchor_tokens_per_s=anchor, noisy=noisy
-    )
-
-
-def test_drift_and_heat_are_told() -> None:
-    found = conditions([trial(10.0), trial(10.5), trial(None)], COOL, COOL, QUIET)
-    assert found.drift == pytest.approx(0.05)
-    assert (found.n_noisy, found.notes) == (0, ())
-    found = conditions([trial(10.0), trial(13.0, noisy=True)], COOL, Reading(91.2), QUIET)
-    assert found.n_noisy == 1
-    moved, hot = found.notes
-    assert "moved by 30 %" in moved
+def test_heat_is_told() -> None:
+    assert Conditions(temperatures_c=(COOL, COOL), disturbance=QUIET).notes == ()
+    (hot,) = Conditions(temperatures_c=(COOL, Reading(91.2)), disturbance=QUIET).notes
     assert "91 °C" in hot
-    assert conditions([trial(10.0)], COOL, COOL, QUIET).drift is None
 
 
 def test_the_hottest_sensor_counts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,21 +12,9 @@ pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 
 COMMANDS = ("bench", "cockpit", "doctor", "trace", "tune")
 ALONE = {
-    *(
-        "ascii",
-        "backend",
-        "baseline-url",
-        "chats",
-        "costs",
-        "depth",
-        "dialect",
-        "from",
-        "json",
-    ),
-    *("keep-both", "keep-text", "libraries", "min-gain", "out", "parallel", "pin", "preset"),
-    *("prompt-length", "prompts", "quiet", "repeats", "request", "resume", "server-bin"),
-    *("server-url", "storage", "study", "theme", "time-budget", "timeout", "trials", "tune"),
-    "until",
+    *("ascii", "backend", "chats", "costs", "from", "json", "keep-text", "libraries", "min-gain"),
+    *("out", "parallel", "preset", "prompt-length", "prompts", "quiet", "repeats", "request"),
+    *("server-bin", "storage", "study", "theme", "time-budget", "timeout", "trials", "tune"),
     *("verbose", "yes"),
 }
 """Of the command line alone."""
@@ -44,10 +32,7 @@ def test_an_option_of_the_command_line_alone_is_refused_by_name(
         for option in alone:
             path.write_text(f"[options]\n{option} = '{written}'\n")
             assert spectui(*(name,) * (name != "cockpit"), "--preset", path) == 3
-            assert spectui.err == (
-                f"error: {path}: a preset may not set {option}, which is for the command line "
-                "alone; take it out\n"
-            )
+            assert spectui.err == (f"error: {path}: a preset cannot set {option}; take it out\n")
             assert not written.exists()
     assert found == ALONE
 

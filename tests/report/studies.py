@@ -8,15 +8,14 @@ from typing import Any
 
 import msgspec
 
-from spectui.measure.arm import OFF, Arm
+from spectui.measure.arm import Arm
 from spectui.measure.verdict import Answer, Verdict
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
 from spectui.report.content import Content, content_of
-from spectui.tune.outcome import Family, Gain, Outcome, Predictions
+from spectui.tune.outcome import Gain, Outcome
 from spectui.tune.studies.listing import Report, StoredStudy
-from spectui.tune.trials import PromptScore, TrialRecord, TrialState
 
 _EXPECTED = Path(__file__).parents[1] / "golden" / "expected" / "tune"
 
@@ -26,25 +25,6 @@ def document(name: str = "verdicts/use") -> dict[str, Any]:
     text = (_EXPECTED / f"{name}.json").read_text("utf-8")
     found: dict[str, Any] = json.loads(text.replace('"<s>"', "71.5"))
     return found
-
-
-def record(number: int, arm: Arm, tokens_per_s: float) -> TrialRecord:
-    score = PromptScore(
-        prompt_id="a",
-        category="x",
-        n_tokens=100,
-        decode_s=100 / tokens_per_s,
-        n_drafted=60,
-        n_accepted=40,
-        n_rounds=30,
-    )
-    return TrialRecord(
-        number=number,
-        state=TrialState.COMPLETE,
-        arm=arm,
-        prompts=(score,),
-        anchor_tokens_per_s=100.0,
-    )
 
 
 def arm(draft: str = "close", **numbers: float) -> Arm:
@@ -57,7 +37,6 @@ BEST = arm(draft_max=9)
 def study(
     *,
     found: dict[str, Any] | None = None,
-    trials: tuple[TrialRecord, ...] | None = None,
     name: str = "use",
     folder: str = "/models",
     draft: str = "close",
@@ -79,43 +58,7 @@ def study(
         outcome=outcome,
         promise=None,
         report=Report(text="", document=document() if found is None else found),
-        predictions=PREDICTIONS,
-        trials=TRIALS if trials is None else trials,
     )
-
-
-TRIALS = (
-    record(0, OFF, 100.0),
-    record(1, arm(draft_max=6), 261.9),
-    record(2, arm(draft_max=3), 214.4),
-    record(3, BEST, 267.3),
-)
-_SETTINGS = tuple(
-    (draft_max, draft_min, step / 20)
-    for draft_max in range(1, 17)
-    for draft_min in range(2)
-    for step in range(20)
-)
-PREDICTIONS = Predictions(
-    families=(
-        Family(
-            draft="close",
-            kind="draft-simple",
-            names=("draft_max", "draft_min", "draft_p_min"),
-            settings=_SETTINGS,
-            speedups=tuple(2.7 - abs(one[0] - 9) / 5 - one[2] for one in _SETTINGS),
-        ),
-    )
-)
-
-
-def many_trials(n: int) -> tuple[TrialRecord, ...]:
-    """Off, and ``n - 1`` others."""
-    others = (
-        record(number, arm(draft_max=1 + number % 16), 50 + 250 * (number % 997) / 997)
-        for number in range(1, n)
-    )
-    return (TRIALS[0], *others)
 
 
 def content(**changes: object) -> Content:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from spectui.report.page import render_page
-from tests.report.studies import content, document, many_trials, renamed
+from tests.report.studies import content, document, renamed
 from tests.support.chromium import PROGRAM, Browser, browser
 
 pytestmark = [
@@ -25,7 +25,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Pages by what they are of."""
-    many = content(found=document("requests/depths"), trials=many_trials(500))
+    many = content(found=document("requests/depths"))
     word = '<img src=x onerror="alert(1)"><script>alert(1)</script>'
     hostile = content(
         found=renamed(document("disturbed/disturbed"), lambda text: f"{word}{text}{'w' * 300}"),

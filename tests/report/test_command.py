@@ -38,11 +38,7 @@ def test_a_page_of_a_search(study: Searched, spectui: Spectui, here: Path) -> No
     page = read_page(text)
     assert reason in page.text
     titles = {one.text for one in page.all("h2")}
-    assert {"Every setting", "What was tried", "Machine, models and versions"} <= titles
-    # Everything that was replayed is there, not the best alone.
-    told = re.search(r"([\d,]+) settings predicted", page.text)
-    assert told is not None
-    assert int(told[1].replace(",", "")) == study.document["n_replayed"]
+    assert {"How sure is it?", "Machine, models and versions"} <= titles
     commands = [one.text for one in page.all("code")]
     assert commands[0].startswith("llama-server -m ")
     assert any(one.startswith("spectui tune -m ") for one in commands)
@@ -105,8 +101,7 @@ def test_studies_of_an_earlier_version(spectui: Spectui) -> None:
     assert spectui("report", TUNED, "-o", "-") == 0, spectui.err
     page = read_page(spectui.out)
     assert page.one("h1").text
-    assert "older spectui" in page.text
-    assert "What was tried" in {one.text for one in page.all("h2")}
+    assert "The command" in {one.text for one in page.all("h2")}
     for name in ("every-kind", "advice-off", "advice-model", "advice-of-an-older-version"):
         for format_ in ("html", "md", "row"):
             assert spectui("report", name, "--format", format_, "-o", "-") == 0, (name, spectui.err)

@@ -13,7 +13,6 @@ from tests.support.search import ScriptedMeasurer, items, result
 class Silent(ScriptedMeasurer):
     """Does not tell how close a choice was, as a server."""
 
-    n_interruptions = 0
     waited_s = 0.0
 
     def generate(self, _command: object) -> GenerationResult:

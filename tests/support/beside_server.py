@@ -1,6 +1,9 @@
 """What is run beside the real llama-server: a fast target whose draft is often wrong."""
 
+import json
 from dataclasses import dataclass
+from typing import Any
+from urllib.request import Request, urlopen
 
 from spectui.engine.commands import Generate, GeneratePair, Tokenize
 from spectui.engine.driver import Engine
@@ -59,3 +62,12 @@ def _outcome(result: GenerationResult) -> Outcome:
     return Outcome(
         tokens=result.tokens, n_drafted=counters.n_drafted, n_accepted=counters.n_accepted
     )
+
+
+def told(server: LlamaServer, path: str) -> dict[str, Any]:
+    """What a server tells at a path."""
+    key = {"Authorization": f"Bearer {server.api_key}"}
+    request = Request(f"{server.base_url}{path}", headers=key)  # noqa: S310 - of this machine
+    with urlopen(request) as page:  # noqa: S310 - as above
+        found: dict[str, Any] = json.load(page)
+    return found

@@ -28,7 +28,6 @@ from spectui.options.setup import (
     CpuOptions,
     FlashAttention,
     KvOverride,
-    LazyMode,
     ModelOptions,
     Numa,
     TensorOverride,
@@ -105,19 +104,8 @@ def _loading(draw: random.Random) -> dict[str, Any]:
     return {
         "mlock": draw.random() < 0.1,
         "direct_io": draw.random() < 0.1,
-        "lazy_mode": draw.choice((LazyMode.AUTO, *LazyMode)),
         "repack": draw.random() < 0.9,
-        "no_host": draw.random() < 0.1,
     }
-
-
-def _cpu(draw: random.Random) -> CpuOptions:
-    """Threads that the machine may well refuse; it goes on without."""
-    return CpuOptions(
-        cpus=draw.choice(((), (), (0,), (0, 1), (0, 5, 300))),
-        strict=draw.random() < 0.3,
-        poll=draw.choice((50, 50, 0, 100)),
-    )
 
 
 def _draft(
@@ -139,9 +127,10 @@ def _context(draw: random.Random) -> ContextOptions:
         threads_batch=draw.choice((0, 1, 2)),
         threads_draft=draw.choice((0, 0, 1, 2)),
         threads_batch_draft=draw.choice((0, 0, 1, 2)),
-        # No higher ones: others use the machine.
-        cpu=replace(_cpu(draw), prio=draw.choice((0, 0, -1))),
-        cpu_batch=_cpu(draw),
+        # Processors that the machine may well refuse, and no higher priority: others use it.
+        cpu=CpuOptions(
+            cpus=draw.choice(((), (), (0,), (0, 1), (0, 5, 300))), prio=draw.choice((0, 0, -1))
+        ),
         numa=draw.choice((None, None, *Numa)),
         swa_full=draw.random() < 0.2,
     )

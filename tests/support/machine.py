@@ -97,12 +97,11 @@ class Machine:
         boot_s = self.now_s + self.slept_s
         return Clocks(self.now_s, boot_s, boot_s + self.wall_offset_s, self.own_s)
 
-    def watch(self, *others: int) -> MachineWatch:
+    def watch(self) -> MachineWatch:
         """A watch that is not started: the test ticks."""
         return MachineWatch(
             root=self.root,
             own=OWN,
-            others=lambda: others,
             clocks=self.clocks,
         )
 

@@ -12,11 +12,6 @@ CROWDED, CROWDED_MS = 4, 12.5
 """Slots with which speculation costs 20 %, and its time per token then."""
 _PATIENCE_S = 30
 N_DRAFTED, N_ACCEPTED = 10, 7
-MISSTARTED = {
-    "drafts always": "the llama-server without speculation drafts as well",
-    "drafts longer": "so that another setting is measured",
-}
-"""Manners of a server that does not run as it was started, and what is said of it."""
 LAST_WORDS = "llama_decode: the card fell off the bus"
 
 _PROGRAM = """#!{python} -S
@@ -77,8 +72,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer({{"error": {{"message": manner}}}}, status)
         elif self.path == "/slots" and manner == "speculates always":
             self.answer([{{"id": 0, "speculative": True}}])
-        elif self.path == "/props" and manner == "is swapped":
-            self.answer({{"media_marker": str(n_answers > {n_good})}})
         else:
             self.answer({{"status": "ok"}})
 
@@ -122,7 +115,6 @@ def completion(n_prompt, n_predict):
         n_accepted = min({n_accepted}, max(2 * n // 3 - 1, 0), (n - 1) * longest // (1 + longest))
         n_drafted = {n_drafted} * n_accepted // {n_accepted}
         n_drafted = min(n_drafted, (n - 1 - n_accepted) * longest)
-        n_drafted = 400 if manner == "drafts longer" else n_drafted
         timings |= {{"draft_n": n_drafted, "draft_n_accepted": n_accepted}} if n_drafted else {{}}
     tokens = list(range(n))
     return {{"content": "x", "tokens": tokens, "stop_type": "limit", "timings": timings}}

@@ -35,11 +35,8 @@ def open_study(
     spec: dict[str, Any] = SPEC,
     space: SearchSpace = SPACE,
     seed: int = 0,
-    must_exist: bool = False,
 ) -> TuningStudy:
-    options = StudyOptions(
-        storage=f"sqlite:///{folder / 'studies.sqlite3'}", seed=seed, must_exist=must_exist
-    )
+    options = StudyOptions(storage=f"sqlite:///{folder / 'studies.sqlite3'}", seed=seed)
     return TuningStudy(name, options, spec=spec, space=space)
 
 
@@ -92,7 +89,7 @@ class ScriptedMeasurer:
     def warm_up(self, speculation: Speculation | None) -> None:
         """Costs nothing."""
 
-    def anchor(self) -> float:
+    def anchor(self, _index: int = 0) -> float:
         return OFF_TOKENS_PER_S * self._machine()
 
     def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
@@ -141,7 +138,6 @@ def spread(item: WorkItem) -> float:
 
 
 class NoModels:
-    n_interruptions = 0
     waited_s = 0.0
 
     def load_draft(self, _options: ModelOptions, *, mtp: bool) -> None:
@@ -166,7 +162,6 @@ def search(
             study=study,
             workload=workload,
             division=divide(workload, 8),
-            n_ctx=4096,
             measurer=cast("Measurer", measurer),
             loader=Loader(driver, drafts),
             limits=Limits(n_trials=n_trials, time_budget_s=time_budget_s),

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
 from spectui.measure.server_backend import ServerBackend
-from spectui.measure.servers import Servers
+from spectui.measure.servers import Fleet
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import GREEDY, ContextOptions, ModelOptions, Setup
@@ -44,27 +44,23 @@ class Recorded:
 
     n_starts = 0
     tells_reading = True
-    gate = None
 
     def __init__(self, *, keeps_off: bool) -> None:
         self.keeps_off = keeps_off
         self.asked: list[str] = []
-        """Prompts by request: in upper case with speculation, behind a bar those of the company."""
+        """Prompts by request: in upper case with speculation."""
         self.bodies: list[Mapping[str, Any]] = []
-        """Fields of the requests that were not the company's."""
+        """Fields of the requests."""
         self.ended: list[Setup] = []
         self._ends = set[Setup]()
 
     def of(self, setup: Setup) -> SimpleNamespace:
         def together(
-            wanted: Sequence[Mapping[str, Any]],
-            fillers: Sequence[Mapping[str, Any]],
-            n_streams: int,
+            wanted: Sequence[Mapping[str, Any]], n_streams: int
         ) -> list[tuple[Completion, float]]:
             assert n_streams == setup.n_slots
             self.bodies += wanted
-            names = ["".join(chr(one["prompt"][0]) for one in some) for some in (wanted, fillers)]
-            told = names[0] if names[0] == names[1] else "|".join(names)
+            told = "".join(chr(one["prompt"][0]) for one in wanted)
             self.asked.append(told if setup.is_off else told.upper())
             return [(completion(is_on=not setup.is_off), 2.0) for _ in wanted]
 
@@ -85,4 +81,4 @@ class Recorded:
 
 def backend(servers: Recorded, n_slots: int, speculation: Speculation = ON) -> ServerBackend:
     base = replace(BASE, n_slots=n_slots, speculation=speculation)
-    return ServerBackend(cast("Servers", servers), base, {}, redoes_rounds=False)
+    return ServerBackend(cast("Fleet", servers), base, {}, redoes_rounds=False)

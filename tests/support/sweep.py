@@ -1,6 +1,5 @@
 """Sweeps without models: cells, records, and a measurer whose speeds follow a formula."""
 
-from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import cast
@@ -9,18 +8,24 @@ from spectui.engine.commands import Generate, GeneratePair, ProbeMargin, Tokeniz
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, PairGenerated
 from spectui.errors import SpectuiError
-from spectui.measure.arm import OFF, Arm
+from spectui.measure.arm import Arm
 from spectui.measure.backend import Backend, one_after_the_other
 from spectui.measure.observed import digest_of
 from spectui.measure.speedup import PairedMeasurement
 from spectui.measure.workload import WorkItem
 from spectui.monitor.machine import Machine
-from spectui.options.drafters import DraftSimple, Ngram, NgramSimple
+from spectui.options.drafters import (
+    DRAFTERS,
+    DraftSimple,
+    Ngram,
+    NgramSimple,
+    numbers_of,
+)
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Setup
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt
 from spectui.sweep.cells import Cell, Place, PromptRun, Task, Visit, VisitRecord, VisitState
-from spectui.sweep.grid import Axes, Grid
+from spectui.sweep.grid import Axes
 from spectui.sweep.measuring import CellMeasurer
 from spectui.sweep.setup import SweepSetup
 from spectui.sweep.sweep import Sweep
@@ -29,7 +34,6 @@ from tests.support.search import items, result
 MACHINE = Machine(cpu="A processor", n_cores=4, memory_bytes=1 << 30, gpus=())
 PLACE = Place()
 TASK = Task(n_predict=32)
-DEFAULT = Cell(task=TASK)
 
 
 def cell(
@@ -44,17 +48,9 @@ def cell(
     return Cell(arm=Arm(draft=draft, speculation=speculation), place=place, task=task)
 
 
-def off_cell(place: Place = PLACE, task: Task = TASK) -> Cell:
-    return Cell(arm=OFF, place=place, task=task)
-
-
 def ngram_cell(kind: type[Ngram] = NgramSimple) -> Cell:
     arm = Arm(draft=None, speculation=Speculation(kind()))
     return Cell(arm=arm, place=PLACE, task=TASK)
-
-
-def named(*cells: Cell) -> dict[Cell, str]:
-    return {one: one.arm.label for one in cells}
 
 
 def run(item: WorkItem, speedup: float) -> PromptRun:
@@ -84,7 +80,6 @@ def record(one: Cell, speedup: float = 1.2, *, repeat: int = 0, n_prompts: int =
         visit=Visit(cell=one, repeat=repeat),
         state=VisitState.COMPLETE,
         runs=tuple(run(item, speedup) for item in items(n_prompts)),
-        anchors_tokens_per_s=(10.0, 10.1),
         wall_s=3.0,
     )
 
@@ -95,17 +90,35 @@ def failed(one: Cell, error: str = "it does not fit") -> VisitRecord:
     )
 
 
+def axes(**given: tuple[float, ...] | tuple[tuple[str, ...], ...]) -> Axes:
+    """Lists of values by the fields of ``Axes``, and by the parameters of drafters' numbers."""
+    numbers = {one.parameter: (one.default,) for kind in DRAFTERS for one in numbers_of(kind)}
+    own = {name: given.pop(name) for name in [*given] if name not in numbers}
+    return Axes(numbers={**numbers, **given}, **own)  # type: ignore[arg-type, dict-item] # by name
+
+
+def run_all(one: Sweep, measurer: CellMeasurer | None = None) -> list[VisitRecord]:
+    """Run a sweep that is open, and return how its visits have ended."""
+    ended: list[VisitRecord] = []
+    one.run(
+        measurer or ScriptedMeasurer(one.setup),
+        on_begun=lambda _visit: None,
+        on_ended=ended.append,
+    )
+    return ended
+
+
 def sweep(
     *draft_max: int,
     repeats: int = 1,
-    retry_failed: bool = False,
     name: str | None = "s",
     machine: Machine = MACHINE,
 ) -> Sweep:
     """A sweep of a draft over its lengths, in which each look at the clock takes 6 seconds."""
     setup = SweepSetup(
-        grid=Grid(name="", description="-", cells=(Axes(draft_max=draft_max),)),
-        default=DEFAULT,
+        axes=axes(draft_max=draft_max),
+        place=PLACE,
+        task=TASK,
         base=Setup(
             target=ModelOptions(path=Path("target.gguf")),
             draft=None,
@@ -118,7 +131,6 @@ def sweep(
         machine=machine,
         repeats=repeats,
         name=name,
-        retry_failed=retry_failed,
     )
     clock = count(0.0, 6.0)
     return Sweep(setup, clock=lambda: next(clock))
@@ -127,7 +139,6 @@ def sweep(
 class ScriptedMeasurer(CellMeasurer):
     """Decodes by itself; fails and is interrupted where it is told to."""
 
-    n_interruptions = 0
     waited_s = 0.0
     n_beside_off: int | None = None
 
@@ -136,7 +147,6 @@ class ScriptedMeasurer(CellMeasurer):
         self.taken: list[Cell] = []
         self.fails: dict[Cell, SpectuiError] = {}
         self.interrupt_at: Cell | None = None
-        self.anchors: Iterator[float] = iter(())
 
     def load(self, cell: Cell, off: Setup) -> tuple[Backend, int]:
         assert off.is_off
@@ -155,8 +165,6 @@ class ScriptedMeasurer(CellMeasurer):
     def generate(self, command: Generate) -> GenerationResult:
         if self.taken[-1] == self.interrupt_at:
             raise KeyboardInterrupt
-        if command.sampling.ignore_eos:
-            return result(next(self.anchors, 10.0))
         return result(10.0 if command.speculation is None else 11.0)
 
     def generate_pair(self, command: GeneratePair) -> PairGenerated:

@@ -1,6 +1,5 @@
 """Sweeps as they are kept: whatever happens to the process, at most one cell is lost."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,16 +7,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spectui.errors import BadInputError
-from spectui.sweep.cells import Visit, VisitRecord, VisitState
 from spectui.sweep.store import SweepStore
 from tests.support.disk import no_file_above
-from tests.support.sweep import cell, failed, ngram_cell, off_cell, record
+from tests.support.sweep import cell, failed, ngram_cell, record
 
 pytest_plugins = ["tests.support.cli_fixtures"]
 pytestmark = pytest.mark.usefixtures("home")
 
 SPEC = {"machine": "this", "prompts": "those"}
-RECORDS = (record(cell(4)), record(ngram_cell()), failed(off_cell()))
+RECORDS = (record(cell(4)), record(ngram_cell()), failed(cell(8)))
 
 
 def written() -> Path:
@@ -25,14 +23,6 @@ def written() -> Path:
         for one in RECORDS:
             store.append(one)
         return store.path
-
-
-def last_of(store: SweepStore, visit: Visit) -> VisitRecord | None:
-    return next((one for one in store.records if one.visit == visit), None)
-
-
-def started(record: VisitRecord) -> VisitRecord:
-    return VisitRecord(visit=record.visit, state=VisitState.STARTED)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=12)
@@ -45,23 +35,20 @@ def test_a_file_cut_off_anywhere_loses_one_record_at_most(home: Path, kept: floa
     cut = content[: round(kept * len(content))]
     path.write_bytes(cut)
     n_whole = max(0, cut.count(b"\n") - 1)
-    told: list[str] = []
-    with SweepStore("s", SPEC, say=told.append) as store:
+    with SweepStore("s", SPEC) as store:
         assert store.records == RECORDS[:n_whole]
-        assert bool(told) == (not cut.endswith(b"\n") and bool(cut))
         store.append(record(cell(16)))
     with SweepStore("s", SPEC) as store:
         assert store.records == (*RECORDS[:n_whole], record(cell(16)))
 
 
-def test_a_damaged_line_is_passed_over_and_told() -> None:
+def test_damaged_lines_and_those_of_visits_that_had_begun_are_passed_over() -> None:
     path = written()
     lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join([*lines[:2], b"\xff{]\n", *lines[3:]]))
-    told: list[str] = []
-    with SweepStore("s", SPEC, say=told.append) as store:
+    begun = lines[1].replace(b'"complete"', b'"started"')
+    path.write_bytes(b"".join([*lines[:2], begun, b"\xff{]\n", *lines[3:]]))
+    with SweepStore("s", SPEC) as store:
         assert store.records == (RECORDS[0], RECORDS[2])
-    assert told == [f"{path}: line 3 is damaged and passed over"]
 
 
 def test_what_does_not_compare_is_refused() -> None:
@@ -98,36 +85,6 @@ def test_what_cannot_be_a_sweep_is_refused(home: Path) -> None:
     with pytest.raises(BadInputError, match="no sweep"):
         SweepStore("s", SPEC)
     assert path.read_text() == "hello\n"
-
-
-def test_a_cell_that_ends_the_process_counts_as_failed() -> None:
-    one = RECORDS[0]
-    with SweepStore("s", SPEC) as store:
-        store.append(started(one))
-        assert last_of(store, one.visit) is None
-    with SweepStore("s", SPEC) as store:
-        found = last_of(store, one.visit)
-        assert found is not None
-        assert found.state is VisitState.FAILED
-        assert "--retry-failed" in str(found.error)
-        store.append(one)
-        assert last_of(store, one.visit) == one
-
-
-def test_only_an_end_counts() -> None:
-    one, ended = RECORDS[0], RECORDS[2]
-    with SweepStore("s", SPEC) as store:
-        store.append(started(one))
-        store.append(replace(started(one), state=VisitState.INTERRUPTED))
-        assert last_of(store, one.visit) is None
-        # What has failed stays so until a repetition ends.
-        store.append(ended)
-        store.append(started(ended))
-        assert last_of(store, ended.visit) == ended
-    with SweepStore("s", SPEC) as store:
-        assert store.records == (ended,)
-        store.append(again := record(ended.visit.cell))
-        assert last_of(store, ended.visit) == again
 
 
 def test_what_has_no_room_is_told_once_and_leaves_no_half_line() -> None:

@@ -9,23 +9,15 @@ import pytest
 from spectui.page import heads
 from spectui.sweep.cells import VisitRecord
 from spectui.sweep.drawing import MOST_BARS, draw
-from spectui.sweep.summary import (
-    CellSummary,
-    best_per_category,
-    best_per_drafter,
-    summarise,
-)
-from spectui.sweep.tables import markdown, remarks, sheets, summary_csv
-from tests.support.sweep import PLACE, TASK, cell, failed, named, ngram_cell, off_cell, record
+from spectui.sweep.summary import CellSummary, fastest, summarise
+from spectui.sweep.tables import cells_table, markdown, remarks, summary_csv
+from tests.support.sweep import PLACE, TASK, cell, failed, record
 
 pytestmark = pytest.mark.slow
 
-SPEEDS = {2: 1.1, 4: 1.3, 8: 1.31, 16: 1.0}
-
 
 def summaries(*records: VisitRecord) -> tuple[CellSummary, ...]:
-    cells = dict.fromkeys(one.visit.cell for one in records)
-    return summarise(named(*cells), records)
+    return summarise(dict.fromkeys(one.visit.cell for one in records), records)
 
 
 def test_sums_and_speedup_over_repeats() -> None:
@@ -47,44 +39,25 @@ def test_remarks_and_notes_say_what_a_cell_is_worth() -> None:
     assert "at least 6 prompts, measured: 5" in told
     assert found[4].speedup is not None
     assert found[4].speedup.low is None
-    assert [row[-1] for row in sheets(found)[0].rows] == ["", "", "", "failed", ""]
+    assert [row[-1] for row in cells_table(found).rows] == ["", "", "", "failed", ""]
     assert "no room" in told
     assert "no room" in summary_csv(found)
 
 
 def test_what_is_faster_than_its_accepted_tokens_can_make_it_is_no_best() -> None:
     found = summaries(record(cell(2), 1.2), record(cell(4), 9.0))
-    assert [row[-1] for row in sheets(found)[0].rows] == ["", "noise"]
-    assert [one.cell for one in best_per_drafter(found).values()] == [cell(2)]
-    assert {one.cell for one in best_per_category(found).values()} == {cell(2)}
+    assert [row[-1] for row in cells_table(found).rows] == ["", "noise"]
+    best = fastest(found)
+    assert best is not None
+    assert best.cell == cell(2)
     told = " ".join(remarks(found))
+    assert "Fastest: draft: max 2, min 0, p_min 0.00. The best of 2 cells" in told
     assert "noise: faster than the accepted tokens can make it" in told
-
-
-def test_best_of_each_drafter_and_category() -> None:
-    ladder = (record(cell(n), speed) for n, speed in SPEEDS.items())
-    found = summaries(record(off_cell(), 1.0), *ladder, record(ngram_cell(), 1.05))
-    best = best_per_drafter(found)
-    assert list(best) == ["draft", "ngram-simple"]
-    assert best["draft"].cell == cell(8)
-    categories = best_per_category(found)
-    assert list(categories) == ["c0", "c1", "c2", "c3"]
-    assert {one.cell for one in categories.values()} == {cell(8)}
-    assert {run.measurement.category for run in categories["c1"].runs} == {"c1"}
-
-
-def test_ngram_drafters_that_draft_nothing_are_noise() -> None:
-    one = record(ngram_cell(), 1.3)
-    nothing = tuple(replace(run, n_drafted=0, n_accepted=0) for run in one.runs)
-    found = summaries(replace(one, runs=nothing), record(cell(4), 1.1))
-    assert list(best_per_drafter(found)) == ["draft"]
-    assert {one.cell for one in best_per_category(found).values()} == {cell(4)}
-    assert any(told.startswith("idle: nothing was drafted") for told in remarks(found))
 
 
 @pytest.mark.filterwarnings("error")
 def test_the_picture_has_the_fastest_cells_with_their_names_in_full() -> None:
-    assert draw(summaries(record(off_cell()), failed(cell(4)))) is None
+    assert draw(summaries(failed(cell(4)))) is None
     long = " ".join(["word"] * 40)
     drafts = [long, *(f"draft-{n}" for n in range(MOST_BARS))]
     found = summaries(*(record(cell(draft=name), 1 + 1 / len(name)) for name in drafts[1:]))
@@ -99,16 +72,16 @@ def test_the_picture_has_the_fastest_cells_with_their_names_in_full() -> None:
 def test_tables_tell_what_names_do_not_and_hold_any_name() -> None:
     longer = replace(TASK, prompt_length=512)
     one_thread = cell(2, place=replace(PLACE, threads=1), task=longer)
-    cells = {cell(2): "a|b_c<d>", one_thread: "b"}
+    cells = [cell(2, draft="a|b_c<d>"), one_thread]
     found = summarise(cells, [record(one) for one in cells])
-    sheet = sheets(found)[0]
-    assert heads(sheet)[:3] == ["cell", "threads", "prompt"]
-    assert [row[1:3] for row in sheet.rows] == [("auto", "own"), ("1", "512")]
+    table = cells_table(found)
+    assert heads(table)[:3] == ["cell", "threads", "prompt"]
+    assert [row[1:3] for row in table.rows] == [("auto", "own"), ("1", "512")]
     rows = list(csv.DictReader(StringIO(summary_csv(found))))
     assert [row["threads"] for row in rows] == ["", "1"]
-    text = markdown("t", ["f"], sheets(found), [], "x.svg")
-    assert "| a\\|b\\_c\\<d\\> |" in text
+    text = markdown("t", ["f"], table, [], "x.svg")
+    assert "| a\\|b\\_c\\<d\\>: max 2" in text
     assert "![Speedups](x.svg)" in text
-    marks = text.splitlines()[7]
+    marks = text.splitlines()[5]
     assert marks.startswith("| --- | ---: |")
     assert marks.endswith("---: | --- |")

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from spectui.speculative.counters import Round, RoundEnd, RoundTimes
 from spectui.trace.costs import Costs
 from spectui.trace.fit import Observed, fit_costs, rising
-from tests.support.replay import COSTS
 
 LENGTHS = (0, 1, 2, 4, 8, 16)
 STEP_S, TOKEN_S, FIXED_S = 0.004, 0.0004, 0.0003
@@ -255,22 +254,6 @@ def test_prices_reach_between_and_beyond_what_was_measured() -> None:
     expected = [verify_s(n) + again_s(n) for n in range(21)]
     assert price.batch.tolist() == pytest.approx(expected)
     assert price.chain.tolist() == pytest.approx([STEP_S * n for n in range(21)])
-
-
-def test_a_cliff_is_named() -> None:
-    def steep(one: Observed) -> Observed:
-        return observed(one.round.n_drafted, group=one.group, n_past=one.n_past, scale=3.0)
-
-    smooth = rounds([1.0] * 3, [100] * 3)
-    assert fit_costs(smooth).cliffs == ()
-    cliff = [steep(one) if one.round.n_drafted == 16 else one for one in smooth]
-    assert fit_costs(cliff).cliffs == (16,)
-
-
-def test_a_cliff_costs_a_quarter_more_than_its_share_of_tokens() -> None:
-    """Nine tokens in place of five: 1.25 times 1.8."""
-    for times, cliffs in ((2.2, ()), (2.3, (8,))):
-        assert replace(COSTS, lengths=(4, 8), verify_s=(0.1, 0.1 * times)).cliffs == cliffs
 
 
 def test_the_target_alone_costs_less_than_a_round_behind_a_draft() -> None:

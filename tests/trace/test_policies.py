@@ -14,12 +14,11 @@ from spectui.trace.costs import Prices
 from spectui.trace.grid import Grid, replay_grid
 from spectui.trace.policies import (
     AUTOTUNE,
-    CONFIDENCE,
     CUMULATIVE,
     RULES,
     Round,
+    Rule,
     Setting,
-    fixed,
     least_seconds,
     replay_policies,
     rounds_of,
@@ -38,6 +37,12 @@ GRID = Grid(
     draft_p_min=(0.0, 0.25, 0.5, 0.75, 1.0),
 )
 SECONDS = st.floats(0.0, 10.0, width=16)
+
+
+def fixed(setting: Setting) -> Rule:
+    """Draft every round alike."""
+    while True:
+        yield setting
 
 
 @st.composite
@@ -181,12 +186,6 @@ def lengths_of(name: str, *accepted: int, most: int = 16) -> list[float]:
     return np.diff(so_far).tolist()
 
 
-def test_the_heuristic_goes_up_by_two_and_down_by_one() -> None:
-    name = "transformers' heuristic"
-    assert lengths_of(name, 5, 7, 8, 0, 0, 0, most=8) == [5, 7, 8, 8, 7, 6]
-    assert lengths_of(name, 0, 0, 0, most=2) == [2, 1, 1]
-
-
 def test_the_moving_average_follows_what_was_accepted() -> None:
     # 2, 3, 4; then 0.75 × 4 = 3, 0.75 × 3 + 0.25 = 2.5 and 0.75 × 2.5 = 1.875.
     assert lengths_of("--spec-draft-adaptive", 2, 3, 0, 1, 0, 0) == [2, 3, 4, 3, 3, 2]
@@ -206,17 +205,6 @@ def test_the_tiers_are_looked_at_every_five_rounds_after_ten() -> None:
     assert lengths_of(name, *[1] * 16) == [*[5] * 15, 3]
     assert lengths_of(name, *[0] * 16) == [*[5] * 15, 1]
     assert set(lengths_of(name, *[9] * 16, most=2)) == {1}
-
-
-def test_the_confidence_threshold_keeps_the_token_below_it() -> None:
-    seconds = [0.0, 1.0, 2.0, 3.0, 4.0]
-    (one,) = rounds(2, probabilities=(0.9, 0.8, 0.3, 0.9))
-    answer = [one._replace(seconds=seconds)]
-    kept, dropped = (
-        run_rule([answer], rule) for rule in (RULES[CONFIDENCE](4, 0.4), fixed(Setting(4, 0.4)))
-    )
-    # Both had to see it.
-    assert (kept, dropped) == (3 + 3 * 0.25, 2 + 3 * 0.25)
 
 
 def test_the_tuner_finds_what_pays() -> None:
@@ -255,7 +243,7 @@ def test_each_rule_stands_with_its_best_numbers() -> None:
 def test_rules_that_were_not_recorded_are_left_out() -> None:
     recordings = [record(scene_of(1), floor=2.0)[0]]
     found = replay_policies(recordings, "draft", COSTS, DraftSimple(draft_max=2))
-    assert {one.rule for one in found.rules} == {*RULES} - {CONFIDENCE}
+    assert {one.rule for one in found.rules} == {*RULES}
 
 
 def scene_of(seed: int) -> Scene:

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui.errors import BadInputError
-from spectui.options.setup import SamplingConfig
 from spectui.speculative.decoder import Stop
 from spectui.trace.file import check_pair, read_trace, write_trace
 from spectui.trace.grid import Grid, replay_grid
@@ -149,15 +148,11 @@ FORGED: dict[str, Callable[[Trace], Trace]] = {
     "deep chains": lambda trace: chains(trace, depth=10**9),
     "no chains": lambda trace: chains(trace, depth=0),
     "no probabilities": lambda trace: chains(trace, probabilities=()),
-    "a bell for a name": lambda trace: replace(
-        recorded(trace, chains={"\a": first(trace)}), drafts={"\a": DRAFT}, costs={}
-    ),
-    "costs that fall": lambda trace: costs(trace, verify_s=(0.05, 0.04, 0.055, 0.06, 0.08)),
     "an end that came before": lambda trace: recorded(
         trace, stop=Stop.END_OF_GENERATION, output=(1,) * 10
     ),
     "small context": lambda trace: recorded(trace, n_ctx=len(trace.recordings[0].prompt)),
-    "costs of nobody": lambda trace: replace(trace, costs={"another": COSTS}),
+    "lengths that come back": lambda trace: costs(trace, lengths=(0, 1, 2, 4, 4)),
     "no lengths": lambda trace: costs(trace, lengths=(), **dict.fromkeys(CURVES, ())),
     "lengths beyond all": lambda trace: costs(trace, lengths=(0, 1, 2, 4, 10**9)),
     "free verifying": lambda trace: costs(trace, verify_s=(0.0,) * 5),
@@ -173,14 +168,6 @@ CONTRADICTIONS: dict[str, tuple[Callable[[Trace], Trace], str]] = {
     "draft of nothing": (
         lambda trace: replace(trace, drafts={"draft": replace(DRAFT, n_vocab=0)}),
         r"Expected `int` >= 1 - at `\$\.drafts\[\.\.\.\]\.n_vocab`",
-    ),
-    "two of a name": (
-        lambda trace: replace(trace, recordings=trace.recordings * 2),
-        "it has two recordings x",
-    ),
-    "below greedy": (
-        lambda trace: replace(trace, sampling=SamplingConfig(temp=-0.5)),
-        "it was sampled with a temperature of -0.5",
     ),
 }
 

@@ -17,12 +17,12 @@ from textual.containers import Vertical
 from textual.widgets import Input, Static
 
 from spectui.demo import DemoModel
+from spectui.display import aligned, clip, fit, visible
 from spectui.live.sessions import Header, Session, UserTurn
 from spectui.live.setup import Pair
 from spectui.models.files import FoundModel, Scan
 from spectui.models.ranking import ModelInspected
 from spectui.presets import Preset
-from spectui.tui.display import aligned, clip, fit, visible
 from spectui.tui.picker.controller import PickerController
 from spectui.tui.picker.drafts import DraftList
 from spectui.tui.picker.folder import FolderScreen

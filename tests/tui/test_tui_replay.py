@@ -104,7 +104,7 @@ async def test_a_cursor_on_the_map_says_what_replay_counts_and_a_key_uses_it() -
         assert f"max 4, min 0, p_min 0.00 • in use • predicted {total.speedup:.2f}× of" in shown
         assert f"{total.tokens_per_s:.1f} tokens/s" in shown
         assert f"{total.n_rounds} rounds, {counts(total)}, {total.tokens_per_round:.2f}" in shown
-        assert "cost most: without any" in shown
+        assert "Loses most to rejected drafts: " in shown
         # One setting a step, wherever cells are merged, and no further than there are settings.
         for size in ((120, 40), (80, 24), (40, 12)):
             await stage.at(size)

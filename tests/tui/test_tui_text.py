@@ -11,10 +11,10 @@ from textual.binding import Binding
 from textual.color import Color
 from textual.widgets import Log, Static
 
+from spectui.display import displayed, visible
 from spectui.settings import Settings
 from spectui.tui.base_app import BaseApp
 from spectui.tui.chat.transcript import Transcript
-from spectui.tui.display import displayed, visible
 from spectui.tui.filters import SanitisingFilter
 from tests.support.cockpit import handled, screen_lines
 

@@ -71,7 +71,7 @@ def test_a_rule_has_its_numbers_as_far_as_it_takes_any() -> None:
 def test_the_best_forecast_of_a_model_alone_is_taken_beside_off() -> None:
     space = SearchSpace(drafts=("draft",), max_draft=DEPTH)
     recorded = Recorded(recordings=[record(SCENE)[0]], costs={"draft": COSTS}, space=space)
-    ordered = recorded.forecasts()
+    ordered = recorded.forecasts(recorded.totals())
     ngrams = [one for one in ordered if one.arm.draft is None]
     models = [one for one in ordered if one.arm.draft is not None]
     best = models[0]
@@ -83,6 +83,6 @@ def test_the_best_forecast_of_a_model_alone_is_taken_beside_off() -> None:
     assert found.fixed_s == pytest.approx(min(off_s / best.speedup, off_s))
     assert found.fixed == (best.arm if best.speedup >= 1 else OFF)
     slow = replace(recorded, costs={"draft": replace(COSTS, off_s=COSTS.off_s / 10)})
-    worse = known(slow.adaptive(slow.forecasts()).value)
+    worse = known(slow.adaptive(slow.forecasts(slow.totals())).value)
     assert worse.fixed.is_off
     assert recorded.adaptive(ngrams).value is None

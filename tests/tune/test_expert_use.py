@@ -78,6 +78,8 @@ class Recorded:
         self.texts = (((1, 2), ()), *(((1,) * 10, (2,) * 400) for _ in range(n_answers)))
         self.error = error
         self.read: list[int] = []
+        # Loads nothing, and is its own engine.
+        self.loader = self.engine = self
 
     def read_experts(self, command: ReadExperts) -> Routing | None:
         if self.error is not None:
@@ -99,7 +101,6 @@ def run(recorded: Recorded | None, budget_s: float | None = None) -> Experts:
         study=cast("TuningStudy", None),
         workload=workload,
         division=divide(workload, 4),
-        n_ctx=512,
         measurer=cast("Measurer", measurer),
         loader=cast("Loading", None),
         limits=Limits(),

@@ -1,18 +1,21 @@
 """The setting that is raced, and how far its forecast was from the race."""
 
+import math
 from dataclasses import dataclass
 from typing import cast
 
+import numpy as np
 import pytest
 
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.measurer import Measurer
-from spectui.measure.speedup import Speedup
-from spectui.options.drafters import DraftSimple
+from spectui.measure.speedup import PairedMeasurement, Speedup
+from spectui.options.drafters import DraftSimple, NgramSimple
 from spectui.options.speculation import Speculation
-from spectui.tune.forecast import Forecast
+from spectui.tune.forecast import Answers, Forecast
 from spectui.tune.pace import Pace
 from spectui.tune.race import BASELINE_SHARE, Standing, finalist, forecast_error, forecast_errors
+from spectui.tune.rivals import corrected, rivals
 from spectui.tune.trials import PromptScore, TrialRecord, TrialState
 from tests.support.search import items, known
 
@@ -36,7 +39,7 @@ def trial(which: Arm, speedup: float = 1.0) -> TrialRecord:
         state=TrialState.COMPLETE,
         arm=which,
         prompts=(score,),
-        anchor_tokens_per_s=10.0,
+        speedup=speedup,
     )
 
 
@@ -48,8 +51,7 @@ def unmeasured(state: TrialState) -> TrialRecord:
     return TrialRecord(number=9, state=state, arm=arm(6), error="e")
 
 
-FAILED, PRUNED = unmeasured(TrialState.FAIL), unmeasured(TrialState.PRUNED)
-AGAIN = unmeasured(TrialState.INTERRUPTED)
+FAILED, AGAIN = unmeasured(TrialState.FAIL), unmeasured(TrialState.INTERRUPTED)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +67,9 @@ AGAIN = unmeasured(TrialState.INTERRUPTED)
         ([AGAIN], {6: 1.3, 3: 1.2}, 6),
         # But for what cannot run.
         ([FAILED], {6: 1.3, 3: 1.2}, 3),
-        ([PRUNED], {6: 1.3, 3: 1.2}, 3),
+        # A setting without a forecast has to be better in its trial.
+        ([trial(arm(2), 1.4)], {6: 1.3, 3: 1.2}, 2),
+        ([trial(arm(2), 1.25)], {6: 1.3, 3: 1.2}, 6),
     ],
 )
 def test_the_best_forecast_is_raced(
@@ -84,19 +88,20 @@ class Free:
     prompt_token_s: float = 0.0
 
 
-def test_a_race_of_what_no_trial_has_timed_takes_what_its_forecast_says() -> None:
-    off = trial(OFF)
-    records = [off]
-    pace = Pace(100.0, lambda: 0.0, cast("Measurer", Free()), items(4), records=lambda: records)
-    per_prompt_s = off.prompts[0].decode_s
-    assert pace.race_s(arm(3), items(4)) == pytest.approx(4 * (1 + BASELINE_SHARE) * per_prompt_s)
-    pace.expected_s = {arm(3): 0.5 * per_prompt_s}
-    assert pace.race_s(arm(3), items(4)) == pytest.approx(4 * (0.5 + BASELINE_SHARE) * per_prompt_s)
-    # A trial says it better.
-    records.append(trial(arm(3), 4.0))
-    assert pace.race_s(arm(3), items(4)) == pytest.approx(
-        4 * (0.25 + BASELINE_SHARE) * per_prompt_s
-    )
+def test_a_race_takes_what_its_forecast_says_or_what_trials_have_taken() -> None:
+    now_s = 0.0
+
+    def run() -> None:
+        nonlocal now_s
+        now_s += 12.0
+
+    pace = Pace(100.0, lambda: now_s, cast("Measurer", Free()), items(4))
+    assert pace.race_s(arm(3), items(4)) == 0.0
+    pace.trial(run)
+    assert pace.race_s(arm(3), items(8)) == pytest.approx(2 * 12.0)
+    pace.expected_s = {OFF: 6.4, arm(3): 3.2}
+    assert pace.race_s(arm(3), items(4)) == pytest.approx(4 * (0.5 + BASELINE_SHARE) * 6.4)
+    assert pace.race_s(arm(2), items(4)) == pytest.approx(4 * (1 + BASELINE_SHARE) * 6.4)
 
 
 def test_an_error_of_the_forecasts_is_told_where_it_is_large() -> None:
@@ -113,3 +118,54 @@ def test_an_error_of_the_forecasts_is_told_where_it_is_large() -> None:
     near = forecast_errors(standings, [forecast(1, 1.15), forecast(2, 1.25)])
     assert forecast_error(near) is None
     assert forecast_error(forecast_errors(standings, [])) is None
+
+
+def recorded(draft: str | None, longest: int, gains: tuple[float, ...]) -> Forecast:
+    """A forecast of prompts p0, p1, ... that gain so much, a second each without a draft."""
+    own = NgramSimple(size_m=longest) if draft is None else DraftSimple(draft_max=longest)
+    off_s = np.ones((len(gains), 1))
+    answers = Answers(
+        tokens=10 * off_s,
+        drafted=8 * off_s,
+        accepted=6 * off_s,
+        on_s=off_s / np.array(gains)[:, None],
+        off_s=off_s,
+    )
+    return Forecast(
+        arm=Arm(draft=draft, speculation=Speculation(own)),
+        speedup=float(off_s.sum() / answers.on_s.sum()),
+        n_drafted=8,
+        n_accepted=6,
+        answers=answers,
+    )
+
+
+def test_the_best_settings_of_drafts_near_each_other_are_rivals() -> None:
+    best, second = recorded("a", 6, (1.5,) * 8), recorded("a", 4, (1.45,) * 8)
+    near, far = recorded(None, 8, (1.1,) * 8), recorded("b", 4, (0.9,) * 8)
+    totals = Forecast(
+        arm=Arm(draft="c", speculation=far.arm.speculation), speedup=1.4, n_drafted=1, n_accepted=1
+    )
+    assert rivals([near, second, totals, far, best]) == (best, near)
+    assert rivals([]) == ()
+
+
+def test_timed_prompts_correct_a_forecast() -> None:
+    """By what they gained over what was predicted of them, not of all prompts."""
+    one = recorded("a", 6, (1.1, 1.1, 1.1, 2.2))
+    timed = [
+        PairedMeasurement(
+            prompt_id=f"p{n}",
+            category="c",
+            baseline_s=1.0,
+            baseline_tokens=10,
+            speculative_s=1 / 1.65,
+            speculative_tokens=10,
+            n_accepted=6,
+        )
+        for n in range(3)
+    ]
+    names = [f"p{n}" for n in range(4)]
+    assert corrected(one, names, timed) == pytest.approx(one.shrunk + math.log(1.5))
+    with pytest.raises(ValueError, match="no timed run"):
+        corrected(one, names, [])

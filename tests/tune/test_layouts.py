@@ -21,25 +21,23 @@ from spectui.measure.arm import OFF, Arm
 from spectui.measure.measurer import Measurer, measurements
 from spectui.measure.statistics import paired_speedup
 from spectui.measure.workload import WorkItem, Workload
-from spectui.monitor.readings import Reading
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, TensorOverride
 from spectui.options.speculation import Speculation
 from spectui.tune.candidates import Candidate
 from spectui.tune.division import divide
-from spectui.tune.experts import at_least, cache_sizes_mib, place_experts, why_idle
+from spectui.tune.experts import at_least, cache_sizes_mib, place_experts
 from spectui.tune.explain import explain_result
-from spectui.tune.layouts import Layout, misfits
+from spectui.tune.layouts import Layout
 from spectui.tune.loading import Loader
 from spectui.tune.race import LOOK_EVERY, Race
 from spectui.tune.race_runs import RaceRuns
-from spectui.tune.result import TuneResult, conditions
+from spectui.tune.result import TuneResult
 from spectui.tune.search import Search
 from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.space import Parameter, SearchSpace
-from spectui.tune.trials import best_trial, levelled, speedup_estimate
+from spectui.tune.trials import best_trial
 from tests.support.layouts import expert_layouts
-from tests.support.machine import QUIET
 from tests.support.plans import BAD, GOOD, HUGE, ODD, REQUEST, Script, room
 from tests.support.search import OFF_TOKENS_PER_S, ScriptedMeasurer, items, known, open_study
 
@@ -66,10 +64,6 @@ def test_a_draft_takes_the_room_of_expert_layers() -> None:
     assert layouts.text == "n_cpu_moe 4 without a draft; n_cpu_moe 6 beside good"
     assert at_least(kept, REQUEST.target, 5) == expert_layouts(REQUEST.target, 5, good=6)
     assert not refused
-    # Those of an earlier run are checked without the margin.
-    for n_bytes, left in ((600, []), (599, [None]), (549, [None, "good"])):
-        free = room(CUDA0=FIXED_BYTES + n_bytes)
-        assert list(misfits(script, REQUEST, drafts, kept, free)) == left
     # What the options say of experts gives way.
     other = TensorOverride(pattern="attn", buffer="CPU")
     experts = TensorOverride(pattern="exps", buffer="CPU")
@@ -136,21 +130,6 @@ def test_drafts_that_have_no_place_are_refused_with_the_reason() -> None:
     assert "keep it in RAM with -ngld 0" in str(refused["huge"])
 
 
-@pytest.mark.parametrize(
-    ("script", "target", "has_gpus", "reason"),
-    [
-        (Script(n_experts=0), TARGET, True, "target.gguf has no experts"),
-        (Script(), TARGET, False, "without a GPU all experts are in RAM"),
-        (Script(), replace(TARGET, n_gpu_layers=0), True, "with -ngl 0 all experts are in RAM"),
-        (Script(), TARGET, True, None),
-    ],
-)
-def test_where_it_changes_nothing_is_said(
-    script: Script, target: ModelOptions, *, has_gpus: bool, reason: str | None
-) -> None:
-    assert why_idle(script, PlanRequest(target=target), has_gpus=has_gpus) == reason
-
-
 @dataclass
 class Machine:
     """An engine whose GPU has room for what ``LAYOUTS`` say, and for no layer more."""
@@ -159,7 +138,6 @@ class Machine:
     draft: str | None = None
     loads: list[int | str] = field(default_factory=list)
     """Layers with experts in RAM for a target, names for drafts."""
-    n_interruptions: int = 0
     waited_s: float = 0.0
     is_broken: bool = False
 
@@ -238,7 +216,6 @@ def run(
             study=opened,
             workload=workload,
             division=divide(workload, 8),
-            n_ctx=4096,
             measurer=cast("Measurer", measurer),
             loader=loader_of(machine, space.drafts),
             limits=Limits(n_trials=n_trials),
@@ -256,7 +233,7 @@ def test_a_draft_is_measured_against_what_fits_without_it(
     # Of the two drafters that are tried, the n-gram one gains next to nothing.
     measurer = PlacedMeasurer(machine, peak=3, gain=gain)
     measurer.ngram_gain = 0.7
-    result = run(tmp_path, machine, measurer, SPACE, 3)
+    result = run(tmp_path, machine, measurer, SPACE, 2)
     best = known(result.best)
     assert result.off == ALONE
     assert (best.draft, best.layout) == ("big", "n_cpu_moe 6")
@@ -282,27 +259,18 @@ def test_a_draft_is_measured_against_what_fits_without_it(
 
 def test_trials_are_told_over_the_same_baseline(tmp_path: Path) -> None:
     machine = Machine()
-    result = run(tmp_path, machine, PlacedMeasurer(machine, peak=6, gain=1.2), SPACE, 3)
-    told = {record.arm.drafter: speedup_estimate(record, result.trials) for record in result.trials}
-    assert told["off"] == pytest.approx(1.0)
+    result = run(tmp_path, machine, PlacedMeasurer(machine, peak=6, gain=1.2), SPACE, 2)
+    told = {record.arm.drafter: record.speedup for record in result.trials}
     assert told["ngram-simple"] == pytest.approx(1.02 / 1.1, rel=0.02)
-    # Over the target alone in its own place it would be the fastest of the three.
+    # Over the target alone in its own place it would be the faster one.
     assert told["big"] == pytest.approx(1.2 / 1.15 * OVER_ALONE, rel=0.02)
-    best = best_trial(result.trials)
-    assert known(best).arm.drafter == "ngram-simple"
-    # The target alone was slower beside the draft, and the machine was not.
-    unknown = Reading(value=None, reason="none")
-    assert conditions(result.trials, unknown, unknown, QUIET).drift == pytest.approx(0.0)
-    anchors = [one.anchor_tokens_per_s for one in levelled(result.trials)]
-    assert anchors == pytest.approx([OFF_TOKENS_PER_S] * 3)
+    assert known(best_trial(result.trials)).arm.drafter == "ngram-simple"
 
 
 def test_every_draft_is_tried_where_it_has_its_place(tmp_path: Path) -> None:
     machine = Machine()
     measurer = PlacedMeasurer(machine, peak=6, gain=1.4)
     result = run(tmp_path, machine, measurer, WIDE, 15)
-    # The target moves once per place in the queue of defaults.
-    assert [one for one in machine.loads if isinstance(one, int)][:3] == [4, 6, 4]
     assert measurer.seen == {("big", 6), ("small", 4)}
     assert all(record.error is None for record in result.trials)
     places = {(record.arm.draft, record.arm.layout) for record in result.trials}

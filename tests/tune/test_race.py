@@ -63,6 +63,7 @@ def race(
     n_affordable: Callable[[int], int] = lambda n_left: n_left,
     requests: Callable[[Standing], Sequence[Request]] = lambda _standing: (),
     basis: Basis | None = None,
+    until_decided: bool = True,
 ) -> Race:
     decodes = cast("Measurer", measurer)
     return Race(
@@ -72,6 +73,7 @@ def race(
         n_affordable=lambda rest: min(n_affordable(len(rest)), len(rest)),
         requests=requests,
         basis=basis,
+        until_decided=until_decided,
     )
 
 
@@ -106,8 +108,8 @@ def test_the_last_look_spends_what_is_left_where_time_ends_before_the_next() -> 
 
 
 def test_a_race_that_is_to_be_precise_goes_on_with_all_prompts() -> None:
-    one = race(ScriptedMeasurer(gain=1.4))
-    one.run(until_decided=False)
+    one = race(ScriptedMeasurer(gain=1.4), until_decided=False)
+    one.run()
     standing = one.conclude()
     assert one.is_decided
     assert standing.n_pairs == 24

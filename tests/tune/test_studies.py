@@ -14,6 +14,7 @@ from optuna.storages import RDBStorage
 from spectui.errors import BadInputError, UsageError
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.comparable import counted
+from spectui.measure.measurer import Pair
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.tune.places import Knob, PlaceTrial, Placing
@@ -21,15 +22,13 @@ from spectui.tune.space import Parameter, SearchSpace
 from spectui.tune.studies.listing import delete_studies, list_studies
 from spectui.tune.studies.storage import close_storage, open_storage
 from spectui.tune.studies.study import StudyOptions, TuningStudy
-from spectui.tune.trials import TrialRecord, TrialState, n_measured, score
+from spectui.tune.trials import LEFT, TrialRecord, TrialState, n_measured, score
 from tests.support.search import SPACE, SPEC, items, open_study, result
 
 pytestmark = pytest.mark.slow
 
 
 def test_a_study_of_another_machine_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no study s to resume"):
-        open_study(tmp_path, must_exist=True)
     open_study(tmp_path).close()
     with pytest.raises(UsageError, match="another machine"):
         open_study(tmp_path, spec={**SPEC, "machine": "other"})
@@ -52,7 +51,7 @@ def test_a_trial_that_its_process_has_left_is_tried_again(tmp_path: Path) -> Non
             open_study(tmp_path)
     with open_study(tmp_path) as resumed:
         (record,) = resumed.records()
-        assert (record.state, record.died) == (TrialState.INTERRUPTED, False)
+        assert (record.state, record.error) == (TrialState.INTERRUPTED, LEFT)
         again = resumed.ask()
         assert (again.number, again.arm) == (1, record.arm)
     # It may be the setting that ends the process, or the machine.
@@ -78,19 +77,6 @@ def test_a_study_may_have_any_name(tmp_path: Path, name: str) -> None:
         assert len(resumed.records()) == 1
 
 
-def test_a_trial_that_an_earlier_version_leased_is_interrupted(tmp_path: Path) -> None:
-    with open_study(tmp_path) as study:
-        study.stored.set_user_attr("conductor", {"host": "elsewhere", "pid": 1, "beat": 7})
-        study.stored.set_user_attr("offer", {"phase": "trials", "n_trials": 9, "chains": True})
-        asked = study.ask()
-        trial_id, _heartbeat = study._held[asked.number]
-        owner = {"host": "elsewhere", "pid": 1, "worker": True, "beat": 7}
-        study._storage.set_trial_user_attr(trial_id, "owner", owner)
-    with open_study(tmp_path) as resumed:
-        assert [one.state for one in resumed.records()] == [TrialState.INTERRUPTED]
-        assert resumed.ask().number == 1
-
-
 def test_a_new_storage_is_made_once(tmp_path: Path) -> None:
     url, together = f"sqlite:///{tmp_path / 'studies.sqlite3'}", Barrier(4)
 
@@ -105,10 +91,10 @@ def test_a_new_storage_is_made_once(tmp_path: Path) -> None:
 
 def test_trials_are_numbered_without_gaps_whatever_was_queued(tmp_path: Path) -> None:
     with open_study(tmp_path) as study:
-        study.begin()
+        study.follow(SPACE.defaults)
         study.interrupt(study.ask())
     with open_study(tmp_path) as resumed:
-        resumed.begin()
+        resumed.follow(SPACE.defaults)
         first, second = (resumed.ask() for _ in range(2))
         assert (first.number, second.number) == (1, 2)
         failed = resumed.fail(first, BadInputError("no room"))
@@ -120,16 +106,17 @@ def test_trials_are_numbered_without_gaps_whatever_was_queued(tmp_path: Path) ->
 
 
 def test_records_come_back_from_the_storage_as_they_were(tmp_path: Path) -> None:
+    decoded = result(9.5, drafted=4)
+    pair = Pair(item=items(1)[0], baseline=result(10.0), speculative=decoded)
     record = TrialRecord(
         number=0,
         state=TrialState.COMPLETE,
         arm=OFF,
-        anchor_tokens_per_s=10.0,
-        prompts=(score(items(1)[0], result(9.5, drafted=4)),),
+        speedup=0.95,
+        prompts=(score(pair),),
     )
     kept = []
     with open_study(tmp_path) as study:
-        study.begin()
         study.follow(SPACE.defaults)
         for _ in range(4):
             asked = study.ask()
@@ -137,6 +124,32 @@ def test_records_come_back_from_the_storage_as_they_were(tmp_path: Path) -> None
             assert study.finish(kept[-1])
     with open_study(tmp_path) as study:
         assert study.records() == tuple(kept)
+
+
+def test_trials_that_were_measured_by_themselves_have_their_speedup_over_off(
+    tmp_path: Path,
+) -> None:
+    def kept(number: int, arm: Arm, tokens_per_s: float, anchor: float) -> dict[str, object]:
+        score = {"prompt_id": "p", "category": "c", "n_tokens": 100, "n_rounds": 50}
+        score |= {"decode_s": 100 / tokens_per_s, "n_drafted": 4, "n_accepted": 2}
+        record = {"number": number, "state": "complete", "arm": msgspec.to_builtins(arm)}
+        return {**record, "prompts": [score], "anchor_tokens_per_s": anchor, "noisy": False}
+
+    one = SPACE.defaults[0]
+    trials = [kept(0, OFF, 10.0, 10.0), kept(1, OFF, 6.0, 5.0), kept(2, one, 6.6, 5.0)]
+    trials.append(kept(3, replace(one, layout="elsewhere"), 6.6, 5.0))
+    trials.append({**kept(4, one, 6.0, 5.0), "state": "pruned", "prompts": []})
+    url = f"sqlite:///{tmp_path / 'studies.sqlite3'}"
+    old = optuna.create_study(study_name="s", storage=url, direction="maximize")
+    old.set_user_attr("spec", SPEC)
+    for record in trials:
+        old.add_trial(optuna.trial.create_trial(value=1.0, user_attrs={"record": record}))
+    with open_study(tmp_path) as study:
+        found = study.records()
+    # Off ran at 1.1 times the speed of the runs around it.
+    assert [one.speedup for one in found] == pytest.approx([1 / 1.1, 1.2 / 1.1, 1.2, None, None])
+    assert [one.is_old for one in found] == [True] * 4 + [False]
+    assert found[4].state is TrialState.FAIL
 
 
 def test_a_study_from_before_ngrams_goes_on(tmp_path: Path) -> None:
@@ -162,11 +175,9 @@ def test_a_study_from_before_ngrams_goes_on(tmp_path: Path) -> None:
     (known,) = study.records()
     assert known.arm.draft == draft
     assert known.arm.speculation == Speculation(msgspec.convert(settings, DraftSimple))
-    study.begin()
     study.follow(study.space.defaults)
-    asked = [study.ask().arm.drafter for _ in range(5)]
-    assert asked[0] == "off"
-    assert {*asked, draft} == {"off", "a", "b", "ngram-simple"}
+    asked = [study.ask().arm.drafter for _ in range(4)]
+    assert {*asked, draft} == {"a", "b", "ngram-simple"}
     study.close()
 
 

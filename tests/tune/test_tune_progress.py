@@ -6,11 +6,10 @@ from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.tune.events import (
-    DraftRecorded,
     ForecastMade,
     PromptMeasured,
     RunsStarted,
-    StudyResumed,
+    StudyOpened,
     TraceProgress,
     TrialFinished,
     TrialStarted,
@@ -35,7 +34,7 @@ def measured(seconds_left: float | None = None) -> PromptMeasured:
 
 FORECAST = Forecast(arm=ARM, speedup=1.5, n_drafted=10, n_accepted=7)
 EVENTS: tuple[TuneEvent, ...] = (
-    StudyResumed(records=(record(0),)),
+    StudyOpened(name="s", records=(record(0),)),
     TraceProgress(step=None, n_steps=4),
     ForecastMade(forecasts=(FORECAST,), costs={}),
     TrialStarted(number=1, arm=ARM, n_prompts=8),
@@ -56,17 +55,16 @@ def test_it_runs_from_its_start_until_it_has_stopped() -> None:
 def test_a_recording_counts_its_steps_and_ends_with_the_forecasts() -> None:
     state = advance(STARTING, TraceProgress(step=None, n_steps=4))
     assert state == replace(STARTING, phase=Phase.RECORDING, n_steps=4)
-    step = DraftRecorded(prompt_id="p", draft="good", n_tokens=9, seconds=0.1)
-    state = advance(
-        advance(state, TraceProgress(step=step, n_steps=4)), TraceProgress(step=step, n_steps=4)
-    )
+    for _ in range(2):
+        state = advance(state, TraceProgress(step="p: good along 9 tokens", n_steps=4))
     assert (state.phase, state.n_done, state.n_steps) == (Phase.RECORDING, 2, 4)
     assert advance(state, ForecastMade(forecasts=(FORECAST,), costs={})).forecasts == (FORECAST,)
 
 
 def test_a_trial_begins_counts_its_prompts_and_is_added() -> None:
     found = (record(0), record(1, TrialState.FAIL))
-    assert advance(STARTING, StudyResumed(records=found)) == replace(STARTING, records=found)
+    opened = StudyOpened(name="s", records=found)
+    assert advance(STARTING, opened) == replace(STARTING, records=found)
     state = advance(STARTING, TrialStarted(number=0, arm=ARM, n_prompts=8))
     assert state == replace(STARTING, phase=Phase.SEARCHING, current=ARM, n_steps=8)
     known = advance(state, measured(7.5))

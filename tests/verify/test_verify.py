@@ -5,7 +5,6 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
-import psutil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,19 +14,15 @@ from spectui.measure.comparison import Comparison
 from spectui.measure.measurer import Pair
 from spectui.measure.observed import Observed, observed_of
 from spectui.measure.promise import Case, Promise, lasting
-from spectui.measure.served_models import keeps_off
 from spectui.measure.speedup import PairedMeasurement, Speedup
 from spectui.measure.statistics import paired_ratio, paired_speedup
-from spectui.measure.verdict import Basis
 from spectui.measure.workload import WorkItem, Workload
-from spectui.monitor.machine import Machine
 from spectui.options.drafters import DraftSimple, NgramSimple
 from spectui.options.setup import (
     ContextOptions,
     KvOverride,
     ModelOptions,
     SamplingConfig,
-    Setup,
     TensorOverride,
 )
 from spectui.options.speculation import Speculation
@@ -38,6 +33,7 @@ from spectui.tune.studies.records import from_plain, to_plain
 from spectui.verify.claim import Claim
 from spectui.verify.comparison import Agreement, agreement, ratio_of
 from spectui.verify.result import Verified, notes, warnings
+from tests.support.machine import QUIET
 
 GOOD = Speculation(DraftSimple(draft_max=4))
 CASE = Case(
@@ -252,32 +248,6 @@ def test_what_is_observed_of_a_pair() -> None:
     assert (observed.n_drafted, observed.n_accepted) == (4, 2)
 
 
-def test_two_servers_of_unknown_models_need_room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, size in (("t-00001-of-00002", 400), ("t-00002-of-00002", 600), ("d", 100)):
-        (tmp_path / f"{name}.gguf").write_bytes(b"x" * size)
-    # What no header tells takes a fifth more than the files: 2520 bytes.
-    for gpus, n_gpu_layers, free, fits in (
-        ((), -1, 3000, True),
-        ((), -1, 2000, False),
-        (("a card",), -1, 3000, False),
-        (("a card",), 0, 3000, True),
-    ):
-        memory = type("Memory", (), {"available": free})
-        monkeypatch.setattr(psutil, "virtual_memory", lambda memory=memory: memory)
-        machine = Machine(cpu="", n_cores=1, memory_bytes=free, gpus=gpus)
-        place = "spectui.measure.served_models.this_machine"
-        monkeypatch.setattr(place, lambda machine=machine: machine)
-        target, draft = (
-            ModelOptions(path=tmp_path / f"{name}.gguf", n_gpu_layers=n_gpu_layers)
-            for name in ("t-00001-of-00002", "d")
-        )
-        context = ContextOptions(ctx_size=256)
-        setup = Setup(target=target, draft=draft, context=context, speculation=GOOD)
-        assert keeps_off(setup, wanted=None) is fits
-
-
 # What a verification says besides its numbers
 
 
@@ -299,33 +269,30 @@ def promise(observed: tuple[Observed, ...]) -> Promise:
 
 PAIRS = delivered(1.3)
 MADE = promise(observed_of(PAIRS))
-KEPT = Verified(
-    claim=Claim(case=CASE, prompts=(), promise=MADE, study="mine"),
-    binary=ServerBinary(path="/llama-server", version=None, options=()),
-    arguments={"off": (), "on": ()},
-    keeps_both=True,
-    repeats=1,
-    seed=0,
-)
 
 
-def verified(
-    made: Promise | None = MADE, pairs: tuple[Pair, ...] = PAIRS, *, case: Case = CASE
-) -> Verified:
+def verified(made: Promise = MADE, pairs: tuple[Pair, ...] = PAIRS) -> Verified:
     comparison = Comparison(
         workload=Workload(items=(), n_predict=16, sampling=CASE.sampling),
         speculation=CASE.speculation,
-        runs=pairs,
+        pairs=pairs,
         speedup=paired_speedup([one.measurement for one in observed_of(pairs)]),
         lossless=None,
+        disturbance=QUIET,
     )
-    claim = replace(KEPT.claim, promise=made, case=case)
-    return replace(KEPT, claim=claim, comparison=comparison)
+    return Verified(
+        claim=Claim(prompts=(), promise=made, study="mine"),
+        comparison=comparison,
+        binary=ServerBinary(path="/llama-server", version=None, options=()),
+        arguments={"off": (), "on": ()},
+        keeps_both=True,
+        repeats=1,
+    )
 
 
 def test_a_kept_promise_needs_no_word() -> None:
     found = verified()
-    assert list(warnings(found)) == list(notes(found, {})) == []
+    assert list(warnings(found)) == list(notes(found)) == []
     ratio = found.ratio
     assert ratio is not None
     assert ratio.estimate == pytest.approx(1.0)
@@ -345,44 +312,19 @@ def test_another_verdict_is_a_warning(gain: float, promised: float, said: str) -
     assert [text.startswith(said) for text in warnings(found)] == [True]
 
 
+NO_PROMPT = "none of these prompts is the text that the promise was made on."
+
+
 def test_changed_and_other_prompts_are_told_apart() -> None:
     observed = MADE.observed
     changed = (replace(observed[0], digest="other"), *observed[1:])
     found = verified(replace(MADE, observed=changed))
     assert found.other_prompts == ("a",)
-    assert [text.partition(":")[0] for text in notes(found, {})] == ["a"]
+    assert [text.partition(":")[0] for text in notes(found)] == ["a"]
     renamed = tuple(
         replace(one, measurement=replace(one.measurement, prompt_id=f"{n}"))
         for n, one in enumerate(observed)
     )
     others = verified(replace(MADE, observed=renamed))
     assert others.ratio is None
-    assert list(notes(others, {})) == ["none of these prompts is one that the promise was made on."]
-
-
-def test_a_promise_on_later_text_is_not_one_on_other_prompts() -> None:
-    observed = tuple(replace(one, digest="longer") for one in MADE.observed)
-    later = replace(MADE, observed=observed, basis=Basis.LATER)
-    found = verified(later)
-    assert found.ratio is None
-    assert found.other_prompts == ()
-    (told,) = notes(found, {})
-    assert told.startswith("what was promised was measured on later text of these prompts")
-
-
-def test_a_promise_of_one_prompt_at_a_time_beside_others_is_noted() -> None:
-    case = replace(CASE, n_slots=4)
-    crowded = verified(case=case)
-    (told,) = notes(crowded, {})
-    assert told.startswith("with 4 slots an earlier spectui measured one prompt at a time")
-    assert crowded.claim.is_alone
-    now = verified(replace(MADE, streams=True), case=case)
-    assert (now.claim.is_alone, list(notes(now, {}))) == (False, [])
-    assert not verified(None, case=case).claim.is_alone
-
-
-def test_older_promises_measured_one_prompt_at_a_time() -> None:
-    stored = json.loads(json.dumps(to_plain(replace(MADE, streams=True))))
-    assert from_plain(stored, Promise) == replace(MADE, streams=True)
-    del stored["streams"]
-    assert from_plain(stored, Promise) == MADE
+    assert list(notes(others)) == [NO_PROMPT]

@@ -17,7 +17,7 @@ from textual.visual import Padding, Visual
 from textual.widget import Widget
 from textual.widgets import Static
 
-from spectui.tui.display import displayed, shown
+from spectui.display import displayed, shown
 
 Role = Literal["user", "assistant", "notice"]
 """The speaker; a notice is a message of spectui itself."""

@@ -8,6 +8,7 @@ from textual.widgets.option_list import Option
 
 from spectui.commands.sources.processes import RunningServer
 from spectui.demo import DemoModel
+from spectui.display import visible
 from spectui.format import bytes_text, count_text, counted
 from spectui.live.sessions import Session
 from spectui.models.facts import ModelFacts
@@ -16,7 +17,6 @@ from spectui.models.ranking import DraftOption, ModelInspected, assess, rank
 from spectui.options.drafters import MTP_KIND
 from spectui.presets import Preset
 from spectui.tui import draw
-from spectui.tui.display import visible
 from spectui.tui.picker.list import Cell, Entry, PickerList, Row, note
 
 ALONE = "alone"

@@ -13,9 +13,9 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, OptionList, Static
 
+from spectui.display import visible
 from spectui.gguf_names import SUFFIX
 from spectui.models.files import is_pseudo
-from spectui.tui.display import visible
 from spectui.tui.picker.list import Entry, PickerList, Row, note
 from spectui.tui.widgets import KeyBar, key
 

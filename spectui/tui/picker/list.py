@@ -20,7 +20,7 @@ from textual.visual import Padding, RenderOptions, Visual
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from spectui.tui.display import aligned, clip, fit, visible
+from spectui.display import aligned, clip, fit, visible
 from spectui.tui.widgets import key
 
 _HUB = re.compile(r"models--([^/]+?)--([^/]+)/snapshots/[0-9a-f]{40}(/.*)?$")

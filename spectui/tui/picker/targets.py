@@ -8,11 +8,11 @@ from textual.widgets.option_list import Option
 
 from spectui.commands.sources.processes import RunningServer
 from spectui.demo import DemoModel
+from spectui.display import visible
 from spectui.format import bytes_text, counted
 from spectui.live.sessions import Session
 from spectui.models.files import FoundModel
 from spectui.presets import Preset
-from spectui.tui.display import visible
 from spectui.tui.picker.list import (
     Cell,
     Entry,

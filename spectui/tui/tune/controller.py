@@ -220,7 +220,6 @@ class TuneController:
             chats=chats,
             time_budget_s=wanted.time_budget_s,
             path=None if chats else wanted.path,
-            depths=wanted.depths,
         )
         engine.start_tuning(setup, request)
 

@@ -1,7 +1,6 @@
-"""The form of a search: its prompts, the time that it may take, and depths."""
+"""The form of a search: its prompts, and the time that it may take."""
 
 import os.path
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -15,7 +14,6 @@ from textual.reactive import var
 from textual.widgets import Input, Label, Static
 
 from spectui.format import duration_text
-from spectui.options.option import INT_MAX
 from spectui.tui import draw
 from spectui.tui.widgets import ChoiceRow
 
@@ -53,7 +51,6 @@ class Filled:
     source: PromptSource = PromptSource.BUILTIN
     path: str = ""
     minutes: str = ""
-    depths: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +62,6 @@ class Wanted:
     """Path of the prompts, where they are files."""
     time_budget_s: float | None = None
     """None for as long as it takes."""
-    depths: tuple[int, ...] = ()
-    """Lengths of prompts to measure the best setting at."""
 
 
 def _minutes_problem(minutes: str) -> str | None:
@@ -76,13 +71,6 @@ def _minutes_problem(minutes: str) -> str | None:
     except ValueError:
         is_right = False
     return None if is_right else f"Minutes must be 1 to {MAX_MINUTES}, or nothing for no limit."
-
-
-def _depth_problem(depths: Sequence[str]) -> str | None:
-    """The error in the depths; None if there is none."""
-    if all(depth.isascii() and depth.isdecimal() and int(depth) <= INT_MAX for depth in depths):
-        return None
-    return "Depths are numbers of tokens with commas between them, such as 0,4096,16384."
 
 
 class PathInput(Input):
@@ -131,7 +119,7 @@ class TuneSetup(Vertical):
         )
 
     def compose(self) -> ComposeResult:
-        """Sources, the path that one of them needs, minutes, depths."""
+        """Sources, the path that one of them needs, minutes."""
         yield self.sources
         with Horizontal(id="path-row"):
             yield Label("path")
@@ -154,15 +142,6 @@ class TuneSetup(Vertical):
                 max_length=len(str(MAX_MINUTES)),
             )
             yield Label(_MINUTES_HINT, classes="hint", id="minutes-hint")
-        with Horizontal():
-            yield Label("depths")
-            yield Input(
-                self._begin_with.depths,
-                id="depths",
-                compact=True,
-                placeholder="none",
-            )
-            yield Label("tokens before the answer, such as 0,4096,16384", classes="hint")
         yield Static(id="problem", markup=False)
 
     def on_mount(self) -> None:
@@ -181,7 +160,6 @@ class TuneSetup(Vertical):
             source=self.source,
             path=self._path.value,
             minutes=self.query_one("#minutes", Input).value.strip(),
-            depths=self.query_one("#depths", Input).value,
         )
 
     def read(self) -> Wanted | None:
@@ -190,12 +168,7 @@ class TuneSetup(Vertical):
         source = filled.source
         # Not Path.expanduser and Path.exists: those raise for some paths that cannot be.
         path = os.path.expanduser(filled.path.strip())  # noqa: PTH111
-        depths = filled.depths.replace(",", " ").split()
-        problem = (
-            self._problem(source, path)
-            or _minutes_problem(filled.minutes)
-            or _depth_problem(depths)
-        )
+        problem = self._problem(source, path) or _minutes_problem(filled.minutes)
         self.tell(problem)
         if problem is not None:
             return None
@@ -203,7 +176,6 @@ class TuneSetup(Vertical):
             source=source,
             path=Path(path) if source.has_path else None,
             time_budget_s=float(filled.minutes) * _MINUTE_S if filled.minutes else None,
-            depths=tuple(dict.fromkeys(map(int, depths))),
         )
 
     def _problem(self, source: PromptSource, path: str) -> str | None:

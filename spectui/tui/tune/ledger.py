@@ -7,14 +7,14 @@ from spectui.measure.arm import OFF, Arm
 from spectui.tune.forecast import Forecast, promising
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.race import finalist
-from spectui.tune.trials import TrialRecord, TrialState, speedup_estimates
+from spectui.tune.trials import TrialRecord, TrialState
 
 _STARTING = frozenset({"begin", "start", "source"})
 _FOUND = frozenset({"apply", "export"})
 _SORTING = frozenset({"sort"})
 ACTIONS = _STARTING | _FOUND | _SORTING | {"pause", "resume", "stop", "apply_selected"}
 """Actions that are not always there."""
-DONE, NOISY, FORECAST = "done", "noisy", "forecast"
+DONE, OLD, FORECAST = "done", "old way", "forecast"
 _N_FORECASTS = 12
 """Forecasts in the table, the best of as many drafters and lengths; the map has all."""
 
@@ -83,12 +83,12 @@ def digest(state: TuningState) -> Ledger:
 
 
 def _trials(state: TuningState) -> Iterator[Row]:
-    for record, speedup in zip(state.records, speedup_estimates(state.records), strict=True):
+    for record in state.records:
         yield Row(
             arm=record.arm,
             record=record,
             state=_state(record),
-            speedup=speedup,
+            speedup=record.speedup,
             tokens_per_s=record.tokens_per_s,
             acceptance_rate=record.acceptance_rate,
         )
@@ -96,7 +96,7 @@ def _trials(state: TuningState) -> Iterator[Row]:
 
 def _state(record: TrialRecord) -> str:
     if record.state is TrialState.COMPLETE:
-        return NOISY if record.noisy else DONE
+        return OLD if record.is_old else DONE
     return "failed" if record.state is TrialState.FAIL else record.state.value
 
 
@@ -134,18 +134,9 @@ def best_choice(state: TuningState, ledger: Ledger) -> Choice | None:
         if verdict.use_speculation and best is not None:
             return best, f"Applied the confirmed best: {best.label}."
         return OFF, f"Speculation is turned off. {verdict.reason}"
-    if state.result is not None and (earlier := state.result.earlier) is not None:
-        if not earlier.verdict.use_speculation:
-            return OFF, f"Speculation is turned off. {earlier.verdict.reason}"
-        draft = None if earlier.draft is None else earlier.draft.path.stem
-        arm = Arm(draft=draft, speculation=earlier.speculation)
-        return arm, f"Applied the confirmed best: {arm.label}."
-    if ledger.best is None:
+    if ledger.best is None or ledger.best.speedup is None:
         return None
     arm, speedup = ledger.best.arm, ledger.best.speedup
-    if speedup is None:
-        # Nothing to compare it with: off was not measured yet.
-        return None
     if speedup <= 1:
         return OFF, "Speculation is turned off: no setting is faster than the target alone so far."
     return arm, f"Applied the best so far, not confirmed yet: {arm.label}."

@@ -10,15 +10,14 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Digits, Static
 
+from spectui.display import clip
 from spectui.tui import draw
-from spectui.tui.display import clip
 from spectui.tui.tune import words
 from spectui.tui.tune.ledger import Ledger
 from spectui.tui.tune.words import Headline
 from spectui.tune.expert_use import cache_sentence
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.result import TuneResult
-from spectui.tune.temperatures import temperatures_sentence
 
 Fact = tuple[str, str, str | None]
 """Label, text, and the class of its look."""
@@ -149,11 +148,8 @@ class TuneStatus(Vertical):
             facts.append(("now", draw.one_line(current.label), None))
         if (result := state.result) is not None:
             facts += self._reasons(result)
-            if state.race is not None:
-                facts.append(("race", state.race.text, None))
             more = (
                 ("output", words.lossless(result)),
-                ("depths", words.depths(result)),
                 ("forecasts", words.forecast_error(result)),
                 ("machine", words.machine(result)),
             )
@@ -166,13 +162,11 @@ class TuneStatus(Vertical):
         """Reasons of the verdict, a line each, where there is room for them."""
         if self.app.size.height < _ROOMY:
             return []
-        elsewhere = temperatures_sentence(result.temperatures)
         told: list[Fact] = [
             ("" if index else "why", f"• {draw.one_line(reason)}", None)
             for index, reason in enumerate(words.why(result))
         ]
         more = (
-            ("elsewhere", elsewhere),
             ("cache", cache_sentence(result.experts)),
             ("trials", words.ended_early(result)),
         )

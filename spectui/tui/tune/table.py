@@ -66,7 +66,7 @@ def _drafter(row: Row) -> str:
 TRIAL = Column("trial", lambda row: row.number, is_best_first=True)
 DRAFT = Column("draft", lambda row: None if row.arm.is_off else row.arm.drafter, is_text=True)
 SPEEDUP = Column("speedup", lambda row: row.speedup, is_best_first=True)
-STATE = Column("state", lambda row: row.state, width=len("best, noisy"), is_text=True)
+STATE = Column("state", lambda row: row.state, width=len("best, old way"), is_text=True)
 COLUMNS = (
     TRIAL,
     *(

@@ -3,15 +3,16 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from spectui.format import counted, gain_percent, left_text
+from spectui.format import counted, left_text
 from spectui.live.recording import ChatRecording
 from spectui.live.replay import ChatReplay
+from spectui.live.rounds import LOSSES
 from spectui.measure.verdict import Answer
 from spectui.trace.replay import Total
 from spectui.trace.terms import largest_loss, replayed_terms
 from spectui.tui import draw
-from spectui.tui.tune.ledger import FORECAST, NOISY, Ledger, Row
-from spectui.tune.explain import DECIDES, explain_result
+from spectui.tui.tune.ledger import FORECAST, OLD, Ledger, Row
+from spectui.tune.explain import explain_result
 from spectui.tune.forecast import Forecast
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.race import forecast_error as error_text
@@ -125,15 +126,6 @@ def verdict(state: TuningState, ledger: Ledger) -> Headline:
             pays=result.verdict.use_speculation,
             is_decided=result.verdict.answer is not Answer.UNDECIDED,
         )
-    if result is not None and (earlier := result.earlier) is not None:
-        # Trials without a race do not outweigh it.
-        return Headline(
-            advice=earlier.verdict.advice,
-            because=f"{earlier.verdict.because} This search decided nothing new.",
-            speedup=None if earlier.gain is None else earlier.gain.speedup,
-            pays=earlier.verdict.use_speculation,
-            is_decided=earlier.verdict.answer is not Answer.UNDECIDED,
-        )
     so_far = _best_so_far(ledger)
     if state.is_running or result is None:
         return so_far
@@ -145,11 +137,9 @@ def verdict(state: TuningState, ledger: Ledger) -> Headline:
 
 
 def _best_so_far(ledger: Ledger) -> Headline:
-    if ledger.best is None:
+    if ledger.best is None or ledger.best.speedup is None:
         return Headline(advice="No speedup yet")
     label, estimate = draw.one_line(ledger.best.arm.label), ledger.best.speedup
-    if estimate is None:
-        return Headline(advice="No speedup yet", because=f"off was not measured; {label}")
     if estimate <= 1:
         because = f"best setting so far: {label}"
         return Headline(advice="Nothing faster than off yet", because=because, speedup=estimate)
@@ -172,20 +162,7 @@ def forecast_error(result: TuneResult) -> str | None:
 
 def why(result: TuneResult) -> tuple[str, ...]:
     """Return the reasons behind the verdict, three at most; none if nothing was confirmed."""
-    return () if result.speedup is None else explain_result(result).reasons
-
-
-def depths(result: TuneResult) -> str | None:
-    """Return the gains behind longer prompts; None if none was measured."""
-    found = result.depths
-    if not found.found:
-        return None
-    gains = ", ".join(
-        f"{one.n_tokens:,}: {gain_percent(100 * (one.speedup.capped.estimate - 1), 0)}"
-        for one in found.found
-    )
-    stops = "" if found.limit is None else f"; it stops paying at about {found.limit:,} tokens"
-    return f"{gains}{stops}"
+    return () if result.speedup is None else explain_result(result).sentences
 
 
 def machine(result: TuneResult) -> str | None:
@@ -222,7 +199,7 @@ def setting(row: Row) -> str:
         measure(row.speedup, "{:.2f}× of off"),
         measure(row.acceptance_rate, "acceptance {:.0%}"),
         "" if record is None else counted(len(record.prompts), "prompt"),
-        "noisy: the machine's speed changed meanwhile" if row.state == NOISY else "",
+        "measured by itself, as earlier versions did" if row.state == OLD else "",
     )
     return head + ", ".join(fact for fact in facts if fact not in {"", draw.NONE})
 
@@ -258,7 +235,8 @@ def replayed(total: Total, chat: ChatReplay, *, in_use: bool) -> str:
         terms = replayed_terms(total, chat.costs)
         if terms is not None:
             term, without = largest_loss(terms, total.speedup)
-            more.append(f"{DECIDES[term]} {draw.speedup(without)}.")
+            loss, condition = LOSSES[term]
+            more.append(f"Loses most to {loss}: {draw.speedup(without)} {condition}.")
     counts = (
         f"{counted(total.n_rounds, 'round')}, {total.n_drafted} drafted, {total.n_accepted} "
         f"accepted, {draw.number(total.tokens_per_round)} tokens/round"

@@ -16,14 +16,13 @@ from spectui.errors import BadInputError, UsageError
 from spectui.measure.promise import Promise
 from spectui.paths import STORAGE_VARIABLE, own_storage_file
 from spectui.tune.layouts import Layouts
-from spectui.tune.outcome import Outcome, Predictions
+from spectui.tune.outcome import Outcome
 from spectui.tune.places import Placing
 from spectui.tune.studies import records
 from spectui.tune.studies.storage import (
     address_of,
     close_storage,
     file_of,
-    is_file,
     is_locked,
     lock_study,
     open_storage,
@@ -70,11 +69,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """None where the search was interrupted, or a spectui that did not keep it made the study."""
     promise: Promise | None = None
     """None where no setting was confirmed."""
-    predictions: Predictions | None = None
-    """What every replayed setting was predicted to gain; None where none was replayed."""
     report: Report | None = None
-    arguments: dict[str, Any] | None = None
-    """Options of its search as they were typed."""
     group: str | None = None
     """Name under which all machines have theirs; None where that is its own."""
     machine: str | None = None
@@ -86,7 +81,7 @@ class StoredStudy(Kept, frozen=True, kw_only=True):
 
     name: str
     trials: tuple[TrialRecord, ...] = ()
-    """Trials that have begun, where they were asked for."""
+    """Trials that have begun."""
     changed: datetime = _NEVER
     """When it ended, or began its last trial."""
     problem: str | None = None
@@ -117,16 +112,15 @@ class StoredStudy(Kept, frozen=True, kw_only=True):
 _PARTS: dict[str, Any] = {one.name: one.type for one in msgspec.structs.fields(Kept)}
 _UNREAD = {key: _PARTS[key] for key in (records.SPEC, records.GROUP, records.MACHINE)}
 """Parts that are shown of a study which cannot be read."""
-PORTABLE = _PARTS.keys() - {records.ARGUMENTS, records.GROUP, records.MACHINE}
+PORTABLE = _PARTS.keys() - {records.GROUP, records.MACHINE}
 """Parts that a study takes to another machine."""
 
 
-def list_studies(storage: str | None, *, with_trials: bool = False) -> tuple[StoredStudy, ...]:
+def list_studies(storage: str | None) -> tuple[StoredStudy, ...]:
     """All studies, the latest first.
 
     Args:
         storage: URL as Optuna takes it; None for the file in the user's data folder.
-        with_trials: whether to read the trials as well, which takes longer.
 
     Raises:
         BadInputError: the storage cannot be used.
@@ -135,14 +129,12 @@ def list_studies(storage: str | None, *, with_trials: bool = False) -> tuple[Sto
         return ()
     with opened(storage) as studies:
         own = (one for one in studies.get_all_studies() if records.PART_OF not in one.user_attrs)
-        found = [_read(studies, one, with_trials=with_trials) for one in own]
-    # What a wrong clock dates in the future is not the latest for ever.
-    now = datetime.now(UTC)
-    return tuple(sorted(found, key=lambda one: (one.changed <= now, one.changed), reverse=True))
+        found = [_read(studies, one) for one in own]
+    return tuple(sorted(found, key=lambda one: one.changed, reverse=True))
 
 
 def stored_study(storage: str | None, wanted: str | None) -> StoredStudy:
-    """Read a study of a storage with its trials.
+    """Read a study of a storage.
 
     Args:
         storage: URL as Optuna takes it; None for the file in the user's data folder.
@@ -152,33 +144,17 @@ def stored_study(storage: str | None, wanted: str | None) -> StoredStudy:
         BadInputError: the storage cannot be used, or this spectui does not read the study.
         UsageError: there is no such study, or more than one.
     """
-    every = list_studies(storage)
-    return read_study(storage, find_study(decided(every) if wanted is None else every, wanted).name)
+    return find_study(list_studies(storage), wanted)
 
 
-def read_study(storage: str | None, name: str) -> StoredStudy:
-    """Read a study with its trials.
-
-    Raises:
-        BadInputError: the storage cannot be used, or this spectui does not read the study.
-    """
-    with opened(storage) as studies:
-        (study,) = (one for one in studies.get_all_studies() if one.study_name == name)
-        found = _read(studies, study, with_trials=True)
-    if found.problem is not None:
-        raise BadInputError(found.problem)
-    return found
-
-
-def _read(storage: RDBStorage, found: FrozenStudy, *, with_trials: bool) -> StoredStudy:
+def _read(storage: RDBStorage, found: FrozenStudy) -> StoredStudy:
     kept, name = found.user_attrs, found.study_name
     study = optuna.load_study(study_name=name, storage=storage)
     problem, known = None, _PARTS
     trials: tuple[TrialRecord, ...] = ()
     try:
         records.check_study(name, kept)
-        if with_trials:
-            trials = records.trials_of(study)
+        trials = records.trials_of(study)
     except BadInputError as error:
         problem, known = str(error), _UNREAD
     parts = {key: records.from_plain(kept[key], known[key]) for key in known.keys() & kept.keys()}
@@ -206,16 +182,10 @@ def machines_of(study: str, studies: Sequence[StoredStudy]) -> Sequence[StoredSt
     return [one for one in studies if groups[one.name] == groups.get(study)]
 
 
-def decided(studies: Sequence[StoredStudy]) -> Sequence[StoredStudy]:
-    """Studies with a confirmed verdict; all of them where none has one.
-
-    A search that was stopped must not hide the verdict of the one before.
-    """
-    return [one for one in studies if one.outcome and one.outcome.is_confirmed] or studies
-
-
 def find_study(studies: Sequence[StoredStudy], wanted: str | None) -> StoredStudy:
-    """The study of that name, the only one whose name contains it, or the latest.
+    """The study of that name, or the only one whose name contains it.
+
+    None asks for the latest with a confirmed verdict, or the latest where none has one.
 
     Raises:
         BadInputError: this spectui does not read it.
@@ -223,8 +193,12 @@ def find_study(studies: Sequence[StoredStudy], wanted: str | None) -> StoredStud
     """
     if not studies:
         raise UsageError("nothing has been tuned yet; run spectui tune first")
-    found = [entry for entry in studies if wanted is None or entry.name == wanted]
-    found = found or [entry for entry in studies if wanted is not None and wanted in entry.name]
+    if wanted is None:
+        # A search that was stopped must not hide the verdict of the one before.
+        found = [one for one in studies if one.outcome and one.outcome.is_confirmed] or [*studies]
+    else:
+        exact = [entry for entry in studies if entry.name == wanted]
+        found = exact or [entry for entry in studies if wanted in entry.name]
     if not found:
         raise UsageError(f"there is no study {wanted}; there are {_names(studies)}")
     if wanted is not None and len(found) > 1:
@@ -244,8 +218,7 @@ def is_empty(storage: str | None) -> bool:
     """Whether it is spectui's own file, which is not there yet.
 
     Raises:
-        BadInputError: nor can it ever be, as a file stands where its folder belongs; or a file that
-            somebody names is not there.
+        BadInputError: a file that somebody names is not there.
     """
     file = file_of(storage)
     if file is None or file.exists():
@@ -255,9 +228,6 @@ def is_empty(storage: str | None) -> bool:
             f"{file}: no such file; correct --storage or {STORAGE_VARIABLE}, or leave both out for "
             "spectui's own file"
         )
-    found = next(folder for folder in file.parents if folder.exists())
-    if not found.is_dir():
-        raise BadInputError(f"{file.parent}: {found} is no folder; set SPECTUI_HOME to one")
     return True
 
 
@@ -299,7 +269,7 @@ def keep_report(storage: str | None, name: str, text: str, document: Json) -> No
 
 
 def delete_studies(storage: str | None, names: Sequence[str]) -> None:
-    """Delete studies that nobody works on.
+    """Delete studies; in a file, those that nobody works on.
 
     Raises:
         BadInputError: the storage cannot be used.
@@ -309,13 +279,6 @@ def delete_studies(storage: str | None, names: Sequence[str]) -> None:
     with opened(storage) as studies, ExitStack() as held:
         for name in names:
             held.callback(release, lock_study(url, name))
-            study = optuna.load_study(study_name=name, storage=studies)
-            busy = None if is_file(url) else records.at_work(study)
-            if busy is not None:
-                raise UsageError(
-                    f"{busy} is working on the study {name}, or has ended within the last minute; "
-                    "nothing is deleted, so end it, and delete then"
-                )
         for one in studies.get_all_studies():
             if one.user_attrs.get(records.PART_OF, one.study_name) in names:
                 optuna.delete_study(study_name=one.study_name, storage=studies)

@@ -32,14 +32,15 @@ _MODEL = "model"
 _NGRAM = "ngram"
 _NGRAM_KIND = "ngram_kind"
 _DRAFT = "draft"
-_NOBODY = "none"
-"""Is asked before the draft model."""
 
 _T = TypeVar("_T", bound=DrafterOptions)
 
 
 def suggest_arm(trial: BaseTrial, space: SearchSpace) -> Arm:
-    """Have ``trial`` choose an arm of ``space`` that drafts."""
+    """Have ``trial`` choose an arm of ``space`` that drafts, with no n-gram drafter ahead.
+
+    Those are forecast: without one, they would only find the same settings once more.
+    """
     kinds = (_MODEL,) * bool(space.drafts) + (_NGRAM,) * space.with_ngrams
     kind = trial.suggest_categorical(_KIND, kinds) if len(kinds) > 1 else kinds[0]
     arm = _suggest_ngram(trial, space) if kind == _NGRAM else _suggest_model(trial, space)
@@ -51,9 +52,7 @@ def _suggest_model(trial: BaseTrial, space: SearchSpace) -> Arm:
     if len(space.drafts) > 1:
         # Sorted: the same drafts named in another order are the same space.
         draft = trial.suggest_categorical(_DRAFT, sorted(space.drafts))
-    setting, by_kind = _suggest_numbers(trial, DraftSimple, space), _by_kind(space.ahead())
-    ahead = trial.suggest_categorical(Parameter.AHEAD, [_NOBODY, *by_kind]) if by_kind else _NOBODY
-    return space.arm(draft, setting, () if ahead == _NOBODY else (by_kind[ahead],))
+    return space.arm(draft, _suggest_numbers(trial, DraftSimple, space))
 
 
 def _suggest_ngram(trial: BaseTrial, space: SearchSpace) -> Arm:
@@ -65,10 +64,6 @@ def _suggest_ngram(trial: BaseTrial, space: SearchSpace) -> Arm:
         kind = trial.suggest_categorical(_NGRAM_KIND, list(drafters))
         setting = _suggest_numbers(trial, drafters[kind], space)
     return Arm(draft=None, speculation=Speculation(setting))
-
-
-def _by_kind(settings: tuple[Ngram, ...]) -> dict[str, Ngram]:
-    return {one.kind: one for one in settings}
 
 
 def _suggest_numbers(trial: BaseTrial, drafter: type[_T], space: SearchSpace) -> _T:
@@ -112,11 +107,10 @@ def _values(arm: Arm) -> dict[str, Any]:
     """Values of all parameters that it may have; ``suggest_arm`` asks for those of the space."""
     if arm.speculation is None:
         return {}
-    own, ahead = arm.speculation.own, arm.speculation.ahead
+    own = arm.speculation.own
     return {
         _KIND: _NGRAM if isinstance(own, NgramDrafter) else _MODEL,
         _DRAFT: arm.draft,
         _NGRAM_KIND: own.kind,
-        Parameter.AHEAD: ahead[0].kind if ahead else _NOBODY,
         **{name: getattr(own, number.name) for name, number in _names(type(own))},
     }

@@ -1,15 +1,13 @@
 """Forms in which a study of Optuna's keeps trials and all else, and which studies go on."""
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 import optuna
 from optuna.storages import BaseStorage
-from optuna.trial import FrozenTrial
-from optuna.trial import TrialState as States
 
 from spectui.errors import BadInputError, UsageError
 from spectui.measure.comparable import UNLISTED, counted, differences, misses_gpus, wherever_built
@@ -25,8 +23,6 @@ PLACING = "placing"
 """Under which it keeps the place in which the target was found to be fastest by itself."""
 OUTCOME = "outcome"
 """Under which it keeps what it advised."""
-ARGUMENTS = "arguments"
-"""Under which it keeps the options of its search, for its report."""
 GROUP = "group"
 """Under which a study of a database keeps the name under which all machines have theirs; nothing
 where that is its own."""
@@ -37,8 +33,6 @@ PART_OF = "places_of"
 SCHEMA = "schema"
 """Under which it keeps the version of all this; nothing where an older spectui made it."""
 STUDY_SCHEMA = "spectui.study/1"
-OWNER = "owner"
-"""Under which a trial keeps the process that measures it."""
 RECORD = "record"
 """Under which it keeps what was measured."""
 
@@ -137,17 +131,59 @@ def trials_of(study: optuna.Study) -> tuple[TrialRecord, ...]:
     """
     begun = [one for one in study.get_trials(deepcopy=False) if RECORD in one.user_attrs]
     try:
-        return tuple(sorted(map(_record, begun), key=lambda one: one.number))
+        found = [decoded(one.user_attrs[RECORD], StoredTrial) for one in begun]
     except msgspec.ValidationError as error:
         raise BadInputError(
             f"a trial of the study {study.study_name} cannot be read ({error}); update spectui, or "
             "delete the study"
         ) from error
+    pairs = zip(begun, today(found), strict=True)
+    ended = (as_left(one) if trial.state.is_finished() else one for trial, one in pairs)
+    return tuple(sorted(ended, key=lambda one: one.number))
 
 
-def _record(trial: FrozenTrial) -> TrialRecord:
-    record = decoded(trial.user_attrs[RECORD], TrialRecord)
-    return as_left(record) if trial.state.is_finished() else record
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredTrial(TrialRecord):
+    """A trial as studies keep it, of earlier versions as well."""
+
+    anchor_tokens_per_s: float | None = None
+    """Speed of the target alone around it. In earlier versions a setting was measured by itself,
+    and off was a trial like the others."""
+
+    @property
+    def relative(self) -> float | None:
+        """Throughput in units of that speed; None of a trial of today, and without results."""
+        if self.tokens_per_s is None or not self.anchor_tokens_per_s:
+            return None
+        return self.tokens_per_s / self.anchor_tokens_per_s
+
+
+def today(stored: Sequence[StoredTrial]) -> list[TrialRecord]:
+    """Trials of a study in today's form.
+
+    A speedup of an earlier version is over the study's trials of off. There is none where the
+    target lay otherwise than in these, or where there are none.
+    """
+    off = [one for one in stored if one.arm.is_off and one.relative]
+    level = sum(one.relative or 0.0 for one in off) / len(off) if off else 0.0
+    found = []
+    for one in stored:
+        speedup, relative = one.speedup, one.relative
+        if relative and level and one.arm.layout == off[0].arm.layout:
+            speedup = relative / level
+        found.append(
+            TrialRecord(
+                number=one.number,
+                state=one.state,
+                arm=one.arm,
+                prompts=one.prompts,
+                speedup=speedup,
+                is_old=relative is not None or one.is_old,
+                error=one.error,
+                log=one.log,
+            )
+        )
+    return found
 
 
 def as_left(record: TrialRecord) -> TrialRecord:
@@ -155,20 +191,6 @@ def as_left(record: TrialRecord) -> TrialRecord:
     if record.state is not TrialState.RUNNING:
         return record
     return replace(record, state=TrialState.INTERRUPTED, error=LEFT)
-
-
-def at_work(study: optuna.Study) -> str | None:
-    """A process of a database that measures a trial now; None without one."""
-    optuna.storages.fail_stale_trials(study)
-    for trial in study.get_trials(deepcopy=False, states=(States.RUNNING,)):
-        if OWNER in trial.user_attrs and not is_of_older(trial):
-            return "process {pid} on {host}".format(**trial.user_attrs[OWNER])
-    return None
-
-
-def is_of_older(trial: FrozenTrial) -> bool:
-    """Whether an older spectui began a trial, without a heartbeat."""
-    return "beat" in trial.user_attrs.get(OWNER, {})
 
 
 T = TypeVar("T")

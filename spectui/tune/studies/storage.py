@@ -10,7 +10,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from importlib.util import find_spec
@@ -21,7 +21,7 @@ import optuna
 from filelock import FileLock, Timeout
 from optuna.exceptions import StorageInternalError
 from optuna.storages import BaseStorage, RDBStorage
-from sqlalchemy import URL, Dialect, Engine, event, make_url
+from sqlalchemy import URL, Dialect, event, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from spectui.errors import BadInputError, UsageError
@@ -40,10 +40,8 @@ _PROBED_S = 0.5
 """Time for which a lock may be held by others who only look whether it is."""
 _OPENINGS = 3
 _CONNECT_S = 10
-_WAITS_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, *(15.0,) * 7)
+_WAITS_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 15.0)
 """Pauses between attempts to connect to a database that is away."""
-_QUIET = 2
-"""Attempts that fail before that is worth a line."""
 _HEARTBEAT_S = 10
 _STALE_S = 60
 """Time without a heartbeat after which the process of a trial has ended."""
@@ -71,39 +69,15 @@ def file_of(storage: str | None) -> Path | None:
     return Path(path) if is_kept else None
 
 
-def check_writable(storage: str | None) -> None:
-    """Refuse a storage whose file or folder takes nothing, before models are loaded.
-
-    Raises:
-        BadInputError: says what to do.
-    """
-    file = file_of(storage)
-    if file is None:
-        return
-    if file == own_storage_file():
-        ensure_dir(data_dir())
-    # SQLite needs a journal beside it.
-    for one in (file, file.parent):
-        if one.exists() and not os.access(one, os.W_OK):
-            raise BadInputError(
-                f"{one} cannot be written, and trials are kept there; make it writable, or give "
-                "another --storage"
-            )
-
-
-def open_storage(url: str, say: Callable[[str], None] = lambda _text: None) -> RDBStorage:
+def open_storage(url: str) -> RDBStorage:
     """Open what is there, or make it.
-
-    Args:
-        url: its address.
-        say: told when a database is away, and when it is back.
 
     Raises:
         BadInputError: the storage cannot be used.
     """
     try:
         if not is_file(url):
-            return _open_database(_with_driver(url), say)
+            return _open_database(_with_driver(url))
         # Two that make the tables of a new file at once would both fail.
         if file_of(url) == own_storage_file():
             _make_own_file()
@@ -144,9 +118,7 @@ class _Database(RDBStorage):
             super().record_heartbeat(trial_id)
 
 
-def _open_database(
-    address: URL, say: Callable[[str], None], attempts: int = _OPENINGS
-) -> RDBStorage:
+def _open_database(address: URL, attempts: int = _OPENINGS) -> RDBStorage:
     limits = {"connect_timeout": _CONNECT_S} if address.drivername == _PSYCOPG else {}
     try:
         database = _Database(
@@ -160,32 +132,22 @@ def _open_database(
         # Another one may be making the tables, which takes a few transactions.
         if attempts == 1:
             raise
-        return _open_database(address, say, attempts - 1)
+        return _open_database(address, attempts - 1)
     # Only now: an address that is wrong is an error at once.
-    _wait_for(database.engine, say)
+    event.listen(database.engine, "do_connect", _connected)
     return database
 
 
-def _wait_for(engine: Engine, say: Callable[[str], None]) -> None:
-    """Have connections wait for a database that is away; the pool tries each before its use."""
-
-    @event.listens_for(engine, "do_connect")
-    def connect(
-        dialect: Dialect, _record: object, words: list[Any], options: dict[str, Any]
-    ) -> object:
-        for n, wait_s in enumerate(_WAITS_S):
-            try:
-                connection = dialect.connect(*words, **options)
-            except dialect.loaded_dbapi.OperationalError:
-                if n == _QUIET:
-                    say(f"the storage is away; waiting {sum(_WAITS_S):.0f} s for it at most")
-                time.sleep(wait_s)
-            else:
-                if n > _QUIET:
-                    say("the storage is back")
-                return connection
-        # SQLAlchemy's own attempt is the last one.
-        return None
+def _connected(
+    dialect: Dialect, _record: object, words: list[Any], options: dict[str, Any]
+) -> object:
+    """Connect to a database, waiting for one that is away; the pool tries each before its use."""
+    for wait_s in _WAITS_S:
+        with suppress(dialect.loaded_dbapi.OperationalError):
+            return dialect.connect(*words, **options)
+        time.sleep(wait_s)
+    # SQLAlchemy's own attempt is the last one.
+    return None
 
 
 def _with_driver(url: str) -> URL:
@@ -312,21 +274,16 @@ def _unusable(url: str, error: Exception) -> BadInputError:
     is_garbage = "file is not a database" in reason and file == own_storage_file()
     if file is not None and ("malformed" in reason or is_garbage):
         return _moved_aside(file)
-    optuna_program = Path(sys.executable).with_name("optuna")
-    cannot = f"cannot be used ({reason})"
-    sentences = {
-        "optuna storage upgrade": "was made by an older Optuna; copy it, and bring it up to date "
-        f"with {optuna_program} storage upgrade --storage URL",
-        "table schema": "was made by a newer Optuna; update spectui, or give another --storage",
-        "disk is full": f"{cannot}; make room there; what was stored before is kept",
-        "disk I/O error": f"{cannot}; make room there, or check the disk; what was stored before "
-        "is kept",
-        "readonly database": f"{cannot}; make it and its folder writable, or give another "
-        "--storage",
-        "": f"{cannot}; check --storage and {STORAGE_VARIABLE}; without both, spectui uses a file "
-        "of its own",
-    }
-    said = next(text for word, text in sentences.items() if word in reason)
+    said = (
+        f"cannot be used ({reason}); check --storage and {STORAGE_VARIABLE}, its disk and who may "
+        "write there; what was stored before is kept"
+    )
+    if "optuna storage upgrade" in reason:
+        optuna_program = Path(sys.executable).with_name("optuna")
+        said = (
+            "was made by an older Optuna; copy it, and bring it up to date with "
+            f"{optuna_program} storage upgrade --storage URL"
+        )
     return BadInputError(f"the storage {without_passwords(url)} {said}")
 
 

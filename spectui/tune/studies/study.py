@@ -1,10 +1,9 @@
 """The study behind a tuning run: proposes arms, keeps every record, can be resumed."""
 
 import math
-import os
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import msgspec
@@ -17,13 +16,13 @@ from optuna.storages._heartbeat import BaseHeartbeatThread, get_heartbeat_thread
 from optuna.trial import TrialState as States
 
 from spectui.closing import Closing
-from spectui.errors import DoesNotFitError, EngineDiedError, SpectuiError, UsageError
+from spectui.errors import EngineDiedError, SpectuiError
 from spectui.measure.arm import Arm
 from spectui.measure.comparable import spec_digest
 from spectui.monitor.machine import this_machine
 from spectui.tune.layouts import Layouts
 from spectui.tune.places import Knob, PlaceTrial, Placing
-from spectui.tune.space import Parameter, SearchSpace
+from spectui.tune.space import SearchSpace
 from spectui.tune.studies import records
 from spectui.tune.studies.parameters import parameters_of, suggest_arm
 from spectui.tune.studies.recordings import Recordings
@@ -36,7 +35,7 @@ from spectui.tune.studies.storage import (
     release,
     storage_errors,
 )
-from spectui.tune.trials import LEFT, TrialRecord, TrialState, deadly, speedup_estimate
+from spectui.tune.trials import LEFT, TrialRecord, TrialState
 
 
 class PlaceStudy:
@@ -72,8 +71,8 @@ class PlaceStudy:
 
 
 T = TypeVar("T")
-_MOST_DRAWS = 100
-"""Settings that a sampler may propose in vain."""
+_MOST_LEFT = 2
+"""Processes that may end while they measure a setting before it is tried no more."""
 _N_SEEDS = 2**32
 """Number of seeds that numpy's generators take."""
 _STARTUP_TRIALS = 5
@@ -89,10 +88,6 @@ class StudyOptions:
     """Optuna URL; None for the file in the user's data folder."""
     seed: int = 0
     """Seed of the sampler."""
-    must_exist: bool = False
-    """Whether to refuse to create it."""
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    """Options of the search as they were typed, which the study keeps for its report."""
 
 
 class TuningStudy(Closing):
@@ -110,7 +105,6 @@ class TuningStudy(Closing):
         *,
         spec: dict[str, Any],
         space: SearchSpace,
-        say: Callable[[str], None] = lambda _text: None,
     ) -> None:
         """Open the study, or create it.
 
@@ -121,11 +115,10 @@ class TuningStudy(Closing):
                 with another one is refused; in a database only where recordings would differ.
             space: candidates and parameters. Its layouts give way to those that the study began
                 with: other memory may be free by now.
-            say: told what a user has to wait for.
 
         Raises:
             BadInputError: the storage cannot be used.
-            UsageError: the study belongs to another machine, pair or workload, or is missing.
+            UsageError: the study belongs to another machine, pair or workload.
         """
         self.name = name
         self.spec = spec
@@ -139,7 +132,7 @@ class TuningStudy(Closing):
         self._held: dict[int, tuple[int, BaseHeartbeatThread]] = {}
         """Trials that this process is at, as the storage numbers them, by the number of their
         record."""
-        self._database = open_storage(self._url, say)
+        self._database = open_storage(self._url)
         self._storage = optuna.storages.get_storage(self._database)
         try:
             self._lock = lock_study(self._url, name)
@@ -153,19 +146,17 @@ class TuningStudy(Closing):
     def _load(self, options: StudyOptions) -> None:
         """Load or create the study, in a database that of this kind of machine."""
         name, is_shared = self.name, self._is_shared
-        self.stored = self._created(name, options)
+        self.stored = self._created(name)
         """The study as Optuna has it."""
         known = self.stored.user_attrs[records.SPEC]
         if not records.check_same(name, known, self.spec, is_shared=is_shared):
             self.name = f"{name}@{spec_digest(self.spec)}"
-            self.stored = self._created(self.name, options)
+            self.stored = self._created(self.name)
             self.stored.set_user_attr(records.GROUP, name)
         group = self.stored.user_attrs.get(records.GROUP, self.name)
         self.recordings = Recordings(self._url, self._database, group) if is_shared else None
         """Recordings of all machines; None in a file."""
         self.stored.set_user_attr(records.SCHEMA, records.STUDY_SCHEMA)
-        if options.arguments:
-            self.stored.set_user_attr(records.ARGUMENTS, dict(options.arguments))
         if is_shared:
             self.stored.set_user_attr(records.MACHINE, this_machine().label)
         # Machines that begin alike would all measure the same, and so would a search that goes on.
@@ -175,9 +166,7 @@ class TuningStudy(Closing):
             seed=seed, n_startup_trials=_STARTUP_TRIALS
         )
 
-    def _created(self, name: str, options: StudyOptions) -> optuna.Study:
-        if options.must_exist and name not in optuna.get_all_study_names(self._storage):
-            raise UsageError(f"there is no study {name} to resume; leave out --resume")
+    def _created(self, name: str) -> optuna.Study:
         found = optuna.create_study(
             study_name=name, storage=self._storage, direction="maximize", load_if_exists=True
         )
@@ -190,10 +179,9 @@ class TuningStudy(Closing):
     def _take_up(self) -> None:
         """Close the trials of processes that have ended, and go on with the study's layouts."""
         optuna.storages.fail_stale_trials(self.stored)
-        for trial in self.stored.get_trials(deepcopy=False, states=(States.RUNNING,)):
-            if not self._is_shared or records.is_of_older(trial):
-                with suppress(UpdateFinishedTrialError):
-                    self._end(self._id_of(trial.number), States.FAIL)
+        if not self._is_shared:
+            for trial in self.stored.get_trials(deepcopy=False, states=(States.RUNNING,)):
+                self._end(self._id_of(trial.number), States.FAIL)
         if self.space.layouts is None:
             return
         kept = self.stored.user_attrs.get(records.LAYOUTS)
@@ -222,21 +210,17 @@ class TuningStudy(Closing):
 
         What is queued comes first, then what processes have left that ended, and then the
         sampler's choice.
-
-        Raises:
-            EngineDiedError: the sampler finds no arm that may be measured.
         """
         with storage_errors(self._url):
             optuna.storages.fail_stale_trials(self.stored)
             known = self.records()
-            running = {one.arm for one in known if one.state is TrialState.RUNNING}
-            # Every machine measures off, which its trials are compared with.
-            taken = _taken(known) | {one for one in running if not one.is_off}
+            taken = _taken(known) | {one.arm for one in known if one.state is TrialState.RUNNING}
             last = {one.arm: one for one in known}
             left = [arm for arm, one in last.items() if one.error == LEFT and self._has(arm)]
             arm = next((one for one in (*self._queue, *left) if one not in taken), None)
             if arm is None:
-                return self._begun(*self._sampled(deadly(known)))
+                trial = self.stored.ask()
+                return self._begun(self._id_of(trial.number), suggest_arm(trial, self.space))
             self._queue = [one for one in self._queue if one != arm]
             chosen = parameters_of(arm, self.space)
             template = optuna.trial.create_trial(
@@ -246,7 +230,7 @@ class TuningStudy(Closing):
 
     def _has(self, arm: Arm) -> bool:
         """Whether the space has an arm."""
-        return arm.is_off or bool(parameters_of(arm, self.space).params)
+        return bool(parameters_of(arm, self.space).params)
 
     def _begun(self, trial_id: int, arm: Arm) -> TrialRecord:
         number = self._storage.get_trial_number_from_id(trial_id)
@@ -254,28 +238,9 @@ class TuningStudy(Closing):
         # Without a beat, a trial whose process is killed would be at work for ever.
         heartbeat = get_heartbeat_thread(trial_id, self._storage)
         heartbeat.start()
-        owner = {"host": os.uname().nodename, "pid": os.getpid()}
-        self._storage.set_trial_user_attr(trial_id, records.OWNER, owner)
         self._keep(trial_id, proposal)
         self._held[number] = trial_id, heartbeat
         return proposal
-
-    def _sampled(self, never: Collection[Arm]) -> tuple[int, Arm]:
-        """The sampler's next choice, and its trial; none of ``never``.
-
-        Raises:
-            EngineDiedError: it finds none.
-        """
-        for _draw in range(_MOST_DRAWS):
-            trial = self.stored.ask()
-            trial_id, arm = self._id_of(trial.number), suggest_arm(trial, self.space)
-            if arm not in never:
-                return trial_id, arm
-            self._end(trial_id, States.FAIL)
-        raise EngineDiedError(
-            f"every setting that the study {self.name} would try has ended its process twice; "
-            "search other drafts or ranges, with another --study"
-        )
 
     def finish(self, record: TrialRecord) -> bool:
         """Store how a trial ended, and tell the sampler the speedup of one that was measured.
@@ -289,12 +254,10 @@ class TuningStudy(Closing):
         with storage_errors(self._url):
             try:
                 self._keep(trial_id, record)
-                value = speedup_estimate(record, self.records())
-                if record.state is TrialState.COMPLETE and value is not None:
-                    self._end(trial_id, States.COMPLETE, value)
+                if record.speedup is not None:
+                    self._end(trial_id, States.COMPLETE, record.speedup)
                 else:
-                    is_pruned = record.state is TrialState.PRUNED
-                    self._end(trial_id, States.PRUNED if is_pruned else States.FAIL)
+                    self._end(trial_id, States.FAIL)
             except UpdateFinishedTrialError:
                 return False
         return True
@@ -315,11 +278,9 @@ class TuningStudy(Closing):
         return self._storage.get_trial_id_from_study_id_trial_number(self._study_id, number)
 
     def fail(self, proposal: TrialRecord, error: SpectuiError) -> TrialRecord:
-        """Store that a trial could not be measured, or was pruned, and why."""
-        state = TrialState.PRUNED if isinstance(error, DoesNotFitError) else TrialState.FAIL
-        record = replace(proposal, state=state, error=str(error))
-        if isinstance(error, EngineDiedError):
-            record = replace(record, died=True, log=error.log)
+        """Store that a trial could not be measured, and why."""
+        log = error.log if isinstance(error, EngineDiedError) else ()
+        record = replace(proposal, state=TrialState.FAIL, error=str(error), log=log)
         self.finish(record)
         return record
 
@@ -341,23 +302,12 @@ class TuningStudy(Closing):
                 if part is not None:
                     self.stored.set_user_attr(name, records.to_plain(part))
 
-    def begin(self) -> None:
-        """Queue off, which everything is compared with."""
-        self.enqueue((self.space.off,))
+    def follow(self, arms: Sequence[Arm]) -> None:
+        """Queue what is tried at first, the most urgent first; then the sampler chooses.
 
-    def follow(self, arms: Sequence[Arm], *, chains: bool = True) -> None:
-        """Queue what is tried after off; then the sampler chooses.
-
-        Those for which the target lies alike stay together, as moving it may take as long as a
+        Arms for which the target lies alike stay together, as moving it may take as long as a
         trial.
-
-        Args:
-            arms: arms worth a trial, the most urgent first.
-            chains: whether the sampler may put n-gram drafters ahead of a draft model. Where no
-                forecast says that this gains, it would only find the same settings once more.
         """
-        if not chains:
-            self.space = replace(self.space, tuned=self.space.tuned - {Parameter.AHEAD})
         arms = (*filter(None, (self.space.present,)), *arms)
         places = list(dict.fromkeys(arm.layout for arm in arms))
         self.enqueue(sorted(arms, key=lambda arm: places.index(arm.layout)))
@@ -379,5 +329,10 @@ class TuningStudy(Closing):
 
 
 def _taken(known: Sequence[TrialRecord]) -> frozenset[Arm]:
-    """Arms that are not tried again: measured ones, and those that cannot be."""
-    return deadly(known) | {one.arm for one in known if one.state.is_tried and not one.died}
+    """Arms that are not tried again: measured ones, and those that cannot be.
+
+    It may be the arm that ends spectui's own process: it is measured twice at most.
+    """
+    left = Counter(one.arm for one in known if one.error == LEFT)
+    deadly = {arm for arm, n in left.items() if n >= _MOST_LEFT}
+    return frozenset(deadly | {one.arm for one in known if one.state.is_tried})

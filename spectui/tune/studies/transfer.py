@@ -7,7 +7,7 @@ spectui itself keeps is taken, each part in its own form.
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 import optuna
@@ -19,8 +19,7 @@ from spectui.files import read_file, write_new_file
 from spectui.format import printable
 from spectui.options.stored import check_schema, schema_of
 from spectui.tune.studies import records
-from spectui.tune.studies.listing import PORTABLE, Kept, StoredStudy, opened, read_study
-from spectui.tune.trials import TrialRecord
+from spectui.tune.studies.listing import PORTABLE, Kept, StoredStudy, opened
 
 _SCHEMA: Literal["spectui.study-file/1"] = "spectui.study-file/1"
 _IMPORTING = "spectui.study-import/1"
@@ -35,7 +34,7 @@ class _Attributes(Kept, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class _Record(msgspec.Struct, frozen=True, kw_only=True):
-    record: TrialRecord | None = None
+    record: dict[str, Any] | None = None
     """None of a trial that had not begun, in files of earlier versions."""
 
 
@@ -54,18 +53,17 @@ class _StudyFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     trials: tuple[_Trial, ...]
 
 
-def export_study(storage: str | None, name: str, path: Path) -> StoredStudy:
+def export_study(study: StoredStudy, path: Path) -> None:
     """Write a study to a file, where none may be.
 
     Raises:
-        BadInputError: the storage or the file cannot be used, or this spectui does not read the
-            study.
+        BadInputError: the file cannot be used.
     """
-    study = read_study(storage, name)
     # Whoever measures a trial here does not do so where it is read.
-    trials = [_Trial(attributes=_Record(record=records.as_left(one))) for one in study.trials]
+    kept = (records.to_plain(records.as_left(one)) for one in study.trials)
+    trials = [_Trial(attributes=_Record(record=one)) for one in kept]
     found = _StudyFile(
-        name=name,
+        name=study.name,
         attributes=_Attributes(**{part: getattr(study, part) for part in PORTABLE}),
         trials=tuple(trials),
     )
@@ -76,7 +74,6 @@ def export_study(storage: str | None, name: str, path: Path) -> StoredStudy:
         raise BadInputError(
             f"{path} cannot be written ({error.strerror}); give a new file in a writable folder"
         ) from error
-    return study
 
 
 def read_exported(path: Path) -> StoredStudy:
@@ -95,14 +92,15 @@ def read_exported(path: Path) -> StoredStudy:
         found = records.decoded(kept, _StudyFile)
         records.check_study(found.name, kept["attributes"])
         _check(found)
+        plain = [one.attributes.record for one in found.trials]
+        trials = [records.decoded(one, records.StoredTrial) for one in plain if one is not None]
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
         reason = printable(str(error))[:_LONGEST_NAME]
         raise BadInputError(f"{path} is no study of spectui's ({reason}); {_HINT}") from error
-    trials = (one.attributes.record for one in found.trials)
     return StoredStudy(
         **{part: getattr(found.attributes, part) for part in PORTABLE},
         name=found.name,
-        trials=tuple(one for one in trials if one is not None),
+        trials=tuple(records.today(trials)),
     )
 
 
