@@ -42,7 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--renew", action="store_true", help="write the golden files anew")
 
 
-_SLOW_FOLDERS = frozenset({"browser", "cli", "devices", "docs", "golden", "hostile", "tui"})
+_SLOW_FOLDERS = frozenset({"cli", "devices", "docs", "golden", "hostile", "tui"})
 """Whole screens and commands."""
 
 

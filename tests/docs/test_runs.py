@@ -28,7 +28,7 @@ _PROMPTS = [
 ]
 _TARGETS = {"target": TARGET, "big": TARGET, "Qwen3-Next": TARGET, "Qwen3-30B": MOE}
 """Recipes by the beginning of a name; all others are drafts."""
-_ELSEWHERE = {("serve", "-m"), ("serve", "--demo"), ("models", "find"), ("models", "fetch")}
+_ELSEWHERE = {("models", "find")}
 """What waits for another machine, asks a hub, or serves until an interrupt: tested elsewhere."""
 _DONE, _USAGE, _INPUT, _SERVER = 0, 2, 3, 5
 
