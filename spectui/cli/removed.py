@@ -25,6 +25,9 @@ _REMOVED = {
         "spectui worker is gone; run the same spectui tune with --study NAME and --storage URL, a "
         "PostgreSQL database, on each machine"
     ),
+    "lint --fix": (
+        "--fix is gone; spectui export --from COMMAND writes the corrected command alone"
+    ),
     "models pull": (
         "models pull is gone: spectui models fetch PRESET fetches its models, with huggingface_hub"
     ),

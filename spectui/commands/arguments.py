@@ -171,14 +171,14 @@ def _placement(
     # First match wins in the server, so the user's own patterns come before the MoE options.
     overrides = [] if is_fitted else list(model.override_tensor)
     in_ram: list[_Given] = [(placement.CPU_MOE, model.cpu_moe)]
-    for option, first, n_layers in (
-        (placement.N_CPU_MOE, first_experts, 0 if model.cpu_moe else model.n_cpu_moe),
-        (placement.N_CPU_FFN, first_dense, model.n_cpu_ffn),
+    for option, part, n_layers in (
+        (placement.N_CPU_MOE, EXPERTS, 0 if model.cpu_moe else model.n_cpu_moe),
+        (placement.N_CPU_FFN, DENSE, model.n_cpu_ffn),
     ):
         if _flag_in(option, dialect, of_draft=beside is not None) is not None:
             in_ram.append((option, _positive(n_layers)))
         elif n_layers > 0:
-            overrides.append(first(n_layers))
+            overrides.append(_first(n_layers, part))
     yield placement.OVERRIDE_TENSOR, _override_value(overrides)
     yield from in_ram
 
@@ -260,17 +260,8 @@ def _csv_row(values: list[str]) -> str:
     return row.getvalue()
 
 
-def first_experts(n_layers: int) -> TensorOverride:
-    """The override for ``-ot`` that is equivalent to ``--n-cpu-moe`` in llama.cpp."""
-    return _first(n_layers, EXPERTS)
-
-
-def first_dense(n_layers: int) -> TensorOverride:
-    """The override for ``-ot`` that is equivalent to ``--n-cpu-ffn`` in llama.cpp."""
-    return _first(n_layers, DENSE)
-
-
 def _first(n_layers: int, part: str) -> TensorOverride:
+    """The override for ``-ot`` that is equivalent to a number of layers in llama.cpp."""
     layers = "|".join(map(str, range(n_layers)))
     return TensorOverride(pattern=rf"blk\.({layers})\.{part}", buffer="CPU")
 

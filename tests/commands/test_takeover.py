@@ -106,23 +106,12 @@ def test_threads_and_loading_that_cannot_be_are_refused(words: str, said: str) -
         take_over(read_command(f"llama-server -m t {words}")).to_setup()
 
 
-@table(
-    ("words", "overrides"),
-    [
-        (r"-ncffn 2 -ot blk\.1\.ffn_up=CUDA0", (r"blk\.(0|1)\.ffn_(up|down|gate)\.", None)),
-        (r"-ot blk\.1\.ffn_up=CUDA0 -ncffn 2", (None,)),
-    ],
-)
-def test_the_first_placement_of_a_dense_layer_counts(
-    words: str, overrides: tuple[str | None, ...]
-) -> None:
-    target = take_over(read_command(f"llama-server -m t {words}")).to_setup().target
-    buffers = [one.buffer for one in target.override_tensor]
-    assert buffers == ["CPU", "CUDA0"][-len(overrides) :]
-    if len(overrides) > 1:
-        assert (target.override_tensor[0].pattern, target.n_cpu_ffn) == (overrides[0], 0)
-    else:
-        assert target.n_cpu_ffn > 0
+def test_a_placement_that_counts_after_another_is_refused() -> None:
+    behind = read_command(r"llama-server -m t -ncffn 2 -ot blk\.1\.ffn_up=CUDA0")
+    with pytest.raises(BadInputError, match="write -ot in front of them"):
+        take_over(behind)
+    ahead = read_command(r"llama-server -m t -ot blk\.1\.ffn_up=CUDA0 -ncffn 2")
+    assert take_over(ahead).to_setup().target.n_cpu_ffn == 2
 
 
 def test_a_pattern_of_the_servers_own_dialect_moves_nothing_where_no_layer_is_in_ram() -> None:
