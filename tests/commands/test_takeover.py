@@ -94,6 +94,20 @@ def test_threads_and_loading_that_cannot_be_are_refused(words: str, said: str) -
         take_over(read_command(f"llama-server -m t {words}")).to_setup()
 
 
+def test_a_placement_that_counts_after_another_is_refused() -> None:
+    behind = read_command(r"llama-server -m t -ncmoe 2 -ot blk\.1\.ffn_up=CUDA0")
+    with pytest.raises(BadInputError, match="write -ot in front of them"):
+        take_over(behind)
+    ahead = read_command(r"llama-server -m t -ot blk\.1\.ffn_up=CUDA0 -ncmoe 2")
+    assert take_over(ahead).to_setup().target.n_cpu_moe == 2
+
+
+def test_a_pattern_of_the_servers_own_dialect_moves_nothing_where_no_layer_is_in_ram() -> None:
+    command = read_command("llama-server -m t -ncmoe 0 -ot '[[:digit:]]=CUDA0'")
+    target = take_over(command).to_setup().target
+    assert [one.pattern for one in target.override_tensor] == ["[[:digit:]]"]
+
+
 def test_every_option_of_threads_and_loading_comes_back() -> None:
     words = "-t 4 -tb 6 --numa isolate "
     words += "--load-mode mlock --no-repack --moe-cache-mib 512"

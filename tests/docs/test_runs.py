@@ -66,8 +66,6 @@ def _code(arguments: tuple[str, ...]) -> int:
             return _USAGE
         case ("attach", _, "--json", *_):
             return _SERVER  # nobody listens
-        case ("lint", "--fix", *_):
-            return _DONE
         case ("lint", *_) | ("tune", "--preset", *_):
             return _INPUT  # it has errors; its models were not fetched
         case ("doctor", *_) if "-devd" in arguments:
