@@ -26,6 +26,7 @@ from rich.text import Text
 
 from spectui.cli.output import filled
 from spectui.commands.sources.reading import read_command
+from spectui.display import fit
 from spectui.format import printable
 from spectui.page import Cell, Command, Excerpt, Line, Paragraph, Part, Table, Words, heads, text_of
 
@@ -156,9 +157,6 @@ def _cut(one: Table) -> Table:
     column = one.columns[0]
     if not (isinstance(column, Words) and column.is_cut):
         return one
-    # It loads what draws screens.
-    from spectui.tui.display import fit
-
     bare = replace(one, rows=[["", *row[1:]] for row in one.rows])
     room = page_width() - width_of(table(bare)) + len(column.head)
     ellipsis = "..." if is_ascii_only() else "…"

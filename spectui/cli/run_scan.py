@@ -11,6 +11,7 @@ from spectui.cli.output import check_writable, say, write_result
 from spectui.cli.page import is_ascii_only, page_text, shell_line
 from spectui.cli.progress import Progress, open_progress
 from spectui.demo import DemoModel, ensure_demo_models
+from spectui.display import visible
 from spectui.doctor.drafts import DraftSearch, check_folder, is_same, or_why_not
 from spectui.documents import Json, fields_of, or_reason
 from spectui.format import bytes_text, counted, percent_text
@@ -26,7 +27,6 @@ from spectui.options.drafters import HIDDEN_STATE_KINDS, MTP_KIND
 from spectui.page import Page, Paragraph, Part, Table, Words
 from spectui.paths import text_of
 from spectui.settings import read_settings
-from spectui.tui.display import visible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

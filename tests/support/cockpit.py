@@ -60,7 +60,7 @@ from spectui.speculative.decoder import Stop
 from spectui.speculative.models import Rollback
 from spectui.tui.app import SpectuiApp
 from spectui.tui.chat.prompt_box import PromptBox
-from spectui.tui.colours import ColouredApp
+from spectui.tui.look import ColouredApp
 from spectui.tui.mailbox import Mailbox, Pace
 from spectui.tui.threads import EngineStarted, ServersFound, Threads
 from spectui.tune.progress import TuningState
@@ -282,8 +282,7 @@ class ScriptedSession:
 
     def start_tuning(self, wanted: LiveSetup, request: SearchRequest) -> None:
         assert request.path is None or request.path.exists()
-        self.depths, self.time_budget_s = request.depths, request.time_budget_s
-        self.chats = request.chats
+        self.time_budget_s = request.time_budget_s
         self._note("start_tuning", (wanted, request.prompts))
 
 

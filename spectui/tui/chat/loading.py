@@ -1,7 +1,8 @@
 """Brings models up: builds the demo's, loads a pair, and loads again what was lost."""
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from spectui.demo import DemoModel, DemoProgress
 from spectui.engine import events
@@ -13,18 +14,42 @@ from spectui.errors import (
 )
 from spectui.live.sessions import Session
 from spectui.live.setup import Activity, Launch, LiveSetup, ModelsLost, ModelsRestored, Pair
-from spectui.tui.question import QuestionScreen
+from spectui.live.tally import LiveTally
+from spectui.options.speculation import Speculation
+from spectui.tui.chat.conversation import ConversationController
+from spectui.tui.chat.view import LiveView
+from spectui.tui.dialogs import QuestionScreen
 from spectui.tui.threads import DemoBuilt, StartFailed, Threads
 from spectui.tui.widgets import key_of
 
 if TYPE_CHECKING:
-    from spectui.tui.chat.session import SessionController
+    from spectui.live.session import LiveSession
+
+
+class LoadingSession(Protocol):
+    """What a loader needs of the session."""
+
+    screen: LiveView
+    engine: "LiveSession | None"
+    tally: LiveTally
+    conversation: ConversationController
+    choose_models: Callable[[str | None], None]
+    warn: Callable[[str], None]
+
+    def ready(self) -> None:
+        """Enter the idle state."""
+
+    def put_back(self) -> None:
+        """Give a prompt that waits back to the user."""
+
+    def speculate(self, speculation: Speculation | None) -> None:
+        """Draft in another way from the next answer on."""
 
 
 class PairLoader:
     """Brings a pair up: builds demo models, loads a target and its draft, says why it could not."""
 
-    def __init__(self, session: "SessionController", launch: Launch, threads: Threads) -> None:
+    def __init__(self, session: LoadingSession, launch: Launch, threads: Threads) -> None:
         """Start without a model.
 
         Args:
@@ -218,7 +243,7 @@ class PairLoader:
 class LostModels:
     """Says that the process with the models has ended, and has another one load them."""
 
-    def __init__(self, session: "SessionController") -> None:
+    def __init__(self, session: LoadingSession) -> None:
         """Lose nothing yet; ``session`` goes on once the models are back."""
         self._session = session
         self._screen = session.screen
