@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.events import Resize
 from textual.screen import Screen
 from textual.widgets import Static
 
@@ -31,10 +30,6 @@ from spectui.tui.panels.server import (
 from spectui.tui.threads import Monitor, MonitorFailed
 from spectui.tui.widgets import QUIT_DISPLAY, KeyBar, StatusBar, hidden, key
 
-_TWO_COLUMNS, _THREE_COLUMNS = 72, 150
-_PANEL_LINES = 4
-"""Height from which on a panel can have a frame."""
-_N_PANELS, _N_OF_SERVER = 6, 4
 _NO_ESTIMATE = Reading(None, "it is only known of models that spectui runs itself")
 _NOT_COUNTED = Reading(None, "page faults are only counted of spectui itself")
 
@@ -116,17 +111,6 @@ class AttachPanels(PanelStack):
         yield MemoryPanel()
         yield MachinePanel()
 
-    def on_resize(self, event: Resize) -> None:
-        """Choose columns and frames."""
-        width, height = event.size
-        n_columns = 1 + (width >= _TWO_COLUMNS) + (width >= _THREE_COLUMNS)
-        self.set_class(n_columns == 2, "-two-columns")  # noqa: PLR2004 - as its name says
-        self.set_class(n_columns == 3, "-three-columns")  # noqa: PLR2004 - as its name says
-        is_few = height * n_columns < _N_PANELS * (_PANEL_LINES - 1)
-        self.set_class(is_few, "-few")
-        n_shown = _N_OF_SERVER if is_few else _N_PANELS
-        self.set_class(height * n_columns >= n_shown * _PANEL_LINES, "-framed")
-
     def show(self, state: AttachState, machine: Machine) -> None:
         """Hand every panel its part."""
         self.set_class(not state.sample.host.is_here, "-remote")
@@ -139,6 +123,9 @@ class AttachPanels(PanelStack):
 
 class AttachScreen(Screen[None]):
     """Shows what is known of the server and its machine; never asks either."""
+
+    HORIZONTAL_BREAKPOINTS = [(0, "-one"), (72, "-two"), (150, "-three")]  # noqa: RUF012 - as Screen has it
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (20, "-tall")]  # noqa: RUF012 - as Screen has it
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("r", "attach.retry", "Ask now", "Ask the server at once"),

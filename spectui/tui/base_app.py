@@ -119,8 +119,6 @@ class OrderedApp(ColouredApp[ReturnType]):
 class BaseApp(OrderedApp[None]):
     """An app in the user's look, with the user's keys."""
 
-    ENABLE_COMMAND_PALETTE = True
-
     BINDINGS: ClassVar[list[BindingType]] = [
         hidden(
             "ctrl+z",

@@ -59,20 +59,22 @@ class Block:
     lines: Lines = ()
     chart: Callable[[int], Lines] | None = None
     """Draws a history in so many lines; called only where it is shown."""
+    is_whole: bool = False
+    """Whether it is shown with all of its lines or not at all, as tables are."""
 
 
-def fit(blocks: Iterable[Block], height: int) -> list[Line]:
-    """Choose ``height`` lines by rank; charts share the lines that are left.
+def fit(blocks: Iterable[Block], room: int) -> list[Line]:
+    """Choose ``room`` lines by rank; charts share the lines that are left.
 
     The order on screen is that of ``blocks``.
     """
     given = list(blocks)
     by_rank = sorted(range(len(given)), key=lambda index: given[index].rank)
     shown: dict[int, int] = {}
-    room = height
     for index in by_rank:
         one = given[index]
-        shown[index] = min(room, len(one.lines) + (one.chart is not None))
+        height = len(one.lines) + (one.chart is not None)
+        shown[index] = 0 if one.is_whole and height > room else min(room, height)
         room -= shown[index]
     charts = [index for index in by_rank if given[index].chart is not None and shown[index]]
     for n_before, index in enumerate(charts):
@@ -136,8 +138,10 @@ class Pen:
 
     def factor(self, value: float | None) -> Part:
         """Return a speedup, its direction as an arrow and as a colour."""
+        if value is None:
+            return draw.NONE, Look.MUTED
         text = draw.speedup(value)
-        if value is None or abs(value - 1) < NOTABLE:
+        if abs(value - 1) < NOTABLE:
             return text, Look.STRONG
         arrow, look = ("↑", Look.GAIN) if value > 1 else ("↓", Look.LOSS)
         return f"{arrow}{text}", look

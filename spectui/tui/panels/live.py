@@ -180,7 +180,7 @@ class RoundPanel(Panel[RoundState]):
             yield Block(35, pen.sentence(reason))
         yield from _parts(state.times, pen)
         yield Block(12, (_total(state, state.times, pen),))
-        yield Block(40, _costs(state.verify_costs, pen))
+        yield Block(40, _costs(state.verify_costs, pen), is_whole=True)
         yield Block(50, chart=lambda height: pen.chart(state.history_s, height, draw.duration))
 
 

@@ -46,15 +46,12 @@ class MemoryPanel(Panel[MemoryState]):
         for reason in dict.fromkeys(pool.reason for pool in state.pools if pool.reason):
             yield from pen.told(25, reason)
         if state.gpu_reason is not None:
-            yield no_gpu_block(state.gpu_reason)
+            # Doctor tells what is in brackets.
+            yield Block(18, (((state.gpu_reason.partition(" (")[0], Look.MUTED),),))
         if all(len(pool.parts) == len(Use) for pool in state.pools):
             yield Block(20, (_legend(state.pools),))
-            yield Block(40, _table(state.pools[: (pen.width - _LABEL) // _COLUMN]))
-
-
-def no_gpu_block(reason: str) -> Block:
-    """Return why there is no GPU; doctor tells what is in brackets."""
-    return Block(18, (((reason.partition(" (")[0], Look.MUTED),),))
+            table = _table(state.pools[: (pen.width - _LABEL) // _COLUMN])
+            yield Block(40, table, is_whole=True)
 
 
 def _warnings(state: MemoryState) -> Iterator[str]:

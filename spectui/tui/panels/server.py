@@ -26,7 +26,6 @@ from spectui.tui.panels.machine import (
     disk_blocks,
     gpu_blocks,
     link_blocks,
-    no_gpu_block,
 )
 
 _SMALLEST_BAR = 4
@@ -261,7 +260,5 @@ class MachinePanel(Panel[TrafficState]):
             return
         yield cores_block(state.cpu_per_core, pen, rank=1)
         yield from gpu_blocks(state.links, pen, rank=2)
-        if state.gpu_reason is not None:
-            yield no_gpu_block(state.gpu_reason)
         yield from link_blocks(state, pen)
         yield from disk_blocks(state, pen)
