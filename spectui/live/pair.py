@@ -6,11 +6,10 @@ from pathlib import Path
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded, Role
 from spectui.live.setup import LiveSetup
-from spectui.measure.chats import tokenize_with_chats
+from spectui.measure.workload import tokenize
 from spectui.options.setup import Setup
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt, builtin_suite
-from spectui.prompts.chats import Chats
 from spectui.tune.candidates import Candidate, drafter_name
 from spectui.tune.setup import CommandOptions, Limits, TuningSetup
 from spectui.tune.space import SearchSpace, longest_draft
@@ -71,21 +70,11 @@ def max_draft(setup: LiveSetup) -> int:
     return max(longest, min(wanted, context.batch_size - 1, context.ctx_size - 1))
 
 
-def text_s(tokens_per_s: float) -> float:
-    """Seconds in which the target writes what a search records of the built-in prompts.
-
-    Without the evaluation of the prompts.
-    """
-    return Limits().n_trial_prompts * _TUNED_TOKENS / tokens_per_s
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchRequest:
     """A search that the user asks for."""
 
     prompts: tuple[Prompt, ...]
-    chats: Chats | None = None
-    """Exported chats, whose answers are measured as they are; None without."""
     time_budget_s: float | None = None
     """Seconds of the search's own work, at most; None for no limit."""
     path: Path | None = None
@@ -100,15 +89,14 @@ def tuning_setup(
     engine: Engine,
 ) -> TuningSetup:
     """The search for the best drafting of a loaded pair, for a server of the same setup."""
-    is_builtin = request.prompts == builtin_suite()
     engine.rendering = setup.rendering
-    workload = tokenize_with_chats(
+    workload = tokenize(
         engine,
         request.prompts,
-        request.chats,
         n_predict=_TUNED_TOKENS,
         sampling=replace(setup.sampling, ignore_eos=False),
-        target=target,
+        n_ctx=target.n_ctx,
+        remedy=target.remedy,
     )
     return TuningSetup(
         off=Setup(
@@ -129,5 +117,5 @@ def tuning_setup(
         limits=Limits(time_budget_s=request.time_budget_s),
         command=CommandOptions.of(setup.taken, setup.extra),
         prompts=request.path,
-        is_chat=request.chats is not None or (request.path is None and not is_builtin),
+        is_chat=request.path is None and request.prompts != builtin_suite(),
     )

@@ -72,11 +72,6 @@ def rate(bytes_per_s: float | None) -> str:
     return f"{size(bytes_per_s)}/s"
 
 
-def clock(hz: float) -> str:
-    """Write a clock, such as ``2.52 GHz``."""
-    return f"{hz / 1e9:.2f} GHz"
-
-
 def used_of(part_bytes: float | None, whole_bytes: float | None) -> str:
     """Write a part of a whole in the whole's unit, such as ``21.7 / 25.8 GB``."""
     whole = size(whole_bytes)

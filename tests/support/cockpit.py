@@ -60,7 +60,7 @@ from spectui.speculative.decoder import Stop
 from spectui.speculative.models import Rollback
 from spectui.tui.app import SpectuiApp
 from spectui.tui.chat.prompt_box import PromptBox
-from spectui.tui.colours import ColouredApp
+from spectui.tui.look import ColouredApp
 from spectui.tui.mailbox import Mailbox, Pace
 from spectui.tui.threads import EngineStarted, ServersFound, Threads
 from spectui.tune.progress import TuningState
@@ -239,6 +239,8 @@ class ScriptedSession:
         self.inspector = ScriptedInspector(self._note)
         self.max_draft = 16
         self.records_chats = True
+        self.is_lost = False
+        self.load_again = partial(self._note, "load_again")
         self.close = partial(self._note, "close")
 
     def _note(self, what: str, value: object = None) -> None:
@@ -281,7 +283,6 @@ class ScriptedSession:
     def start_tuning(self, wanted: LiveSetup, request: SearchRequest) -> None:
         assert request.path is None or request.path.exists()
         self.time_budget_s = request.time_budget_s
-        self.chats = request.chats
         self._note("start_tuning", (wanted, request.prompts))
 
 

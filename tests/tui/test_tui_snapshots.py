@@ -249,7 +249,8 @@ def test_picker_with_ranked_drafts(snap_compare: SnapCompare, size: tuple[int, i
         for event in (target, good, fair, unfit, ScanFinished(reasons=())):
             cockpit.threads.post(event)
         await settled(pilot)
-        cockpit.app.screen.query_one(TargetList).highlight_model(target.path)
+        targets = cockpit.app.screen.query_one(TargetList)
+        targets.highlighted = targets.get_option_index(str(target.path))
         for draft, why in ((good, None), (fair, None), (unfit, reason)):
             cockpit.threads.post(compared(target, draft, why))
         await settled(pilot)

@@ -1,7 +1,8 @@
 """Brings models up: builds the demo's, and loads a pair."""
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from spectui.demo import DemoModel, DemoProgress
 from spectui.engine import events
@@ -12,17 +13,41 @@ from spectui.errors import (
 )
 from spectui.live.sessions import Session
 from spectui.live.setup import Activity, Launch, LiveSetup, Pair
-from spectui.tui.question import QuestionScreen
+from spectui.live.tally import LiveTally
+from spectui.options.speculation import Speculation
+from spectui.tui.chat.conversation import ConversationController
+from spectui.tui.chat.view import LiveView
+from spectui.tui.dialogs import QuestionScreen
 from spectui.tui.threads import DemoBuilt, StartFailed, Threads
 
 if TYPE_CHECKING:
-    from spectui.tui.chat.session import SessionController
+    from spectui.live.session import LiveSession
+
+
+class LoadingSession(Protocol):
+    """What a loader needs of the session."""
+
+    screen: LiveView
+    engine: "LiveSession | None"
+    tally: LiveTally
+    conversation: ConversationController
+    choose_models: Callable[[str | None], None]
+    warn: Callable[[str], None]
+
+    def ready(self) -> None:
+        """Enter the idle state."""
+
+    def put_back(self) -> None:
+        """Give a prompt that waits back to the user."""
+
+    def speculate(self, speculation: Speculation | None) -> None:
+        """Draft in another way from the next answer on."""
 
 
 class PairLoader:
     """Brings a pair up: builds demo models, loads a target and its draft, says why it could not."""
 
-    def __init__(self, session: "SessionController", launch: Launch, threads: Threads) -> None:
+    def __init__(self, session: LoadingSession, launch: Launch, threads: Threads) -> None:
         """Start without a model.
 
         Args:

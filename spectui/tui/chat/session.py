@@ -24,12 +24,12 @@ from spectui.monitor.readings import Snapshot
 from spectui.options.speculation import Speculation
 from spectui.tui.chat.conversation import ConversationController, explain_failure
 from spectui.tui.chat.loading import PairLoader
+from spectui.tui.chat.view import LiveView
 from spectui.tui.threads import DemoBuilt, EngineStarted, MonitorFailed, StartFailed, Threads
 from spectui.tui.widgets import key_of
 
 if TYPE_CHECKING:
     from spectui.live.session import LiveSession
-    from spectui.tui.chat.screen import LiveScreen
 
 Takers = dict[type, Callable[[Any], None]]
 """Handlers of events of other threads, by the events' types."""
@@ -41,7 +41,7 @@ class SessionController:
     def __init__(
         self,
         launch: Launch,
-        screen: "LiveScreen",
+        screen: LiveView,
         threads: Threads,
         *,
         choose_models: Callable[[str | None], None],
