@@ -6,10 +6,11 @@ from pathlib import Path
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded, Role
 from spectui.live.setup import LiveSetup
-from spectui.measure.workload import tokenize
+from spectui.measure.chats import tokenize_with_chats
 from spectui.options.setup import Setup
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt, builtin_suite
+from spectui.prompts.chats import Chats
 from spectui.tune.candidates import Candidate, drafter_name
 from spectui.tune.setup import CommandOptions, Limits, TuningSetup
 from spectui.tune.space import SearchSpace, longest_draft
@@ -75,6 +76,8 @@ class SearchRequest:
     """A search that the user asks for."""
 
     prompts: tuple[Prompt, ...]
+    chats: Chats | None = None
+    """Exported chats, whose answers are measured as they are; None without."""
     time_budget_s: float | None = None
     """Seconds of the search's own work, at most; None for no limit."""
     path: Path | None = None
@@ -90,13 +93,13 @@ def tuning_setup(
 ) -> TuningSetup:
     """The search for the best drafting of a loaded pair, for a server of the same setup."""
     engine.rendering = setup.rendering
-    workload = tokenize(
+    workload = tokenize_with_chats(
         engine,
         request.prompts,
+        request.chats,
         n_predict=_TUNED_TOKENS,
         sampling=replace(setup.sampling, ignore_eos=False),
-        n_ctx=target.n_ctx,
-        remedy=target.remedy,
+        target=target,
     )
     return TuningSetup(
         off=Setup(
@@ -117,5 +120,7 @@ def tuning_setup(
         limits=Limits(time_budget_s=request.time_budget_s),
         command=CommandOptions.of(setup.taken, setup.extra),
         prompts=request.path,
-        is_chat=request.path is None and request.prompts != builtin_suite(),
+        # Texts of chats are not kept.
+        is_chat=request.chats is not None
+        or (request.path is None and request.prompts != builtin_suite()),
     )

@@ -283,6 +283,7 @@ class ScriptedSession:
     def start_tuning(self, wanted: LiveSetup, request: SearchRequest) -> None:
         assert request.path is None or request.path.exists()
         self.time_budget_s = request.time_budget_s
+        self.chats = request.chats
         self._note("start_tuning", (wanted, request.prompts))
 
 

@@ -96,6 +96,15 @@ async def test_a_search_has_the_prompts_that_were_asked_for(tmp_path: Path) -> N
         cockpit.app.tune.start(turns)
         prompts = started_with(cockpit)
         assert [prompt.messages[-1].content for prompt in prompts] == ["one", "two"]
+        export = tmp_path / "export.json"
+        export.write_text(
+            '[{"conversations": [{"from": "human", "value": "hi"},'
+            ' {"from": "gpt", "value": "ho"}]}]'
+        )
+        cockpit.app.tune.start(Wanted(source=PromptSource.EXPORT, path=export))
+        assert started_with(cockpit) == ()
+        assert cockpit.script.chats is not None
+        assert [prompt.answer for prompt in cockpit.script.chats.prompts] == ["ho"]
 
 
 async def test_the_search_names_its_prompts(

@@ -9,6 +9,7 @@ from spectui.format import counted
 from spectui.live.setup import Activity, ChatRecorded
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt, PromptFile, builtin_suite, load_prompts
+from spectui.prompts.chats import Chats, load_chats
 from spectui.tui.base_app import BaseApp
 from spectui.tui.chat.session import SessionController
 from spectui.tui.tune.form import PromptSource, Wanted
@@ -144,15 +145,18 @@ class TuneController:
     def start(self, wanted: Wanted) -> None:
         """Begin a search, or go on with the study of the same prompts."""
         try:
+            is_export = wanted.source is PromptSource.EXPORT
+            chats = load_chats([wanted.path or Path()]) if is_export else None
             found = self._read(wanted)
-            self._start(found.prompts, wanted)
+            self._start(found.prompts, chats, wanted)
         except SpectuiError as error:
             self._refuse(str(error))
             return
         for note in found.notes:
             self._app.warn(f"{note}.")
         n_prompts = counted(len(found.prompts), "prompt")
-        self._prompts = f"{wanted.path or wanted.source} ({n_prompts})"
+        read = n_prompts if chats is None else counted(len(chats.prompts), "answer")
+        self._prompts = f"{wanted.path or wanted.source} ({read})"
         if self._screen is not None:
             self._screen.prompts = self._prompts
 
@@ -162,13 +166,15 @@ class TuneController:
                 return PromptFile(prompts=builtin_suite())
             case PromptSource.FILES:
                 return load_prompts(wanted.path or Path())
+            case PromptSource.EXPORT:
+                return PromptFile(prompts=())
             case PromptSource.CHAT:
                 prompts = self._session.conversation.chat.prompts()
         if not prompts:
             raise UsageError("this chat has no turns yet; ask something first, or choose others")
         return PromptFile(prompts=prompts)
 
-    def _start(self, prompts: tuple[Prompt, ...], wanted: Wanted) -> None:
+    def _start(self, prompts: tuple[Prompt, ...], chats: Chats | None, wanted: Wanted) -> None:
         session = self._session
         setup, engine, target = session.setup, session.engine, session.loader.target
         by = key_of(self._app, "app.models")
@@ -182,7 +188,10 @@ class TuneController:
         from spectui.live.pair import SearchRequest  # noqa: PLC0415
 
         request = SearchRequest(
-            prompts=prompts, time_budget_s=wanted.time_budget_s, path=wanted.path
+            prompts=prompts,
+            chats=chats,
+            time_budget_s=wanted.time_budget_s,
+            path=None if chats else wanted.path,
         )
         engine.start_tuning(setup, request)
 

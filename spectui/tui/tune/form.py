@@ -19,12 +19,17 @@ class PromptSource(StrEnum):
 
     BUILTIN = "built-in"
     FILES = "files"
+    EXPORT = "exported chats"
     CHAT = "this chat"
 
 
 MAX_MINUTES = 10_000
 _SOURCES = tuple(PromptSource)
-_FILES = "a .jsonl, .json, .csv, .txt, or a folder of them"
+_PLACEHOLDERS = {
+    PromptSource.FILES: "a .jsonl, .json, .csv, .txt, or a folder of them",
+    PromptSource.EXPORT: "an export of Open WebUI, LM Studio, SillyTavern, llama-server's page, ...",
+}
+"""Sources that have a path, and what it leads to."""
 _MINUTE_S = 60
 
 
@@ -47,7 +52,7 @@ class TuneSetup(Vertical):
         yield ChoiceRow("prompts", tuple(map(str, _SOURCES)), id="sources")
         with Horizontal(id="path-row"):
             yield Label("path")
-            yield Input(placeholder=_FILES, id="path", compact=True)
+            yield Input(id="path", compact=True)
         with Horizontal():
             yield Label("minutes")
             yield Input(id="minutes", type="number", compact=True, placeholder="no limit")
@@ -74,8 +79,8 @@ class TuneSetup(Vertical):
         # Not Path.expanduser and Path.exists: those raise for some paths that cannot be.
         path = os.path.expanduser(self._path.value.strip())  # noqa: PTH111
         problem = None
-        if source is PromptSource.FILES and not os.path.exists(path):  # noqa: PTH110
-            problem = f"There is nothing at this path; give that of {_FILES}."
+        if source in _PLACEHOLDERS and not os.path.exists(path):  # noqa: PTH110
+            problem = f"There is nothing at this path; give that of {_PLACEHOLDERS[source]}."
             self._path.focus()
         elif not _is_time(minutes):
             problem = f"Minutes must be 1 to {MAX_MINUTES}, or nothing for no limit."
@@ -84,13 +89,13 @@ class TuneSetup(Vertical):
             return None
         return Wanted(
             source=source,
-            path=Path(path) if source is PromptSource.FILES else None,
+            path=Path(path) if source in _PLACEHOLDERS else None,
             time_budget_s=float(minutes) * _MINUTE_S if minutes else None,
         )
 
     def begin(self) -> None:
         """Give the keys to what is to be filled in: a path where the prompts are files."""
-        if self.source is PromptSource.FILES:
+        if self.source in _PLACEHOLDERS:
             self._path.focus()
         else:
             self.sources.focus()
@@ -107,7 +112,8 @@ class TuneSetup(Vertical):
 
     @on(ChoiceRow.Changed)
     def _on_source(self) -> None:
-        self.query_one("#path-row").display = self.source is PromptSource.FILES
+        self.query_one("#path-row").display = self.source in _PLACEHOLDERS
+        self._path.placeholder = _PLACEHOLDERS.get(self.source, "")
         self.tell(None)
 
     @on(Input.Changed)
