@@ -27,7 +27,7 @@ MAX_MINUTES = 10_000
 _SOURCES = tuple(PromptSource)
 _PLACEHOLDERS = {
     PromptSource.FILES: "a .jsonl, .json, .csv, .txt, or a folder of them",
-    PromptSource.EXPORT: "an export of Open WebUI, LM Studio, SillyTavern, llama-server's page, ...",
+    PromptSource.EXPORT: "an export of Open WebUI, LM Studio, SillyTavern, llama-server, ...",
 }
 """Sources that have a path, and what it leads to."""
 _MINUTE_S = 60
