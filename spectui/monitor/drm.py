@@ -24,7 +24,6 @@ _HEADER = struct.Struct("<HBB")
 """Header of ``gpu_metrics``: size, revision of the format, revision of the content."""
 _OF_PROCESSORS = {2, 3}
 """Formats of the tables of processors with a GPU inside."""
-_CURRENT_LEVEL = re.compile(r"^\d+: *(\d{1,6})MHz \*$", re.MULTILINE | re.IGNORECASE)
 _UNTOLD_THROTTLES = "the kernel does not report why the clock is low"
 
 _FILE_BYTES = 4096
@@ -170,20 +169,9 @@ def _queries(device: Path, regions: Sequence[str]) -> Mapping[str, Callable[[], 
         "utilisation": lambda: _integer(device / "gpu_busy_percent") / 100,
         "power_w": lambda: _integer(sensor("power1_average", "power1_input")) / 1e6,
         "temperature_c": lambda: _integer(sensor("temp1_input")) / 1e3,
-        "clock_hz": lambda: _clock_hz(sensor("freq1_input"), device / "pp_dpm_sclk"),
-        "memory_clock_hz": lambda: _clock_hz(sensor("freq2_input"), device / "pp_dpm_mclk"),
+        "clock_hz": lambda: float(_integer(sensor("freq1_input"))),
+        "memory_clock_hz": lambda: float(_integer(sensor("freq2_input"))),
     }
-
-
-def _clock_hz(sensor: Path, levels: Path) -> float:
-    """The clock of a sensor or, without one, of the level that the driver marks."""
-    try:
-        return float(_integer(sensor))
-    except KernelError:
-        current = _CURRENT_LEVEL.search(_text(levels))
-        if current is None:
-            raise
-        return int(current[1]) * 1e6
 
 
 class KernelGpus:

@@ -103,8 +103,7 @@ def test_the_gpu_of_an_amd_processor_has_the_ram_that_it_may_take(tree: Tree) ->
     assert gpu.memory_total_bytes == Reading(536_870_912 + 32_212_254_720)
     assert gpu.memory_used_bytes == Reading(402_653_184 + 6 * GIB)
     assert gpu.power_w == Reading(28)
-    # Without a sensor, the level that the driver marks.
-    assert (gpu.clock_hz, gpu.memory_clock_hz) == (Reading(2.7e9), Reading(2.8e9))
+    assert gpu.clock_hz.reason == "the kernel does not report the clock"
     assert gpu.pcie_rx_bytes_per_s == NO_TRAFFIC
     assert gpu.pcie_width == NO_TRAFFIC
 
@@ -187,7 +186,7 @@ def test_a_card_that_goes_away_explains_itself_and_may_come_back(
     assert (gone.index, gone.name, gone.address) == (0, "AMD GPU 744c", "0000:03:00.0")
     assert (gone.memory_used_bytes, gone.pcie_rx_bytes_per_s) == (reason, reason)
     assert gone.throttled_by.reason == reason.reason
-    assert other.clock_hz == Reading(2.7e9)
+    assert other.power_w == Reading(28)
     (tmp_path / "elsewhere").rename(device)
     assert tree.after(RETRY_S)[0].utilisation == Reading(0.37)
 
