@@ -26,6 +26,7 @@ _REMOVED = {
     "probe": "probe experts is gone; spectui tune measures what experts cost on your prompts",
     "worker": "worker is gone; run the same tune with --study and --storage on each machine",
     "serve": "serve is gone; run spectui in a terminal, over ssh where the models are elsewhere",
+    "--draft-dir": "give each draft of a folder with -md; spectui models scan DIR -m lists them",
     "models fetch": _FETCH,
     "models pull": _FETCH,
     "studies repair": "studies repair is gone; a damaged file is moved aside where it is found",

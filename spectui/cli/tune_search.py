@@ -144,7 +144,6 @@ class Search:
             target=target.document(),
             backend=ENGINE,
             alteration=target.info.alteration,
-            memory_bytes=models.memory_bytes,
             present=present,
         )
 
@@ -259,7 +258,6 @@ class Search:
                 n_starts=fleet.n_starts,
             ),
             alteration=target.alteration,
-            memory_bytes=models.memory_bytes,
             present=present,
         )
 
