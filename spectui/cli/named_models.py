@@ -1,9 +1,9 @@
-"""The models that a command is given: by path, by folder, or the demo's."""
+"""The models that a command is given: by path, or the demo's."""
 
 import os
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,12 +12,11 @@ from spectui.cli.progress import Progress
 from spectui.cli.request import FILE_KINDS, RunOptions
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.errors import BadInputError, UsageError
-from spectui.format import bytes_text
 from spectui.models.facts import has_mtp_layers, kind_of_draft
 from spectui.models.gguf import check_file, check_is_gguf, read_gguf, weights_bytes
 from spectui.models.sampling import unmeasured_sentences
 from spectui.options.drafters import MODEL_KIND, MTP_KIND, DraftMtp, ModelDrafter, with_kind
-from spectui.options.setup import ModelOptions, Setup
+from spectui.options.setup import Setup
 from spectui.options.speculation import Speculation
 from spectui.paths import text_of
 from spectui.presets import Preset, find_preset
@@ -37,9 +36,7 @@ class Models:
     drafts: dict[str, Path]
     """Draft models by name."""
     refused: "tuple[Candidate, ...]" = ()
-    """Models of ``--draft-dir`` that cannot draft, with the reason."""
-    memory_bytes: dict[str, int] = field(default_factory=dict)
-    """Estimates for models of ``--draft-dir``, by name: weights and cache."""
+    """Those that cannot draft, with the reason."""
 
     @property
     def mtp_files(self) -> frozenset[str]:
@@ -72,7 +69,7 @@ def with_preset_models(options: RunOptions, *, most_drafts: int | None = None) -
         target = preset.find_target()
         if target is None:
             missing.append(f"the target {preset.target}")
-    if preset.draft and most_drafts != 0 and not (drafts or options.draft_dirs):
+    if preset.draft and most_drafts != 0 and not drafts:
         drafts = preset.find_drafts()[:most_drafts]
         if not drafts and preset.needs_draft:
             missing.append(f"the draft {' or '.join(str(draft) for draft in preset.draft)}")
@@ -94,7 +91,7 @@ def find_models(
     needs_draft: bool = True,
     reads_headers: bool = True,
 ) -> Models:
-    """Find target and drafts: those given, those of folders, or the demo's, built if necessary.
+    """Find target and drafts: those given, or the demo's, built if necessary.
 
     Args:
         options: as they were given.
@@ -102,8 +99,7 @@ def find_models(
         reads_headers: False where another process will; then the first bytes have to do.
 
     Raises:
-        BadInputError: a file or folder is missing or holds no GGUF; checked before anything is
-            loaded.
+        BadInputError: a file is missing or no GGUF; checked before anything is loaded.
         UsageError: no target or no draft, or ``--demo`` with a target.
     """
     target, own = _given(options, needs_draft=needs_draft)
@@ -113,9 +109,7 @@ def find_models(
             check(path)
         if reads_headers and options.model_draft:
             _mind_large(target, options.model_draft)
-    if not options.draft_dirs:
-        return Models(target=target, drafts=own)
-    return _with_folders(options, target, tuple(own.values()))
+    return Models(target=target, drafts=own)
 
 
 def _mind_large(target: Path, drafts: Sequence[Path]) -> None:
@@ -239,58 +233,21 @@ def warn_of_sampling(target: Path, progress: Progress) -> None:
 
 
 def _given(options: RunOptions, *, needs_draft: bool) -> tuple[Path, dict[str, Path]]:
-    brings_drafts = bool(options.model_draft or options.draft_dirs)
     if options.demo:
         if options.model is not None:
             raise UsageError("--demo brings its own target; leave out -m, or leave out --demo")
         target = DemoModel(options.target)
         wanted = (target, DemoModel.DRAFT, DemoModel.DRAFT_THIN)
         built = ensure_demo_models(wanted, on_progress=options.progress.on_demo)
-        if brings_drafts:
+        if options.model_draft:
             return built[target], named(options.model_draft)
         # By their files, as the screen names them.
         return built[target], named([built[model] for model in wanted[1:]])
     if options.model is None:
         raise UsageError("give a target with -m and a draft with -md, or --demo")
-    if needs_draft and not brings_drafts:
+    if needs_draft and not options.model_draft:
         raise UsageError("give at least one draft with -md")
     return options.model, named(options.model_draft)
-
-
-def _with_folders(options: RunOptions, target: Path, given: Sequence[Path]) -> Models:
-    # It loads llama.cpp.
-    from spectui.doctor.drafts import look_into
-    from spectui.llama.devices import use_rpc
-
-    use_rpc(options.target_options(target).devices.rpc)
-    found, reasons = look_into(options.draft_dirs, target, n_ctx=options.context.ctx_size)
-    for reason in reasons:
-        options.progress.say(f"passed over: {reason}")
-    names = named((*given, *(one.model.path for one in found)))
-    by_path = {path.resolve(): name for name, path in names.items()}
-    refused, memory_bytes = [], {}
-    for one in found:
-        name = by_path[one.model.path.resolve()]
-        size_bytes = one.memory_bytes or one.model.size_bytes
-        if size_bytes:
-            memory_bytes[name] = size_bytes
-        if one.reason is None:
-            options.progress.say(f"candidate {name}: {bytes_text(size_bytes)} of memory")
-        elif one.model.path.resolve() not in {path.resolve() for path in given}:
-            refused.append(_refused(name, options.draft_options(one.model.path), one.reason))
-    left_out = {candidate.name for candidate in refused}
-    return Models(
-        target=target,
-        drafts={name: path for name, path in names.items() if name not in left_out},
-        refused=tuple(refused),
-        memory_bytes=memory_bytes,
-    )
-
-
-def _refused(name: str, options: ModelOptions, reason: str) -> "Candidate":
-    from spectui.tune.candidates import Candidate
-
-    return Candidate(name=name, options=options, loaded=None, error=BadInputError(reason))
 
 
 def named(paths: Sequence[Path]) -> dict[str, Path]:

@@ -231,18 +231,6 @@ _DEMO: tuple[Described, ...] = (
 
 _TEMPERATURE, *_SAMPLING = _under("Sampling", catalogue.TEMPERATURE, *catalogue.SAMPLING)
 
-_DRAFT_DIR: Described = (
-    option(
-        "--draft-dir",
-        type=click.Path(path_type=Path),
-        multiple=True,
-        metavar="DIR",
-        help="A folder of drafts: every GGUF in it that fits is a candidate. May be repeated.",
-    )
-    .under(_MODELS)
-    .named("draft_dirs")
-)
-
 
 def _by_server(kinds: tuple[str, ...]) -> str:
     return f" {', '.join(kinds)} with --backend server." if kinds else ""
@@ -279,7 +267,7 @@ _CONTENT = (
     *(*_DEMO, *_PLACEMENT, *_CONTEXT, _THREADS, *_OTHER_THREADS),
     *(_TEMPERATURE, *_SAMPLING),
 )
-OF_A_RUN: tuple[Described, ...] = (_MODEL, _DRAFTS, _DRAFT_DIR, _DRAFTERS, *_CONTENT, _LENGTH)
+OF_A_RUN: tuple[Described, ...] = (_MODEL, _DRAFTS, _DRAFTERS, *_CONTENT, _LENGTH)
 """Options for the content of a run, which a preset may set; the others concern its output."""
 
 _RUN: tuple[Described, ...] = (
@@ -298,7 +286,7 @@ _RUN: tuple[Described, ...] = (
 COCKPIT: tuple[Described, ...] = (_MODEL, _DRAFT, _PRESET, _FROM, *_CONTENT)
 """Options of the interactive screen that other commands have, too."""
 OF_ONE_DRAFT: tuple[Described, ...] = (*COCKPIT, *_RUN, YES)
-OF_CANDIDATES = (_MODEL, _DRAFTS, _DRAFT_DIR, _DRAFTERS, _PRESET, _FROM, *_CONTENT, *_RUN)
+OF_CANDIDATES = (_MODEL, _DRAFTS, _DRAFTERS, _PRESET, _FROM, *_CONTENT, *_RUN)
 """Shared options of a command that takes several drafts."""
 OF_SEARCH = tuple(
     _drafters(*HIDDEN_STATE_KINDS) if one is _DRAFTERS else one for one in OF_CANDIDATES

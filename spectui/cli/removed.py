@@ -31,6 +31,7 @@ _REMOVED = {
     "worker": "worker is gone; run the same tune with --study and --storage on each machine",
     "serve": "serve is gone; run spectui in a terminal, over ssh where the models are elsewhere",
     "lint --fix": "--fix is gone; spectui export --from COMMAND writes the corrected command alone",
+    "--draft-dir": "give each draft of a folder with -md; spectui models scan DIR -m lists them",
     "models fetch": _FETCH,
     "models pull": _FETCH,
     "studies repair": "studies repair is gone; a damaged file is moved aside where it is found",

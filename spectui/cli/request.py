@@ -53,7 +53,6 @@ class RunOptions:
     """Whether weights may be read from disk again and again."""
     quiet: bool = True
     verbose: bool = False
-    draft_dirs: tuple[Path, ...] = ()
     """Folders of drafts, for commands that take several drafts."""
     spec_type: tuple[str, ...] = ()
     """Drafters for the same commands, by llama-server's names; empty for all that are available."""
@@ -99,7 +98,7 @@ class RunOptions:
         Raises:
             UsageError: drafts were given that ``--spec-type`` leaves out.
         """
-        if not self.takes(MTP_KIND, *FILE_KINDS) and (self.model_draft or self.draft_dirs):
+        if not self.takes(MTP_KIND, *FILE_KINDS) and self.model_draft:
             raise UsageError(
                 f"-md names a draft, and --spec-type does not: add {MODEL_KIND} to it, or leave "
                 "out -md"

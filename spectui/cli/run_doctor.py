@@ -48,8 +48,8 @@ def doctor(planner: Planner, request: Doctor) -> None:
     given = RunOptions.of(request.given)
     warn_of_unmeasured(request.given, done="examined")
     has_target = given.demo or given.model is not None or given.preset is not None
-    if not has_target and (given.model_draft or given.draft_dirs):
-        raise UsageError("-md and --draft-dir need a target: give it with -m, or --demo")
+    if not has_target and given.model_draft:
+        raise UsageError("-md needs a target: give it with -m, or --demo")
     given.check_drafts()
     check_writable(given.json_path, given.input_files())
     options = with_preset_models(given)
@@ -104,8 +104,6 @@ def _examine(
         max_draft=draft_max,
     )
     drafts = {name: options.draft_options(path) for name, path in models.drafts.items()}
-    # What a folder's first look leaves out is judged here as anything else, by the whole plan.
-    drafts |= {one.name: one.options for one in models.refused}
     devices, gpus = request.target.devices, around.backend.gpus
     around = replace(around, free=around.free.with_margins(options.margins, devices, gpus))
     say, mtp = options.progress.say, _mtp(options)

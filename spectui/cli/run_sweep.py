@@ -117,8 +117,6 @@ def _setup(
             "leave out -md"
         )
     models = find_models(shared, needs_draft=needs_models, reads_headers=binary is None)
-    for refused in models.refused:
-        shared.progress.say(f"left out {refused.name}: {refused.reason}")
     warn_of_sampling(models.target, shared.progress)
     sampling = shared.sampling_for(models.target)
     of_suite = None if shared.prompts is not None else SUITE_PROMPTS

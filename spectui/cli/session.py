@@ -232,7 +232,7 @@ def load_models(
 
     Returns:
         The target, and who may draft: the MTP layers, the drafts that fit, and, with an error,
-        those that cannot. A folder may hold none: n-gram drafters are left.
+        those that cannot; n-gram drafters are left where there is none.
 
     Raises:
         SpectuiError: the target cannot be loaded, or nobody of those who were named can draft.

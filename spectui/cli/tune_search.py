@@ -143,7 +143,6 @@ class Search:
             target=target.document(),
             backend=ENGINE,
             alteration=target.info.alteration,
-            memory_bytes=models.memory_bytes,
             present=present,
         )
 
@@ -256,7 +255,6 @@ class Search:
                 n_starts=fleet.n_starts,
             ),
             alteration=target.alteration,
-            memory_bytes=models.memory_bytes,
             present=present,
         )
 

@@ -1,7 +1,7 @@
 """Models seen as drafts of one target, judged without loading their weights."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,8 +12,8 @@ from spectui.format import bytes_text
 from spectui.llama.architectures import inspect_pair
 from spectui.llama.devices import gpu_memories
 from spectui.models.facts import ModelFacts
-from spectui.models.files import FoundModel, Scan
-from spectui.models.ranking import DraftOption, ModelInspected, assess, rank
+from spectui.models.files import FoundModel
+from spectui.models.ranking import DraftOption, ModelInspected, assess
 
 
 class DraftSearch:
@@ -77,40 +77,6 @@ def search_here(target: Path, *, n_ctx: int, free_bytes: int | None = None) -> D
         raise BadInputError(told.reason or f"{target} cannot be read; give another model")
     compare = partial(inspect_pair, target)
     return DraftSearch(told.facts, compare, n_ctx=n_ctx, free_bytes=free_bytes)
-
-
-def look_into(
-    folders: Sequence[Path], target: Path, *, n_ctx: int, free_bytes: int | None = None
-) -> tuple[tuple[DraftOption, ...], tuple[str, ...]]:
-    """Rank the models in folders, the target left out.
-
-    Args:
-        folders: folders of ``--draft-dir``; sub-folders count.
-        target: model for which drafts are sought.
-        n_ctx: tokens that the context holds.
-        free_bytes: as ``DraftSearch`` takes it.
-
-    Returns:
-        The models, the most promising first and the unusable ones last; and a sentence for every
-        path that could not be examined.
-
-    Raises:
-        BadInputError: a folder is missing, cannot be read or holds no other model, or the target
-            cannot be read.
-    """
-    for folder in folders:
-        check_folder(folder, f"--draft-dir {folder}")
-    scan = Scan(folders)
-    models = [model for model in scan if not is_same(model, target)]
-    if not models:
-        names = " and ".join(map(str, folders))
-        because = f" ({'; '.join(scan.reasons)})" if scan.reasons else ""
-        raise BadInputError(
-            f"--draft-dir {names}: no GGUF model but the target is in it{because}; give a folder "
-            "with drafts"
-        )
-    search = search_here(target, n_ctx=n_ctx, free_bytes=free_bytes)
-    return rank(search.target, list(map(search.look_at, models))), tuple(scan.reasons)
 
 
 def check_folder(folder: Path, given: str) -> None:

@@ -58,14 +58,9 @@ class Candidate:
         """The error as a sentence."""
         return None if self.error is None else str(self.error)
 
-    def document(self, memory_bytes: int | None) -> Json:
-        """A candidate with its memory as JSON.
-
-        Args:
-            memory_bytes: estimate of weights and cache, where it was not loaded; loaded, scratch
-                memory counts as well.
-        """
-        loaded = self.loaded
+    def document(self) -> Json:
+        """A candidate with its memory as JSON, where it was loaded."""
+        loaded, memory_bytes = self.loaded, None
         unknown = "it could not be loaded" if self.error else NOT_LOADED
         if self.is_mtp:
             unknown = "its layers are part of the target"

@@ -1,6 +1,6 @@
 """A search that has ended, as the document ``spectui.tune/1``."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from spectui.commands.launch import Launch
@@ -53,8 +53,6 @@ class Tuned:
     """Document of what measured."""
     alteration: str | None = None
     """How the target was altered, in a sentence; None if it was not."""
-    memory_bytes: Mapping[str, int] = field(default_factory=dict)
-    """Estimates of drafts that were not loaded, by name."""
     present: Known[Arm] | None = None
     """The present setting of the command of ``--from``; None without a command."""
 
@@ -75,7 +73,7 @@ class Tuned:
             **header("tune", this_machine()),
             "study": self.tuning.name,
             "target": self.target,
-            "drafts": [one.document(self.memory_bytes.get(one.name)) for one in setup.candidates],
+            "drafts": [one.document() for one in setup.candidates],
             "config": _config(setup),
             **or_reason("placing", placing and placing.document(), "no place was searched"),
             **or_reason("layouts", layouts and encoded(layouts), alike),

@@ -1,4 +1,4 @@
-"""``--draft-dir``: every model of a folder is a candidate, or has a reason why not."""
+"""Several drafts of one target: which fit beside it, and those that cannot draft."""
 
 import json
 import os
@@ -7,159 +7,84 @@ from pathlib import Path
 
 import pytest
 
-from spectui.doctor.drafts import look_into
-from spectui.errors import BadInputError
+from spectui.doctor.drafts import search_here
+from spectui.models.files import Scan
 from spectui.models.ranking import DraftOption
 from spectui.trace.file import read_trace
 from tests.support.cli import Spectui
-from tests.support.models import (
-    CLOSE_DRAFT,
-    EMBEDDING,
-    MOE,
-    ROUGH_DRAFT,
-    Tiny,
-    TinyPath,
-    write_tokenizer,
-)
+from tests.support.models import CLOSE_DRAFT, MOE, ROUGH_DRAFT, Tiny, TinyPath
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("home")]
 
 
-PLENTY = 10**9
-
-
 @pytest.fixture
 def folder(tiny: TinyPath, tmp_path: Path) -> Path:
-    """Two drafts that fit, three models that do not, and a file that is none; with the target."""
+    """Two drafts that fit, one that does not, and the target."""
     models = {
         "close": CLOSE_DRAFT,
         "rough": ROUGH_DRAFT,
         "misfit": Tiny(n_extra=200),
-        "embedding": EMBEDDING,
         "target": MOE,
     }
     path = tmp_path / "drafts"
-    (path / "below").mkdir(parents=True)
+    path.mkdir()
     for name, recipe in models.items():
-        place = path / "below" if name == "rough" else path
-        shutil.copy(tiny(recipe), place / f"{name}.gguf")
-    (path / "text.gguf").write_text("no model at all")
+        shutil.copy(tiny(recipe), path / f"{name}.gguf")
     return path
 
 
 @pytest.fixture
 def options(folder: Path, prompts: Path) -> list[object]:
     target = folder / "target.gguf"
-    return ["-m", target, "-c", 256, "-t", 1, "-n", 8, "--prompts", prompts, "--draft-dir", folder]
+    return ["-m", target, "-c", 256, "-t", 1, "-n", 8, "--prompts", prompts]
 
 
-def looked(folder: Path, *, free_bytes: int = PLENTY) -> tuple[DraftOption, ...]:
-    return look_into([folder], folder / "target.gguf", n_ctx=256, free_bytes=free_bytes)[0]
-
-
-def reasons(found: tuple[DraftOption, ...]) -> dict[str, str | None]:
-    return {one.model.name: one.reason for one in found}
-
-
-def test_a_folder_without_a_draft_says_why(folder: Path, tmp_path: Path) -> None:
-    for name in ("linked", "empty"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "linked" / "other-name.gguf").symlink_to(folder / "target.gguf")
-    write_tokenizer(Tiny(), tmp_path / "empty" / "ggml-vocab-tiny.gguf")
-    (tmp_path / "file").touch()
-    for name, reason in (
-        ("linked", "no GGUF model but the target"),
-        ("empty", "no GGUF model"),
-        ("file", "is not a folder"),
-    ):
-        with pytest.raises(BadInputError, match=reason):
-            look_into([tmp_path / name], folder / "target.gguf", n_ctx=256, free_bytes=PLENTY)
-
-
-def needed_and_cache_bytes(folder: Path) -> tuple[int, int]:
-    """What the close draft takes, and the target's cache, which is as large as that draft's."""
-    needed = {one.model.name: one.memory_bytes for one in looked(folder)}["close"]
-    assert needed is not None
-    return needed, needed - (folder / "close.gguf").stat().st_size
-
-
-def test_every_model_but_the_target_is_looked_at(folder: Path) -> None:
-    found = looked(folder)
-    told = reasons(found)
-    assert set(told) == {"close", "rough", "misfit", "embedding"}
-    assert {name for name, reason in told.items() if reason is None} == {"close", "rough"}
-    assert "differ in size" in str(told["misfit"])
-    assert "embedding model" in str(told["embedding"])
-    # Those that can serve come first.
-    assert [one.reason is None for one in found] == [True, True, False, False]
-    _options, passed_over = look_into([folder], folder / "target.gguf", n_ctx=256)
-    assert any("text.gguf is no GGUF file" in reason for reason in passed_over)
+def close(folder: Path, free_bytes: int) -> DraftOption:
+    search = search_here(folder / "target.gguf", n_ctx=256, free_bytes=free_bytes)
+    (model,) = (one for one in Scan([folder]) if one.name == "close")
+    return search.look_at(model)
 
 
 def test_what_does_not_fit_beside_the_target_is_refused_with_the_numbers(folder: Path) -> None:
-    needed, cache = needed_and_cache_bytes(folder)
+    needed = close(folder, 10**9).memory_bytes
+    assert needed is not None
+    # The target's cache is as large as that draft's.
+    cache = needed - (folder / "close.gguf").stat().st_size
     assert cache > 0
-    together = (folder / "target.gguf").stat().st_size + cache + needed
-    assert reasons(looked(folder, free_bytes=together))["close"] is None
-    tight = str(reasons(looked(folder, free_bytes=together - 1))["close"])
+    target_bytes = (folder / "target.gguf").stat().st_size + cache
+    assert close(folder, target_bytes + needed).reason is None
+    tight = str(close(folder, target_bytes + needed - 1).reason)
     assert tight.startswith("would not fit: needs ")
     assert tight.endswith(" are free beside the target")
+    # A target that is larger than memory does not rule out its drafts.
+    assert close(folder, target_bytes - 1).reason is None
 
 
-def test_a_target_larger_than_memory_does_not_rule_out_its_drafts(folder: Path) -> None:
-    _needed, cache = needed_and_cache_bytes(folder)
-    target_bytes = (folder / "target.gguf").stat().st_size + cache
-    assert reasons(looked(folder, free_bytes=target_bytes - 1))["close"] is None
-
-
-def test_every_model_of_the_folder_is_listed_with_the_reason(
+def test_every_draft_is_listed_with_the_reason(
     spectui: Spectui, options: list[object], folder: Path
 ) -> None:
-    write_tokenizer(Tiny(), folder / "ggml-vocab-tiny.gguf")
+    drafts = [word for name in ("close", "misfit") for word in ("-md", folder / f"{name}.gguf")]
     few = ("--spec-type", "draft-simple", "--trials", 1)
-    assert spectui("tune", *options, *few, "--json", "-") == 0, spectui.err
-    found = {one["name"]: one for one in json.loads(spectui.out)["drafts"]}
-    assert {name: one["compatible"] for name, one in found.items()} == {
-        "close": True,
-        "rough": True,
-        "misfit": False,
-        "embedding": False,
-    }
-    for said in ("candidate close: ", "left out misfit: ", "passed over: "):
-        assert said in spectui.err
+    assert spectui("tune", *options, *drafts, *few, "--json", "-") == 0, spectui.err
+    found = {one["name"]: one["compatible"] for one in json.loads(spectui.out)["drafts"]}
+    assert found == {"close": True, "misfit": False}
+    assert "left out misfit: " in spectui.err
 
 
 def test_a_name_that_is_no_text_makes_a_trace_that_can_be_read(
     spectui: Spectui, options: list[object], folder: Path, tmp_path: Path
 ) -> None:
-    (folder / "close.gguf").rename(folder / os.fsdecode(b"cl\xffse.gguf"))
-    path = tmp_path / "x.trace.json.gz"
-    assert spectui("trace", *options, "--no-costs", "--out", path) == 0, spectui.err
+    odd = (folder / "close.gguf").rename(folder / os.fsdecode(b"cl\xffse.gguf"))
+    path, drafts = tmp_path / "x.trace.json.gz", ["-md", odd, "-md", folder / "rough.gguf"]
+    assert spectui("trace", *options, *drafts, "--no-costs", "--out", path) == 0, spectui.err
     assert set(read_trace(path).drafts) == {"cl\N{REPLACEMENT CHARACTER}se", "rough"}
     assert spectui("replay", path) == 0, spectui.err
 
 
-def test_a_folder_in_which_nothing_fits_says_why_and_leaves_ngrams(
-    spectui: Spectui, options: list[object], folder: Path, tmp_path: Path
-) -> None:
-    (folder / "close.gguf").unlink()
-    (folder / "below" / "rough.gguf").unlink()
-    path = tmp_path / "x.trace.json.gz"
-    assert spectui("trace", *options, "--out", path) == 0
-    assert "left out misfit: " in spectui.err
-    assert read_trace(path).drafts == {}
-    assert spectui("replay", path) == 0
-    assert "settings replayed on 6 prompts" in spectui.out
-
-
-def test_drafts_that_were_named_and_do_not_fit_end_the_run(
+def test_drafts_that_do_not_fit_end_the_run(
     spectui: Spectui, options: list[object], folder: Path
 ) -> None:
-    named = ["-md", folder / "misfit.gguf"]
-    (folder / "close.gguf").unlink()
-    (folder / "below" / "rough.gguf").unlink()
-    assert spectui("trace", *options, *named, "--quiet") == 3
-    assert spectui.err.startswith("error: none of the 2 drafts can serve (")
+    assert spectui("trace", *options, "-md", folder / "misfit.gguf", "--quiet") == 3
     assert spectui.err.count("\n") == 1
-    assert "misfit: " in spectui.err
+    assert "misfit" in spectui.err

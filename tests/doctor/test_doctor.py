@@ -256,19 +256,6 @@ def test_it_fits_the_terminal(
         assert "Memory" in spectui.out
 
 
-def test_a_folders_files_that_cannot_be_loaded_are_told_with_the_reason(
-    spectui: Spectui, tiny: TinyPath, tmp_path: Path
-) -> None:
-    whole = tiny(CLOSE_DRAFT).read_bytes()
-    (tmp_path / "short.gguf").write_bytes(whole[:-1000])
-    (tmp_path / "part-00001-of-00002.gguf").write_bytes(whole)
-    found = document(spectui, "-m", tiny(TARGET), "--draft-dir", tmp_path, "-c", 256, code=3)
-    assert [one["compatible"] for one in found["drafts"]] == [None, None]
-    reasons = {one["name"]: one["reason"] for one in found["drafts"]}
-    assert "incomplete" in reasons["short"]
-    assert "download the missing ones" in reasons["part-00001-of-00002"]
-
-
 def test_what_costs_is_warned_of_and_what_would_end_llama_server_cannot_serve(
     spectui: Spectui, tiny: TinyPath, tmp_path: Path
 ) -> None:
