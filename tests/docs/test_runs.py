@@ -49,7 +49,7 @@ def _short(arguments: tuple[str, ...]) -> list[str]:
         at = words.index("--target")
         del words[at : at + 2]
     if "--prompt-length" in words:
-        words += ["--prompt-length", "16,32"]
+        words += ["--prompt-length", "16,32" if words[0] == "sweep" else "16"]
     if words[0] in _MEASURING:
         words += _SHORT
     if words[0] == "tune":
