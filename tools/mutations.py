@@ -78,9 +78,6 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("tried.speedup > known[chosen]", "tried.speedup > 0"),
     ),
     "tune/race_runs": (("[:: 1 if self._n_legs % 2 else -1]", ""),),
-    "tune/served": (
-        ("own.use_speculation and is_judged and is_whole", "own.use_speculation and is_judged"),
-    ),
     "tune/evidence": (
         ("others = folds != fold", "others = folds >= 0"),
         ("by_prompts=self.by_prompts.followed_by(answers),", ""),
