@@ -4,24 +4,23 @@ import asyncio
 import signal
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, ClassVar
 
 from textual._styles_cache import StylesCache
-from textual.app import ReturnType, SystemCommand
+from textual.app import ReturnType
 from textual.binding import Binding, BindingType
 from textual.events import Event, Key, Paste
 from textual.filter import LineFilter
 from textual.message import Message
 from textual.screen import Screen
-from textual.scrollbar import ScrollBar, ScrollBarRender
 from textual.timer import Timer
 from textual.widget import Widget
 
 from spectui.settings import Settings
-from spectui.tui.help import HelpScreen, actions_of, system_commands
-from spectui.tui.look import THEMES, AsciiFilter, AsciiScrollBars, ColouredApp, SanitisingFilter
+from spectui.tui.help import HelpScreen, actions_of
+from spectui.tui.look import THEMES, AsciiFilter, ColouredApp, SanitisingFilter
 from spectui.tui.mailbox import EventsArrived, Mailbox, Pace
 from spectui.tui.terminal import StoppableDriver
 from spectui.tui.widgets import hidden, key_name
@@ -150,8 +149,6 @@ class BaseApp(OrderedApp[None]):
         self._own_filters = (SanitisingFilter(), *((AsciiFilter(),) if is_ascii else ()))
         # Digits of box drawings, for one, are not told apart in ASCII.
         self.set_class(is_ascii, "-ascii")
-        # A class attribute: there is one app in a process, but tests make several.
-        ScrollBar.renderer = AsciiScrollBars if is_ascii else ScrollBarRender
         wanted = theme or settings.theme
         self._unknown_theme = None if wanted in self.available_themes else wanted
         self.theme = THEMES[0].name if self._unknown_theme else wanted
@@ -189,11 +186,6 @@ class BaseApp(OrderedApp[None]):
     @abstractmethod
     def _show_events(self, events: Sequence[object]) -> None:
         """Bring the mailbox's events, of which there is one at least, to the screen."""
-
-    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Offer every action of the app and of the present screen, beside Textual's own."""
-        yield from super().get_system_commands(screen)
-        yield from system_commands(self, screen, self.settings.keys)
 
     def action_help(self) -> None:
         """Show keys and actions of what is open."""

@@ -1,19 +1,17 @@
-"""All actions by the stable ids of their bindings: the help screen and the command palette."""
+"""The help: all actions of a screen by the stable ids of their bindings, and the colours."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from itertools import groupby
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from rich.table import Table
 from rich.text import Text
-from textual.actions import parse
-from textual.app import App, ComposeResult, SystemCommand
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.dom import DOMNode
-from textual.screen import ModalScreen, Screen
+from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from spectui.settings import settings_path
@@ -45,23 +43,6 @@ def actions_of(node_type: type[DOMNode], keys: Mapping[str, str]) -> Iterator[Bi
                 bound = keys.get(binding.id, binding.key).split(",")
                 yield replace(
                     binding, key_display=", ".join(key_name(each.strip()) for each in bound)
-                )
-
-
-def system_commands(
-    app: App[Any], screen: Screen[object], keys: Mapping[str, str]
-) -> Iterable[SystemCommand]:
-    """Offer what can be done now in the command palette, each once, by the key that is shown."""
-    for node in (screen, app):
-        # The last of each action counts: the one whose key the footer shows.
-        found = sorted(actions_of(type(node), keys), key=lambda binding: binding.show)
-        for binding in {binding.action: binding for binding in found}.values():
-            _namespace, name, parameters = parse(binding.action)
-            if node.check_action(name, parameters):
-                yield SystemCommand(
-                    f"{binding.description} ({binding.key_display})",
-                    binding.tooltip or binding.description,
-                    partial(app.run_action, binding.action, node),
                 )
 
 

@@ -7,14 +7,13 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from rich.cells import cell_len
 from rich.segment import Segment
 from textual.app import App, ReturnType
 from textual.color import Color
 from textual.filter import LineFilter
-from textual.scrollbar import ScrollBarRender
 from textual.theme import Theme
 
 from spectui.format import printable
@@ -174,10 +173,3 @@ def _replacement(match: re.Match[str]) -> str:
     is_upright = not {"VERTICAL", "UP", "DOWN"}.isdisjoint(words)
     is_level = not {"HORIZONTAL", "LEFT", "RIGHT"}.isdisjoint(words)
     return "|" if not is_level else "+" if is_upright else "-"
-
-
-class AsciiScrollBars(ScrollBarRender):
-    """Scroll bars of whole cells, for terminals without block characters."""
-
-    VERTICAL_BARS: ClassVar[list[str]] = [" "]
-    HORIZONTAL_BARS: ClassVar[list[str]] = [" "]

@@ -186,7 +186,7 @@ class KeyBar(Footer):
         self._fit()
 
     def _fit(self) -> None:
-        """Leave out keys from the end rather than cut one; the help and the palette have all.
+        """Leave out keys from the end rather than cut one; the help has all.
 
         The ways out and the help are the last to go.
         """

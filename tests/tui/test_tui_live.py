@@ -10,7 +10,6 @@ from queue import SimpleQueue
 
 import pytest
 from msgspec import structs
-from textual.app import SystemCommand
 from textual.events import Key, Paste
 from textual.widget import Widget
 from textual.widgets import Button, Input, Log, Static
@@ -233,20 +232,6 @@ async def test_keys_work_and_help_and_log_say_what_they_do_and_what_was_logged()
         assert "llama_model_loader: loaded [meta] data" in cockpit.app.screen.query_one(Log).lines
         # What a stop logs is told to be no error.
         assert "ended on purpose" in "\n".join(cockpit.lines())
-
-
-async def test_the_palette_offers_what_can_be_done() -> None:
-    cockpit = Cockpit()
-
-    def offered(word: str) -> list[SystemCommand]:
-        commands = cockpit.app.get_system_commands(cockpit.app.screen)
-        return [command for command in commands if word in command.title]
-
-    async with cockpit.loaded():
-        assert offered("Rejected")
-        assert offered("Export")
-        # Nothing runs, so there is nothing to stop.
-        assert not offered("Stop (")
 
 
 SLOW = ReadsFromDiskError("RAM has room for half of the weights")

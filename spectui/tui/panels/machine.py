@@ -104,10 +104,7 @@ def _table(pools: Sequence[MemoryPool]) -> Lines:
 
 
 def gpu_blocks(gpus: Sequence[GpuReading], pen: Pen, *, rank: int) -> Iterator[Block]:
-    """Yield how busy and hot each GPU is, of a single one its name and what holds it back as well.
-
-    Nothing of a GPU of which the driver tells none of it.
-    """
+    """Yield how busy and hot each GPU is; nothing of one of which the driver tells none of it."""
     for gpu in gpus:
         readings = gpu.utilisation, gpu.power_w, gpu.temperature_c
         if all(reading.value is None for reading in readings):
@@ -118,10 +115,6 @@ def gpu_blocks(gpus: Sequence[GpuReading], pen: Pen, *, rank: int) -> Iterator[B
         taken = ", ".join([*watts, *([] if heat is None else [f"{heat:.0f} °C"])])
         name = "GPU" if len(gpus) == 1 else _name(gpu)
         yield Block(rank, (pen.spread(labelled(name, busy), ((taken, Look.MUTED),)),))
-        if len(gpus) == 1:
-            limits = [f"at {one}" for one in gpu.throttled_by.value or () if not one.is_fault]
-            about = ", ".join([draw.one_line(gpu.name), *limits])
-            yield Block(rank + 28, (((about, Look.MUTED),),))
 
 
 def _name(gpu: GpuReading) -> str:
