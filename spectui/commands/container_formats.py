@@ -150,6 +150,11 @@ def _escaped(value: Any) -> Any:  # noqa: ANN401 - a tree of YAML values
 
 
 def _document(launch: Launch, content: dict[str, Any], notes: tuple[str, ...] = ()) -> str:
-    return commented((*launch.comments, *notes)) + yaml.safe_dump(
-        content, sort_keys=False, width=float("inf")
-    )
+    def dumped(*, is_plain: bool) -> str:
+        return yaml.safe_dump(content, allow_unicode=is_plain, sort_keys=False, width=float("inf"))
+
+    text = dumped(is_plain=True)
+    if not text.replace("\n", "").isprintable():
+        # PyYAML writes some line ends bare, and then reads blanks.
+        text = dumped(is_plain=False)
+    return commented((*launch.comments, *notes)) + text

@@ -122,10 +122,11 @@ def _is_told(finding: Finding, command: ServerCommand) -> bool:
 
 def _change(finding: Finding, command: ServerCommand) -> str:
     """A note on what is written anew or left out, or read otherwise than it looks."""
-    own = command.items[finding.at].text if finding.at in finding.edits else finding.flag
+    item = command.items[finding.at] if finding.at in finding.edits else None
+    own = finding.flag if item is None or item.variable is not None else item.text
     meant = finding.replacement
     if not finding.edits or finding.at not in finding.edits:
-        does = f"write {meant}" if not finding.edits else f"{meant} is written"
+        does = f"write {meant}" if not finding.edits else f"{meant} is written out"
         return f"note: {finding.what}: {finding.why}{f'; {does}' if meant else ''}"
     if not meant:
         return f"left out, since {finding.what}: {own}"

@@ -71,7 +71,7 @@ class Container:
         """The variables that have a value."""
         given = self.service.get("environment") or ()
         pairs = given.items() if isinstance(given, dict) else map(_assignment, map(str, given))
-        texts = {str(n): self.variables.get(str(n)) if v is None else _scalar(v) for n, v in pairs}
+        texts = {str(n): self.variables.get(str(n)) if v is None else scalar(v) for n, v in pairs}
         return {name: text for name, text in texts.items() if text is not None}
 
     @property
@@ -139,11 +139,12 @@ def plain_words(text: str) -> list[str]:
 def _words(service: Tree, key: str) -> list[str]:
     value = service.get(key)
     if isinstance(value, list):
-        return [_scalar(word) for word in value]
+        return [scalar(word) for word in value]
     return [] if value is None else plain_words(str(value))
 
 
-def _scalar(value: object) -> str:
+def scalar(value: object) -> str:
+    """The text of a value of YAML."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

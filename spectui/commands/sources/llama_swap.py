@@ -9,7 +9,7 @@ from pathlib import Path
 from spectui.commands.command import ASSIGNMENT, ServerCommand
 from spectui.commands.items import Item
 from spectui.commands.programs import names_server
-from spectui.commands.sources.containers import plain_words
+from spectui.commands.sources.containers import plain_words, scalar
 from spectui.commands.sources.files import Replacement, Tree, chosen
 from spectui.commands.sources.shell import unwrapped
 from spectui.commands.sources.source import LLAMA_CPP
@@ -77,7 +77,7 @@ def _macros(tree: Tree, name: str, model: Tree) -> dict[str, str]:
 
 def _named(macros: object) -> dict[str, str]:
     found = macros if isinstance(macros, dict) else {}
-    return {str(name): str(value) for name, value in found.items()}
+    return {str(name): scalar(value) for name, value in found.items()}
 
 
 def _known(text: str, macros: Mapping[str, str]) -> str:

@@ -13,7 +13,7 @@ _MOST_YAML = 1 << 18
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML loader for which all values but lists, mappings and null are text.
+    """YAML loader for which all values but lists, mappings, booleans and null are text.
 
     So that a small file stays small, no part of it may refer to another one.
     """
@@ -36,9 +36,13 @@ class _Loader(yaml.SafeLoader):
 
 
 _Loader.yaml_implicit_resolvers = {}
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:null", re.compile(r"(?:~|null|Null|NULL|)\Z"), ["~", "n", "N", ""]
-)
+for _tag, _pattern, _first in (
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+):
+    _Loader.add_implicit_resolver(
+        f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_pattern})\Z"), list(_first)
+    )
 
 
 def yaml_trees(text: str, path: Path) -> list[Tree]:
