@@ -127,7 +127,7 @@ class Lines(Progress):
 
 
 class Screen(Lines):
-    """What is at work, what leads and the time left, below the lines that stay.
+    """The work, the leading setting and the time left, below the lines that stay.
 
     It is repainted by events and at most once a second: a thread that repaints would take a core
     from the models, and what is measured would be wrong.

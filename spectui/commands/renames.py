@@ -71,7 +71,7 @@ RULES_TODAY: Mapping[str, str] = {
     "fused-moe": "experts are fused unless -no-fmoe is given",
     "offload-only-active-experts": "it is on unless -no-ooae is given",
 }
-"""What holds today in place of former options."""
+"""Options of today in place of former ones."""
 LENGTHS = ("draft-max", "draft-min")
 """Options that once served all drafters."""
 MODEL_FLAGS = {one.option: one.flags[-1] for one in numbers_of(DraftSimple)}

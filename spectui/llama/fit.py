@@ -120,7 +120,7 @@ def _target_params(request: PlanRequest, target: Model) -> Any:  # noqa: ANN401 
 def _extra(
     request: PlanRequest, target: Model, draft: Model | None
 ) -> tuple[_Extra | None, tuple[object, ...]]:
-    """What drafts, and what it points to."""
+    """The draft of the parameters, and the arrays that it points to."""
     if draft is None and not request.mtp:
         return None, ()
     model = draft or target

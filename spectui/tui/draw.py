@@ -1,4 +1,4 @@
-"""What panels and maps are made of, as plain strings: numbers with their unit, bars, histories.
+"""Parts of panels and tables, as plain strings: numbers with their unit, bars, histories.
 
 All is drawn in Unicode; ``filters.py`` replaces what a terminal lacks.
 """

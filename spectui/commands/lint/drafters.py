@@ -201,7 +201,7 @@ def _no_kind(at: int, shown: str, command: ServerCommand, reader: Reader) -> Ite
 
 
 def _unsaid(kind: str, shown: str, command: ServerCommand) -> tuple[str, str] | None:
-    """What llama-server makes of such a draft, and why; None where it drafts with it."""
+    """Why llama-server makes something else of such a draft; None where it drafts with it."""
     by_name, tensors = kind_by_name(command), command.draft_tensors
     # llama-server takes such a file for MTP layers.
     has_sign = tensors is not None and any(name.endswith(_SIGN_OF_MTP) for name in tensors)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class LoadingSession(Protocol):
-    """What a loader needs of the session."""
+    """The part of the session that a loader needs."""
 
     screen: LiveView
     engine: "LiveSession | None"

@@ -35,7 +35,7 @@ Choice = Pair | Session | Preset | DemoModel
 
 
 class Chooser(Protocol):
-    """What the screen asks for."""
+    """Wishes of the screen."""
 
     def look_in(self, folder: Path) -> None:
         """Search another folder."""

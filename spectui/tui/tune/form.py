@@ -45,7 +45,7 @@ class Wanted:
 
 
 class TuneSetup(Vertical):
-    """What a search is to be started with."""
+    """The form of a search."""
 
     def compose(self) -> ComposeResult:
         """Sources, the path that one of them needs, minutes."""

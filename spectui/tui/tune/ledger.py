@@ -33,7 +33,7 @@ class Row:
     is_known: bool = True
     """Whether it works here, as far as anything says."""
     detail: str = ""
-    """What else is known, in a sentence: an error, or counts of a replay."""
+    """An error, or the counts of a replay, in a sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ from spectui.tune.progress import Phase, TuningState
 
 
 class Search(Protocol):
-    """What the screen asks for."""
+    """Wishes of the screen."""
 
     def start(self, wanted: Wanted) -> None:
         """Begin a search, or go on with the study of the same prompts."""
