@@ -18,7 +18,6 @@ ALONE = {
         "baseline-url",
         "chats",
         "costs",
-        "depth",
         "dialect",
         "from",
         "json",
