@@ -82,9 +82,6 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "tune/confirmation": (("and first.high < last.low", "and False"),),
     "tune/race_runs": (("[:: 1 if self._n_legs % 2 else -1]", ""),),
-    "tune/served": (
-        ("own.use_speculation and is_judged and is_whole", "own.use_speculation and is_judged"),
-    ),
     "tune/evidence": (
         ("one.baseline_s * one.speculative_tokens / one.baseline_tokens", "one.baseline_s"),
         ("others = folds != fold", "others = folds >= 0"),
