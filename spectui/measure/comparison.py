@@ -116,8 +116,7 @@ def compare(
 ) -> Comparison:
     """Measure ``speculation`` against the target alone on the loaded models.
 
-    An interrupt after the first prompt, or a server that fails, ends it early, with what was
-    measured.
+    An interrupt after the first prompt, or a server that fails, ends it with what was measured.
 
     Args:
         measurer: decodes its workload.

@@ -31,6 +31,16 @@ class Serving:
     from_disk: bool = False
     """Whether models are served even if weights are read from disk again and again."""
 
+    def fleet(self, *, keeps_off: bool) -> Fleet:
+        """Its servers."""
+        return Fleet(
+            self.binary,
+            keeps_off=keeps_off,
+            timeout_s=self.timeout_s,
+            say=self.say,
+            from_disk=self.from_disk,
+        )
+
 
 def verify(claim: Claim, serving: Serving) -> Verified:
     """Have llama-servers without and with speculation continue the prompts.
@@ -56,13 +66,7 @@ def verify(claim: Claim, serving: Serving) -> Verified:
     has_both = keeps_off(case)
     serving.say(claim.subject)
     serving.announce(plan(len(claim.prompts), serving.repeats, keeps_off=has_both))
-    with Fleet(
-        serving.binary,
-        keeps_off=has_both,
-        timeout_s=serving.timeout_s,
-        say=serving.say,
-        from_disk=serving.from_disk,
-    ) as fleet:
+    with serving.fleet(keeps_off=has_both) as fleet:
         workload = tokenize(
             fleet.of(case.off),
             claim.prompts,

@@ -41,7 +41,6 @@ def test_a_page_of_a_search(study: Searched, spectui: Spectui, here: Path) -> No
     assert {"How sure is it?", "Machine, models and versions"} <= titles
     commands = [one.text for one in page.all("code")]
     assert commands[0].startswith("llama-server -m ")
-    assert any(one.startswith("spectui tune -m ") for one in commands)
     assert any(one.startswith("spectui verify mine ") for one in commands)
     # The same again is not written over it, unless that is said.
     assert spectui("report", "mine") == 3
