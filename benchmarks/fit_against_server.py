@@ -3,8 +3,7 @@
 On one and on two devices of RPC servers that say that they have less memory than the models need:
 each with a share of what all layers would take. A placement is the device of every layer and the
 buffer type of every tensor that is not with its layer; both are read from llama.cpp's own log,
-behind the fitting of the server and behind that of the engine. Contexts whose length is open are
-compared as well.
+behind the fitting of the server and behind that of the engine.
 """
 
 import argparse
@@ -29,8 +28,6 @@ from tests.support.fit import (
 from tests.support.models import CLOSE_DRAFT, Tiny, write_tiny
 from tests.support.rpc import RpcBuild, rpc_backend, rpc_build
 
-LONGEST = (1 << 31) - 1
-"""Shortest context to which nothing is shortened."""
 MAX_DRAFT = 8
 """Of a setting with a draft; without one only the bonus token has logits."""
 
@@ -44,9 +41,7 @@ class Configuration:
     """Memory of each device, of what the model and all that drafts take on one."""
     draft: bool = False
     mtp: bool = False
-    ctx_size: int | None = 4096
-    """None for an open one, 0 for the longest."""
-    min_ctx: int = 4096
+    ctx_size: int = 4096
     margins_mib: tuple[int, ...] = (0,)
     n_slots: int = 1
     """Of ``-np``, among which the context is divided."""
@@ -55,10 +50,9 @@ class Configuration:
     def label(self) -> str:
         """The configuration in words."""
         shares = " and ".join(f"{share:.0%}" for share in self.shares)
-        context = "open context" if self.ctx_size is None else f"-c {self.ctx_size}"
         beside = " with a draft" if self.draft else " with its MTP layers" if self.mtp else ""
         slots = f" for {self.n_slots} slots" if self.n_slots > 1 else ""
-        return f"{self.model}{beside}, {context}{slots}, {shares}"
+        return f"{self.model}{beside}, -c {self.ctx_size}{slots}, {shares}"
 
 
 def _configurations() -> tuple[Configuration, ...]:
@@ -76,10 +70,6 @@ def _configurations() -> tuple[Configuration, ...]:
         one(model=MOE, shares=(0.5, 0.45)),
         one(model=MOE, shares=(1.1, 0.1), margins_mib=(0, 500)),
         one(model=MOE, shares=(0.3, 0.3), draft=True),
-        one(model=DENSE, shares=(0.7,), ctx_size=None),
-        one(model=MOE, shares=(0.2,), ctx_size=None, min_ctx=512),
-        one(model=MOE, shares=(0.4, 0.3), ctx_size=None),
-        one(model=MOE, shares=(0.4,), ctx_size=0, min_ctx=LONGEST),
         one(model=DEEP, shares=(0.6,), margins_mib=(7,)),
         one(model=DEEP_MOE, shares=(0.7,)),
         one(model=DEEP_MOE, shares=(0.3, 0.3, 0.3)),
@@ -87,7 +77,6 @@ def _configurations() -> tuple[Configuration, ...]:
         one(model=DENSE, shares=(0.5,), ctx_size=16384, n_slots=4),
         one(model=MOE, shares=(0.3, 0.3), draft=True, ctx_size=8192, n_slots=2),
         one(model=HYBRID, shares=(0.6,), ctx_size=6144, n_slots=6),
-        one(model=DENSE, shares=(0.7,), ctx_size=None, n_slots=3),
         one(model=WITH_MTP, shares=(0.8,), mtp=True, n_slots=3),
     )
 
@@ -156,7 +145,7 @@ def _compared(
         target = replace(request.target, devices=devices)
         draft = None if request.draft is None else replace(request.draft, devices=devices)
         request = replace(request, target=target, draft=draft)
-        fitted, ours = engine_chooses(request, open_context=not one.ctx_size)
+        fitted, ours = engine_chooses(request)
         arguments = _arguments(one, request)
         theirs = server_chooses(binary, arguments, endpoints, n_slots=one.n_slots)
     is_equal = ours == theirs
@@ -170,21 +159,19 @@ def _compared(
         "layers_of_server": [theirs.layers.count(f"RPC{number}") for number in range(len(sizes))],
         "tensors_elsewhere": len(ours.elsewhere),
         "tensors_elsewhere_of_server": len(theirs.elsewhere),
-        "shortened_to": ours.shortened_to,
-        "shortened_to_by_server": theirs.shortened_to,
         "is_equal": is_equal,
     }
 
 
 def _request(one: Configuration, models: dict[str, Path]) -> PlanRequest:
-    fit = Fit(targets_mib=one.margins_mib, min_ctx=one.min_ctx)
+    fit = Fit(targets_mib=one.margins_mib)
     target = ModelOptions(path=models[one.model], fit=fit)
     draft = ModelOptions(path=models["draft"])
     return PlanRequest(
         target=target,
         draft=draft if one.draft else None,
         mtp=one.mtp,
-        context=ContextOptions(ctx_size=(one.ctx_size or 4096) // one.n_slots, threads=1),
+        context=ContextOptions(ctx_size=one.ctx_size // one.n_slots, threads=1),
         n_slots=one.n_slots,
         max_draft=MAX_DRAFT if one.draft or one.mtp else 0,
     )
@@ -197,10 +184,8 @@ def _wanted_bytes(request: PlanRequest) -> int:
 
 
 def _arguments(one: Configuration, request: PlanRequest) -> list[str]:
-    arguments = ["-m", str(request.target.path), "-t", "1"]
-    arguments += ["-fitt", ",".join(map(str, one.margins_mib)), "-fitc", str(one.min_ctx)]
-    if one.ctx_size is not None:
-        arguments += ["-c", str(one.ctx_size)]
+    arguments = ["-m", str(request.target.path), "-t", "1", "-c", str(one.ctx_size)]
+    arguments += ["-fitt", ",".join(map(str, one.margins_mib))]
     if request.draft is not None:
         arguments += ["-md", str(request.draft.path), "--spec-type", "draft-simple"]
     if one.mtp:

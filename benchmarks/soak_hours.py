@@ -341,11 +341,8 @@ class Hours:
         await self._until(lambda: app.session.conversation.chat.n_turns > before)
         if loses:
             self._lose()
-        await self._until(lambda: app.live.activity in {Activity.READY, Activity.LOST})
-        if app.live.activity is Activity.LOST:
-            self.lost += 1
-            await self._press("ctrl+r")
-            await self._until(lambda: app.live.activity is Activity.READY)
+        await self._until(lambda: app.live.activity is Activity.READY)
+        self.lost += loses
         self._turns += 1
 
     async def _look_around(self) -> None:

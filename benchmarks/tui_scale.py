@@ -23,7 +23,7 @@ from textual.pilot import Pilot
 
 from benchmarks.common import write_results
 from spectui.tui.chat.transcript import Token, Transcript
-from spectui.tui.colours import ColouredApp
+from spectui.tui.look import ColouredApp
 
 SCREEN = (100, 24)
 WIDTHS = (81, 61, 100)

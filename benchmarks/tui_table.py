@@ -1,7 +1,7 @@
-"""Scrolling, adding to and sorting the table of trials, by its length, and what a trial costs.
+"""Scrolling and adding to the table of trials, by its length, and what a trial costs.
 
-Textual's DataTable does the same work beside it: it is the reason for a table of our own. Times are
-of the processor: all is one thread's work, and what else the machine does has no part in it.
+Times are of the processor: all is one thread's work, and what else the machine does has no part in
+it.
 """
 
 import asyncio
@@ -17,11 +17,10 @@ from benchmarks.common import write_results
 from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
-from spectui.tui.colours import ColouredApp
-from spectui.tui.tune.controller import TuneController
+from spectui.tui.look import ColouredApp
 from spectui.tui.tune.ledger import digest
-from spectui.tui.tune.screen import TuneScreen
-from spectui.tui.tune.table import DRAFT, SPEEDUP, TrialsTable
+from spectui.tui.tune.screen import Search, TuneScreen
+from spectui.tui.tune.views import SettingsTable
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.trials import PromptScore, TrialRecord, TrialState
 from tests.support.cockpit import Recorder
@@ -55,13 +54,12 @@ def make_records(n: int) -> tuple[TrialRecord, ...]:
 
 async def measure(records: tuple[TrialRecord, ...], n: int) -> dict[str, Any]:
     """Time the screen and its table at ``n`` trials."""
-    screen = TuneScreen(cast("TuneController", Recorder()), _state(records[:n]))
+    screen = TuneScreen(cast("Search", Recorder()), _state(records[:n]))
     app = ColouredApp[None]()
     async with app.run_test(size=SIZE) as pilot:
         await app.push_screen(screen)
         await pilot.pause()
-        table = screen.query_one(TrialsTable)
-        columns = [SPEEDUP, DRAFT]
+        table = screen.query_one(SettingsTable)
 
         def scroll(step: int) -> None:
             table.scroll_to(y=step * 10 % n, animate=False)
@@ -70,11 +68,7 @@ async def measure(records: tuple[TrialRecord, ...], n: int) -> dict[str, Any]:
         def insert(step: int) -> None:
             screen.show(_state(records[: n + step + 1]))
 
-        def sort(step: int) -> None:
-            table.sort_by(columns[step % 2], descending=True)
-            table.render_lines(table.size.region)
-
-        return {name.__name__: _milliseconds(name) for name in (scroll, sort, insert)}
+        return {name.__name__: _milliseconds(name) for name in (scroll, insert)}
 
 
 def measure_memory(n: int) -> dict[str, float]:

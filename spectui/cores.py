@@ -13,6 +13,8 @@ _N_PARTS = 3
 _MOUNT = re.compile(r"\S+ \S+ \S+ (\S+) (\S+) \S+ (?:\S+ )*?- (\S+) \S* (\S+)$")
 """A line of ``/proc/self/mountinfo``, whose source may be empty: root, mount point, type of the
 file system and options."""
+_CPU = "cpu"
+"""Controller of version 1."""
 _FEW = 4
 """Processors up to which a machine that does not tell its cores uses all of them."""
 
@@ -132,14 +134,13 @@ def cores_allowed(folder: Path) -> float | None:
     return None
 
 
-def cgroups(root: Path, controller: str = "cpu") -> Iterator[tuple[Path, int]]:
-    """Yield this process's cgroups of a controller, innermost first, with their version, 1 or 2.
+def cgroups(root: Path) -> Iterator[tuple[Path, int]]:
+    """Yield this process's cgroups, innermost first, with their version: 2, or 1 for the CPU.
 
     Those above are among them, as far as they are visible from here.
 
     Args:
         root: folder of ``proc`` and of the mounts of cgroups.
-        controller: ``cpu`` or ``memory``; version 2 has one tree for all.
     """
     try:
         # Paths need not be UTF-8.
@@ -156,8 +157,8 @@ def cgroups(root: Path, controller: str = "cpu") -> Iterator[tuple[Path, int]]:
         inside, point, kind, options = mount.groups()
         if kind == "cgroup2" and "" in paths:
             path, version = paths[""], 2
-        elif kind == "cgroup" and controller in options.split(","):
-            path = next((path for one, path in paths.items() if controller in one.split(",")), "/")
+        elif kind == "cgroup" and _CPU in options.split(","):
+            path = next((path for one, path in paths.items() if _CPU in one.split(",")), "/")
             version = 1
         else:
             continue

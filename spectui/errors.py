@@ -48,12 +48,6 @@ class ReadsFromDiskError(DoesNotFitError):
         return str(self).removesuffix(_ALL_THE_SAME)
 
 
-class MemoryShortError(SpectuiError):
-    """Memory stayed short while something was measured; what was measured so far is kept."""
-
-    exit_code = 4
-
-
 class MissingLibraryError(SpectuiError):
     """There is no llama.cpp library to run models with."""
 

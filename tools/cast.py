@@ -91,6 +91,7 @@ def _play(terminal: Recorder) -> list[Scene]:
     terminal.wait("built-in", longest_s=_SOON_S)
     terminal.press(_RIGHT)
     terminal.wait("path", longest_s=_SOON_S)
+    terminal.press("\t")
     terminal.type_text(_PROMPTS)
     scene("F5 searches for something better, on your prompts", longest_s=1.6, is_typed=True)
     terminal.press("\r")

@@ -4,7 +4,6 @@
     python tools/draw_options.py ik REPOSITORY.git
     python tools/draw_options.py --gone ik REPOSITORY.git
     python tools/draw_options.py --gone llama.cpp-legacy OLDER_SOURCE --version ...
-    python tools/draw_options.py programs SOURCE --version "llama.cpp b11312 of 2026-10-01"
     python tools/draw_options.py llama.cpp-later SOURCE --version "llama.cpp b11669 of 2026-10-16"
 
 A source is a source tree of llama.cpp or ik_llama.cpp, its common/arg.cpp or common/common.cpp,
@@ -17,8 +16,6 @@ known to have it: the one that is drawn, unless the table names an earlier one.
 
 ``--gone`` draws what the dialect took earlier and takes no more: out of the history of a git
 directory, with the commit and the day on which each option went, or by an older source.
-
-``programs`` draws what llama.cpp's other programs take and llama-server does not, with their names.
 """
 
 import argparse
@@ -47,21 +44,6 @@ _ENVIRONMENT = re.compile(r'get_env\("LLAMA_ARG_(\w+)",\s*(params\.\w+)\)')
 _PATH = re.compile(r"[^:]*(FNAME|FILE|PATH|DIR)[^:]*")
 _TAKEN = re.compile(r"CHECK_ARG|argv\[\+\+i\]|if \(\+\+i >=|!check_but_dont_parse")
 _REFUSES = ("arg_removed(", "legacy_option_error(")
-_OTHERS = "programs"
-"""Table of the other programs."""
-_PROGRAMS = {
-    "CLI": "llama-cli",
-    "COMPLETION": "llama-completion",
-    "MTMD": "llama-mtmd-cli",
-    "SPECULATIVE": "llama-speculative",
-    "LOOKUP": "llama-lookup",
-    "PERPLEXITY": "llama-perplexity",
-    "EMBEDDING": "llama-embedding",
-    "IMATRIX": "llama-imatrix",
-    "PARALLEL": "llama-parallel",
-    "BENCH": "llama-batched-bench",
-}
-"""Programs whose commands are read as llama-server's, by their names in the parser."""
 _DATED = re.compile(r".+ of \d{4}-\d\d-\d\d\b")
 _FORKED = "2024-08-01"
 """Day before which ik_llama.cpp's history is llama.cpp's."""
@@ -80,7 +62,6 @@ class Drawn:
     """Whether the parser knows it only to stop at it."""
     went: str = ""
     """Commit and day on which it went; empty for one that is there."""
-    programs: tuple[str, ...] = ()
     """Programs that take it where llama-server does not; empty for the server's own."""
 
     @property
@@ -90,7 +71,7 @@ class Drawn:
 
 
 def of_llama_cpp(text: str) -> Iterator[Drawn]:
-    """Yield the options of a ``common/arg.cpp``, the server's and those of other programs."""
+    """Yield the server's options of a ``common/arg.cpp``."""
     starts = [match.end() for match in _BLOCK.finditer(text)]
     for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
         block = text[start:end]
@@ -98,8 +79,7 @@ def of_llama_cpp(text: str) -> Iterator[Drawn]:
         if handler is None:
             continue
         tail = block[handler.end() :]
-        programs = _programs(tail)
-        if programs is None:
+        if not _is_servers(tail):
             continue
         lists = re.findall(r"\{([^}]*)\}", block[: handler.start()])[:2]
         flags, *others = (tuple(_FLAG.findall(one)) for one in lists)
@@ -114,21 +94,16 @@ def of_llama_cpp(text: str) -> Iterator[Drawn]:
             is_path=not is_switch and hint is not None and bool(_PATH.fullmatch(hint[1])),
             variable=None if variable is None else variable[1],
             is_refused=any(mark in block for mark in _REFUSES),
-            programs=programs,
         )
 
 
-def _programs(tail: str) -> tuple[str, ...] | None:
-    """Programs that take an option in place of the server; None where nobody known does."""
+def _is_servers(tail: str) -> bool:
+    """Whether the server takes an option, by what follows its handler."""
     named = re.search(r"set_examples\(\{([^}]*)\}", tail)
     excluded = re.search(r"set_excludes\(\{([^}]*)\}", tail)
-    is_common = named is None or re.search(r"_COMMON\b", named[1]) is not None
     if excluded is not None and "_SERVER" in excluded[1]:
-        return tuple(_PROGRAMS.values())
-    if is_common or (named is not None and re.search(r"_SERVER\b", named[1])):
-        return ()
-    examples = re.findall(r"EXAMPLE_(\w+)", named[1]) if named is not None else []
-    return tuple(_PROGRAMS[one] for one in _PROGRAMS if one in examples) or None
+        return False
+    return named is None or re.search(r"_(COMMON|SERVER)\b", named[1]) is not None
 
 
 def of_branches(text: str) -> Iterator[Drawn]:
@@ -205,7 +180,7 @@ def paired(options: Iterable[Drawn]) -> list[Drawn]:
 def known_to(text: str) -> Iterator[Drawn]:
     """Yield the server's options of a source or help, including what it knows only to refuse."""
     if _BLOCK.search(text):
-        return (one for one in of_llama_cpp(text) if not one.programs)
+        return of_llama_cpp(text)
     return of_branches(text) if _BRANCH.search(text) else of_help(text)
 
 
@@ -338,25 +313,16 @@ def line_of(one: Drawn, marks: dict[str, set[str]]) -> str:
     words += ["@" if is_path and one.n_values == 1 else "="] * min(one.n_values, 2)
     words += ["!", *one.negations] if one.negations else []
     words += [f"${one.variable}"] if one.variable else []
-    words += ["&", *one.programs] if one.programs else []
     return " ".join([*words, *(["%", one.went] if one.went else [])])
 
 
 def _remarks(table: str, version: str, source: Path) -> Iterator[str]:
-    if table == _OTHERS:
-        yield f"# What other programs of {version} take and its llama-server does not."
-        yield from _drawn()
-        return
     what = "takes no more, and until when it did" if table.endswith("-gone") else "takes"
     if table == LATER:
         what = f"takes beyond {Dialect.LLAMA_CPP}.txt, and since when"
     kind = f"{source.name}" if source.is_file() else "its parser"
     kind = "its --help" if _is_program(source) else kind
     yield f"# What the llama-server of {version} {what}, by {kind}."
-    yield from _drawn()
-
-
-def _drawn() -> Iterator[str]:
     yield (
         "# Drawn by tools/draw_options.py on "
         f"{dt.datetime.now(dt.UTC):%Y-%m-%d}; server_options.py has the syntax."
@@ -373,7 +339,7 @@ def _version(source: Path, given: str | None) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Draw a table; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("dialect", choices=(*map(str, Dialect), LATER, _OTHERS))
+    parser.add_argument("dialect", choices=(*map(str, Dialect), LATER))
     parser.add_argument(
         "source", type=Path, help="source tree, parser, llama-server, its help, ..."
     )
@@ -386,9 +352,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if _DATED.match(version) is None:
         parser.error(f"{version!r} has no date; give --version 'BUILD of YYYY-MM-DD'")
     table = f"{given.dialect}-gone" if given.gone else given.dialect
-    if given.dialect == _OTHERS:
-        options = paired(one for one in of_llama_cpp(source_text(given.source)) if one.programs)
-    elif table == LATER:
+    if table == LATER:
         options = list(
             beyond(
                 read_parser(source_text(given.source)), f"{version.partition(' ')[2]} at the latest"

@@ -78,9 +78,6 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("tried.speedup > known[chosen]", "tried.speedup > 0"),
     ),
     "tune/race_runs": (("[:: 1 if self._n_legs % 2 else -1]", ""),),
-    "tune/served": (
-        ("own.use_speculation and is_judged and is_whole", "own.use_speculation and is_judged"),
-    ),
     "tune/evidence": (
         ("others = folds != fold", "others = folds >= 0"),
         ("by_prompts=self.by_prompts.followed_by(answers),", ""),
@@ -91,22 +88,17 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("(total - self._spent_before) / 2", "total - self._spent_before"),
     ),
     "tune/division": (("len(self.unseen) >= MIN_PROMPTS", "len(self.unseen) > MIN_PROMPTS"),),
-    "engine/demand": (
-        ("self.mapped_bytes + self.slow_bytes >= 0", "self.mapped_bytes >= 0"),
-        ("0 <= left < self.margin_bytes", "0 <= left <= self.margin_bytes"),
-    ),
-    "engine/fit": (("(n_left if device < last else n_left - 1)", "n_left"),),
-    "engine/host_memory": (
-        ("min(most, hard)", "max(most, hard)"),
-        ('stat.get("size", 0) - stat.get("c_min", 0)', 'stat.get("size", 0)'),
-    ),
+    "engine/demand": (("self.mapped_bytes + self.slow_bytes >= 0", "self.mapped_bytes >= 0"),),
+    "engine/fit": (("not one.pattern.startswith(output)", "True"),),
+    "engine/host_memory": (("min([psutil.virtual_memory().available, *left])", "min(left)"),),
     "engine/generation": (
         ("len(command.prompt) + 1 >= n_ctx", "len(command.prompt) + 1 > n_ctx"),
         ("position < finished.n_accepted", "position <= finished.n_accepted"),
     ),
-    "engine/pressure": (("n_well = 0 if shortage else n_well + 1", "n_well += not shortage"),),
     "engine/thread": (("min(runnable, key=", "max(runnable, key="),),
-    "engine/prompt_store": (("not _is_of_draft(other), self", "_is_of_draft(other), self"),),
+    "engine/prompt_store": (
+        ("context.state_bytes + n_logits > self", "context.state_bytes > self"),
+    ),
     "commands/translation": (
         ("if reader.dialect is Dialect.LEGACY or not is_own:", "if not is_own:"),
     ),

@@ -33,7 +33,7 @@ from spectui.server.process import LlamaServer
 from spectui.server.watch.poller import Attachment
 from spectui.settings import Settings
 from spectui.tui.app import SpectuiApp
-from spectui.tui.attach.app import AttachApp, AttachLaunch
+from spectui.tui.attach import AttachApp, AttachLaunch
 from spectui.tui.base_app import BaseApp
 from spectui.tui.chat.prompt_box import PromptBox
 from spectui.tune.progress import Phase, TuningState
@@ -184,17 +184,15 @@ async def tune(session: Session) -> None:
 
 
 async def what_if(session: Session) -> None:
-    """Every setting on a chat, of which a second answer with another one tells what rounds cost."""
+    """The best setting of each length on two answers, after a search has measured rounds."""
     await session.ready()
     await session.measured()
-    await session.ask(QUESTIONS[0])
-    await session.pilot.press("f10")
-    await session.wait(lambda: "in use" in session.text())
-    await session.pilot.press("right", "right", "right", "enter", "escape")
-    await session.ask(QUESTIONS[1])
+    await session.start_search()
+    await session.searched(lambda state: state.phase is Phase.FINISHED)
+    for question in QUESTIONS[:2]:
+        await session.ask(question)
     await session.pilot.press("f10")
     await session.wait(lambda: "of 2 answers" in session.text())
-    await session.pilot.press("b")
     await session.save("what-if")
 
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from spectui.cli.progress import Progress
 from spectui.demo import DemoProgress
-from spectui.engine.events import Event, LoadProgress, LoadWarned, MemoryPaused
+from spectui.engine.events import Event, LoadProgress, LoadWarned
 from spectui.format import counted, left_text, percent_text, rate_text, times_text
 from spectui.interrupts import interrupts
 from spectui.measure.measurer import Pair
@@ -55,12 +55,10 @@ class Lines(Progress):
             self.step(f"building the demo model {progress.model}: {done}")
 
     def on_engine(self, event: Event) -> None:
-        """Show warnings, waiting, and the progress of loads."""
+        """Show warnings, and the progress of loads."""
         match event:
             case LoadWarned(warning=warning):
                 self.warn(warning)
-            case MemoryPaused(text=text):
-                self.announce(text)
             case LoadProgress(role=role, path=path, fraction=fraction):
                 text = f"loading the {role} {path.name}: {percent_text(fraction)}"
                 self.step(self._task if fraction >= 1 and self._task else text)
@@ -129,7 +127,7 @@ class Lines(Progress):
 
 
 class Screen(Lines):
-    """What is at work, what leads and the time left, below the lines that stay.
+    """The work, the leading setting and the time left, below the lines that stay.
 
     It is repainted by events and at most once a second: a thread that repaints would take a core
     from the models, and what is measured would be wrong.

@@ -11,7 +11,7 @@ from spectui.cli.completion import files, studies
 from spectui.cli.options import DIALECTS, STORAGE, server_bin_option
 from spectui.cli.output import NewFile, complain, say_exactly
 from spectui.cli.taken import found_reader, given_reader, warn_of_secrets, warn_of_silence
-from spectui.commands.command import COMPOSE, INI, LLAMA_SWAP, ServerCommand
+from spectui.commands.command import ServerCommand
 from spectui.commands.container_formats import MOUNTED
 from spectui.commands.formats import Format, render
 from spectui.commands.home import places_at_home
@@ -19,6 +19,7 @@ from spectui.commands.launch import ExportSetup, Launch
 from spectui.commands.programs import starts_server
 from spectui.commands.reader import Reader
 from spectui.commands.recognition import recognise
+from spectui.commands.sources.llama_swap import CHOSEN_PORT
 from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import names_model
 from spectui.commands.translation import translated
@@ -27,15 +28,7 @@ from spectui.format import printable
 from spectui.options.dialect import Dialect
 from spectui.options.option import File
 
-_FORMATS = ("llama-server", "args", "env", "ini", "llama-swap", "compose", "json")
-_OF_SHELLS = frozenset({Format.LLAMA_SERVER, Format.ENV})
 _AUTO = "auto"
-_READERS = {
-    INI: "a models preset file",
-    LLAMA_SWAP: "llama-swap",
-    COMPOSE: "a container",
-}
-"""The program that reads each kind of file."""
 
 
 _EXAMPLES = (
@@ -77,8 +70,8 @@ class Export:
     format: str = option(
         "--format",
         default="llama-server",
-        type=click.Choice(_FORMATS),
-        help="A command, its arguments, variables, or a file for what starts llama-server.",
+        type=click.Choice([*map(str, Format)]),
+        help="A command, or a file for what starts llama-server.",
     )
     out: Path | None = option(
         "--out", type=File(), metavar="FILE", help="Write it to FILE instead of stdout."
@@ -180,9 +173,8 @@ def _is_whole(command: ServerCommand, format_: str) -> bool:
 
     A router has none, and a section of its file may be called as one that it knows.
     """
-    section = command.entry(INI)
-    if section is not None:
-        return format_ == Format.INI or section.name is None
+    if command.is_section:
+        return format_ == Format.INI or command.known_as is None
     return starts_server(command) and format_ not in {Format.INI, Format.LLAMA_SWAP}
 
 
@@ -215,25 +207,13 @@ def _export(
     if format_ is not Format.COMPOSE:
         _check_taken(launch, given)
     text = render(launch, format_)
-    _tell(launch, format_)
+    for line in (*launch.notes, *_left_behind(launch, format_)):
+        complain(line)
     if new_file is not None:
         new_file.write(text.encode())
         complain(f"written to {out}")
-    elif text:
-        # A list of no arguments is no line.
+    else:
         say_exactly(text.removesuffix("\n"))
-
-
-def _tell(launch: Launch, format_: Format) -> None:
-    """Print on stderr the remarks that are not in the text."""
-    for line in (*launch.notes, *_left_behind(launch, format_)):
-        complain(line)
-    if format_ is Format.ARGS:
-        start = launch.start
-        for line in launch.comments:
-            complain(line)
-        if start.environment or len(start.program) > 1:
-            complain(f"left out, since {format_} holds arguments alone: {printable(start.text)}")
 
 
 def _left_behind(launch: Launch, format_: Format) -> Iterator[str]:
@@ -243,19 +223,15 @@ def _left_behind(launch: Launch, format_: Format) -> Iterator[str]:
         # Compose knows the home folder in what is mounted.
         items = tuple(item for item in items if item.name not in MOUNTED)
     places = places_at_home(replace(launch.command, items=items, prelude=launch.start.program))
-    if places and format_ not in _OF_SHELLS:
+    if places and format_ is not Format.LLAMA_SERVER:
         yield (
             f"note: only a shell knows what ~ stands for, and none reads {format_}: write the "
             f"folder in {', '.join(map(printable, places))}"
         )
-    for entry in launch.command.entries:
-        if entry.format == format_:
-            continue
-        if entry.settings:
-            settings = printable(", ".join(map(str, entry.settings)))
-            yield f"left out, since it is for {_READERS[entry.format]} alone: {settings}"
-        if entry.given:
-            yield f"left out, since {_READERS[entry.format]} chooses it: {', '.join(entry.given)}"
+    written = {CHOSEN_PORT} if format_ is Format.LLAMA_SWAP else set()
+    left = [name for name in launch.command.beside if name not in written]
+    if left:
+        yield f"left out, since only its own file has it: {printable(', '.join(left))}"
 
 
 def _launch(
@@ -271,8 +247,6 @@ def _launch(
     if isinstance(exported, ExportSetup):
         setup = replace(exported, has_gpu=has_gpu, program=program, accepted=reader.accepted)
         return setup.launch(reader.dialect)
-    if format_ is Format.COMPOSE and exported.inside is not None:
-        exported = replace(exported.inside, entries=exported.entries)
     return translated(exported, reader, program=program, has_gpu=has_gpu)
 
 

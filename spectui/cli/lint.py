@@ -33,10 +33,7 @@ class _Quoted(Command):
 _EXAMPLES = (
     ("A command", 'spectui lint "llama-server -m target.gguf -md draft.gguf --draft 16"'),
     ("The llama-server that runs", "spectui lint pid:"),
-    (
-        "A script, corrected for your llama-server",
-        "spectui lint serve.sh --fix --server-bin ./llama-server",
-    ),
+    ("A script, for your llama-server", "spectui lint serve.sh --server-bin ./llama-server"),
 )
 
 
@@ -54,14 +51,12 @@ class Lint:
     2026, and which build the command was taken to be for. A llama-server of this machine reads the
     options itself, and loads nothing; the one that COMMAND names is never started. Where the models
     are on this machine, it also says whether they fit each other and the memory, as spectui doctor
-    does, and what was measured with them.
+    does.
 
-    Exits with 3 if there are errors (with --fix: if any are left), with 0 otherwise, whatever
-    warnings there are.
+    Exits with 3 if there are errors, with 0 otherwise, whatever warnings there are.
     """
 
     command_line: str | None = argument(metavar="[COMMAND]", required=False, shell_complete=files)
-    fix: bool = switch("--fix", help="Print the corrected command alone on stdout.")
     dialect: str | None = option(
         "--dialect",
         type=DIALECTS,

@@ -22,10 +22,15 @@ _RUNNING = (
 )
 _FETCH = "fetch files with hf download, as spectui models find and presets show print it"
 _BOTH = "servers run side by side where memory has room; leave out --keep-both and --one-at-a-time"
+_PROCESSORS = (
+    "spectui gives its threads no processors and priorities of their own; leave out --cpu-mask, "
+    "--cpu-range, --cpu-strict, --prio and --poll, and start it with taskset -c 0-7 or nice"
+)
 _REMOVED = {
     "probe": "probe experts is gone; spectui tune measures what experts cost on your prompts",
     "worker": "worker is gone; run the same tune with --study and --storage on each machine",
     "serve": "serve is gone; run spectui in a terminal, over ssh where the models are elsewhere",
+    "lint --fix": "--fix is gone; spectui export --from COMMAND writes the corrected command alone",
     "--draft-dir": "give each draft of a folder with -md; spectui models scan DIR -m lists them",
     "models fetch": _FETCH,
     "models pull": _FETCH,
@@ -65,10 +70,14 @@ _REMOVED = {
     "verify --no-counts": _COUNTS,
     **dict.fromkeys(
         (
-            *("--cpu-strict", "--poll", "--cpu-mask-batch", "-Cb", "--cpu-range-batch", "-Crb"),
-            *("--cpu-strict-batch", "--prio-batch", "--poll-batch", "--lazy-mode", "-lzm"),
-            *("--no-host", "--n-cpu-ffn", "-ncffn"),
+            *("--cpu-mask", "-C", "--cpu-range", "-Cr", "--cpu-strict", "--prio", "--poll"),
+            *("--cpu-mask-batch", "-Cb", "--cpu-range-batch", "-Crb", "--cpu-strict-batch"),
+            *("--prio-batch", "--poll-batch"),
         ),
+        _PROCESSORS,
+    ),
+    **dict.fromkeys(
+        ("--lazy-mode", "-lzm", "--no-host", "--n-cpu-ffn", "-ncffn"),
         _BY_SERVER,
     ),
     "--keep-both": _BOTH,

@@ -49,7 +49,7 @@ def _show(attachment: Attachment, interval_s: float, request: Attach) -> None:
     settings = read_settings()
 
     def load() -> MakeApp:
-        from spectui.tui.attach.app import AttachApp, AttachLaunch
+        from spectui.tui.attach import AttachApp, AttachLaunch
 
         launch = AttachLaunch(
             attachment=attachment,

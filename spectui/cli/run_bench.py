@@ -11,7 +11,6 @@ from spectui.cli.page import next_lines, page_text, tune_words
 from spectui.cli.request import RunOptions, check_drafting, check_engine, check_typed, take_drafting
 from spectui.cli.session import (
     SUITE_PROMPTS,
-    open_context,
     open_engine,
     open_servers,
     read_chats,
@@ -117,8 +116,8 @@ class _Bench:
 
     def through_engine(self) -> BenchRun:
         """Measure with spectui's own engine."""
-        options, given = self.options, self.request.given
-        setup = placed(self.setup, options.fit, options.progress.announce, open_context(given))
+        options = self.options
+        setup = placed(self.setup, options.fit, options.progress.announce)
         with open_engine(options) as engine:
             target, draft = load_setup(engine, setup)
             if draft is not None and (why := unserved(target.rollback, draft.rollback)):

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -21,9 +20,8 @@ from spectui.commands.reader import Reader
 from spectui.commands.recognition import recognise
 from spectui.commands.sources.files import MOST_BYTES
 from spectui.commands.sources.reading import read_commands, read_paste
-from spectui.errors import BadInputError, UsageError
+from spectui.errors import BadInputError
 from spectui.page import Page
-from spectui.paths import text_of
 
 _READ = (
     *("model-draft", "mmproj", "chat-template-file", "grammar-file", "json-schema-file"),
@@ -39,39 +37,23 @@ def lint(request: Lint) -> None:
         BadInputError: there is no command, or the JSON file cannot be written.
         Exit: there are errors.
         ServerError: the binary cannot be asked.
-        UsageError: options that contradict each other.
     """
-    if request.fix and request.json_path == "-":
-        raise UsageError("--fix and --json - both want stdout; the JSON has the corrected command")
     check_writable(request.json_path, ())
     given = given_reader(request.dialect, request.server_bin)
     reports = [
         examine(command, name, given, request)
-        for name, command in _commands(request.command_line, is_one=request.fix).items()
+        for name, command in _commands(request.command_line).items()
     ]
-    if request.fix:
-        reports = [_with_new_errors(report) for report in reports]
     _print(reports, request)
-    decisive = (one.left if request.fix else one.findings for one in reports)
-    if any(finding.severity is Severity.ERROR for found in decisive for finding in found):
+    if any(finding.severity is Severity.ERROR for one in reports for finding in one.findings):
         raise click.exceptions.Exit(BadInputError.exit_code)
 
 
-def _commands(command_line: str | None, *, is_one: bool) -> dict[str | None, ServerCommand]:
-    """The commands by name.
-
-    Raises:
-        BadInputError: they cannot be read, or there are several where one is wanted.
-    """
-    pasted = command_line is None or command_line == "-"
-    found = read_paste(_pasted()) if pasted else read_commands(command_line or "")
-    if is_one and len(found) > 1:
-        names = ", ".join(filter(None, found))
-        raise BadInputError(
-            f"--fix prints one command, and there are {len(found)}; give one of them as FILE:NAME, "
-            f"with {names}"
-        )
-    return found
+def _commands(command_line: str | None) -> dict[str | None, ServerCommand]:
+    """The commands by name."""
+    if command_line is None or command_line == "-":
+        return read_paste(_pasted())
+    return read_commands(command_line)
 
 
 def _pasted() -> str:
@@ -88,14 +70,6 @@ def _pasted() -> str:
         return sys.stdin.read(MOST_BYTES + 1)
     except UnicodeDecodeError as error:
         raise BadInputError("stdin holds no text; paste a command") from error
-
-
-def _with_new_errors(report: Checked) -> Checked:
-    """The report with the errors that show only in the corrected command."""
-    known = {(finding.flag, finding.what) for finding in report.findings}
-    new = (one for one in report.left if (one.flag, one.what) not in known)
-    errors = (replace(one, at=-1) for one in new if one.severity is Severity.ERROR)
-    return replace(report, findings=(*report.findings, *errors))
 
 
 def examine(
@@ -214,17 +188,6 @@ def _next(report: Checked, given: str | None) -> Page:
 
 
 def _print(reports: list[Checked], request: Lint) -> None:
-    first, document = reports[0], lint_document(reports)
-    if request.fix:
-        if text_of(first.fixed.text) != first.fixed.text:
-            raise BadInputError(
-                "a value of the command is not valid UTF-8, which cannot be printed; rename the "
-                "file"
-            )
-        for line in page_text(lint_page(reports, with_fixed=False)).splitlines():
-            complain(line, is_drawn=True)
-        write_result(document, first.fixed.text, request.json_path, exact=True)
-        return
-    next_ = _next(first, request.command_line)
+    next_ = _next(reports[0], request.command_line)
     page = [*lint_page(reports), *(["", *next_] if next_ else [])]
-    write_result(document, page_text(page), request.json_path)
+    write_result(lint_document(reports), page_text(page), request.json_path)

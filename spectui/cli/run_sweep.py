@@ -96,7 +96,7 @@ def _axes(given: Mapping[str, Any]) -> Axes:
 
 
 def _shared(given: Given) -> RunOptions:
-    """What the cells have in common; of axes, the first values."""
+    """The part that cells have in common; of axes, the first values."""
     defaults = {"temp": SamplingConfig().temp, "threads": 0}
     first = {name: (given[name] or (default,))[0] for name, default in defaults.items()}
     return RunOptions.of(given.changed(**first, spec_type=()))

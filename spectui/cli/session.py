@@ -24,8 +24,7 @@ from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
 from spectui.engine.isolation import ProcessWorker
-from spectui.engine.placing import OpenContext, placed
-from spectui.engine.pressure import MemoryGate
+from spectui.engine.placing import placed
 from spectui.errors import UsageError
 from spectui.llama.library import has_library, library
 from spectui.llama.log import native_log
@@ -57,9 +56,7 @@ def open_engine(options: RunOptions) -> Iterator[Engine]:
     if options.verbose:
         native_log.listen(complain)
     worker = ProcessWorker(margins=options.margins)
-    gate = MemoryGate()
-    on_engine = options.progress.on_engine
-    with Engine(on_engine, worker=worker, from_disk=options.yes, gate=gate) as engine:
+    with Engine(options.progress.on_engine, worker=worker, from_disk=options.yes) as engine:
         engine.rendering = rendering_of(options.given.extra)
         try:
             yield engine
@@ -203,7 +200,7 @@ def place_target(
         beside = replace(setup, draft=draft, speculation=drafts)
     elif options.takes(MTP_KIND) and read_gguf(models.target).mtp_layers:
         beside = replace(setup, speculation=Speculation(DraftMtp(draft_max=max_draft)))
-    found = placed(beside, options.fit, options.progress.announce, open_context(options.given))
+    found = placed(beside, options.fit, options.progress.announce)
     shares = ",".join(f"{share:g}" for share in found.target.devices.split)
     split = {placement.TENSOR_SPLIT.parameter: shares} if shares else {}
     return replace(options, placement={**options.placement, **split}), found.target
@@ -338,14 +335,6 @@ def with_slots(extra: tuple[str, ...], given: int | None) -> tuple[str, ...]:
         return extra
     others = words_of(one for one in divide(extra) if one.name != _SLOTS)
     return (*others, "-np", str(given))
-
-
-def open_context(given: Given) -> OpenContext | None:
-    """The server of the command of ``--from``, where that leaves it the size of its context."""
-    found = given.takeover
-    if found is None or _CONTEXT in found.typed | found.settled.options.keys():
-        return None
-    return OpenContext(n_slots=slots_of_command(given) or 1, is_full=_CONTEXT in found.options)
 
 
 def slots_of_command(given: Given) -> int | None:

@@ -16,8 +16,8 @@ from spectui.commands.reader import Reader
 from spectui.commands.recognition import recognise
 from spectui.commands.sources.reading import read_command
 from spectui.commands.sources.source import OF_LLAMA, with_all_paths
-from spectui.commands.takeover import Takeover, counts_from_last, from_first, take_over
-from spectui.errors import ServerError, SpectuiError, UsageError
+from spectui.commands.takeover import Takeover, take_over
+from spectui.errors import ServerError, UsageError
 from spectui.format import printable
 from spectui.llama.search import find_servers
 from spectui.options.dialect import Dialect
@@ -38,7 +38,7 @@ def take(text: str, *, other_drafts: bool, through_server: bool) -> Takeover:
         BadInputError: it cannot be read.
         UsageError: its options contradict each other.
     """
-    command = with_experts_from_first(with_home_of_here(read_command(text)))
+    command = with_home_of_here(read_command(text))
     taken = take_over(command, other_drafts=other_drafts, through_server=through_server)
     set_variables_of(taken.start)
     if command.inside is not None:
@@ -46,6 +46,11 @@ def take(text: str, *, other_drafts: bool, through_server: bool) -> Takeover:
         names = (name for name, _ in command.environment if name.startswith(OF_LLAMA))
         _warn_of_left_variables(names)
     _warn_of_refusals(command)
+    if command.has("n-cpu-moe") and recognise(command).dialect is Dialect.IK:
+        complain(
+            "note: -ncmoe of ik_llama.cpp counts from the last layer; as many are measured, "
+            "counted from the first"
+        )
     # What is set aside leaves no draft whose lengths would matter.
     if not taken.elsewhere:
         _warn_of_old_names(command)
@@ -75,25 +80,6 @@ def set_tuning_variables(environment: Iterable[tuple[str, str]]) -> tuple[str, .
         name for name, _ in given if name.startswith(OF_LLAMA) and name not in tuning
     )
     return tuple(tuning)
-
-
-def with_experts_from_first(command: ServerCommand) -> ServerCommand:
-    """A command with the experts in the layers that its own server keeps in RAM, and say so."""
-    if not counts_from_last(command):
-        return command
-    from spectui.models.gguf import read_gguf
-
-    number, path = command.value("n-cpu-moe"), command.value("model")
-    try:
-        names = () if path is None else [one.name for one in read_gguf(Path(path)).tensors]
-    except (SpectuiError, ValueError):
-        # What is wrong with the file is said where it is looked at as a model.
-        return command
-    complain(
-        f"note: -ncmoe {number} is ik_llama.cpp's, which counts from the last layer: so does "
-        "what is measured, as ik_llama.cpp on one GPU; with -sm layer it spreads them over several"
-    )
-    return from_first(command, names)
 
 
 def with_home_of_here(command: ServerCommand) -> ServerCommand:

@@ -8,7 +8,6 @@ from spectui.cli.request import RunOptions
 from spectui.cli.session import (
     find_candidates,
     load_models,
-    open_context,
     open_engine,
     open_servers,
     place_target,
@@ -168,9 +167,7 @@ class Search:
             models = models.without(refused)
             target = request.target if plan is None else plan.loaded
         elif drafts and self._may_move(request.target, models) and shared.fit is not None:
-            plan = fit_layouts(
-                request, drafts, shared.fit, self.shared.progress.say, open_context(shared.given)
-            )
+            plan = fit_layouts(request, drafts, shared.fit, self.shared.progress.say)
             target = request.target if plan is None else plan.loaded
         else:
             shared, target = place_target(shared, models, max_draft=max_draft)

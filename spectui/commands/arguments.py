@@ -19,7 +19,6 @@ from spectui.options.option import Option
 from spectui.options.setup import (
     EXPERTS,
     ContextOptions,
-    CpuOptions,
     Devices,
     Fit,
     ModelOptions,
@@ -30,7 +29,7 @@ from spectui.options.speculation import Speculation
 MACHINE = frozenset(
     {
         *(*placement.LOADING, placement.NO_REPACK),
-        *(*contexts.CPU, contexts.NUMA),
+        contexts.NUMA,
     }
 )
 """Options that change no result: they are written for dialects that lack them, too, and left out
@@ -215,9 +214,6 @@ def _context(context: ContextOptions) -> Iterator[_Given]:
     yield contexts.SWA_FULL, context.swa_full
     yield placement.MOE_CACHE_MIB, _positive(context.moe_cache_mib)
     yield contexts.NUMA, "" if context.numa is None else str(context.numa)
-    cpu = context.cpu
-    yield contexts.CPU_MASK, f"{sum(1 << one for one in cpu.cpus):#x}" if cpu.cpus else ""
-    yield contexts.PRIO, _unless(cpu.prio, CpuOptions().prio)
 
 
 def _unless(value: object, default: object) -> str:

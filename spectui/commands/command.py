@@ -1,27 +1,27 @@
 """A command of llama-server, read once: its start, and its options by position and by name."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
-from typing import Any
 
 from spectui.commands.finding import Edits, Finding
 from spectui.commands.home import own_path, shell_word, shell_words
 from spectui.commands.items import Item, divide, words_of
 from spectui.commands.renames import BY_LAYERS, BY_SWITCH, DRAFTS, NONE, OF_MODELS
-from spectui.commands.server_options import canonical, former_names, new_names
+from spectui.commands.server_options import canonical, every_flag, former_names, new_names
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import MTP_KIND
-from spectui.secret import hidden
+from spectui.secret import hidden, is_secret
 
 ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
-INI = "ini"
-LLAMA_SWAP = "llama-swap"
-COMPOSE = "compose"
 LAYERS = frozenset({"gpu-layers", "gpu-layers-draft"})
 
+_ALIKE = 0.8
+"""Similarity of two names, from 0 to 1, above which one may be the other misspelt."""
 _UNIFIED = ("serve",)
 """Words after a program that holds the server among others."""
 _WITH_DRAFT = (*DRAFTS, "fim-qwen-7b-spec", "fim-qwen-14b-spec")
@@ -54,28 +54,6 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """A file's entry for one server, without its command, for exports into such a file."""
-
-    format: str
-    """Kind of the file: ``INI``, ``LLAMA_SWAP`` or ``COMPOSE``."""
-    name: str | None
-    """Name that clients use; None if it has none."""
-    settings: Mapping[str, object] = field(default_factory=dict)
-    """Other settings of the entry, without those that an export writes itself."""
-    around: Mapping[str, object] = field(default_factory=dict)
-    """Parts of the file beside the entry that it may refer to."""
-    ahead: tuple[str, ...] = ()
-    """Words before llama-server's arguments in a container's command."""
-    variables: frozenset[str] = frozenset()
-    """Names of its variables; the settings hold all of these that are kept."""
-    given: tuple[str, ...] = ()
-    """Options whose values the file's own program chooses."""
-    notes: tuple[str, ...] = ()
-    """Remarks for readers of the export."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ServerCommand:
     """One command that starts llama-server."""
 
@@ -91,15 +69,18 @@ class ServerCommand:
     inside: "ServerCommand | None" = None
     """The same command as seen inside its container; None without one. This one has the host's
     paths, as far as the host has the files."""
-    entries: tuple[Entry, ...] = ()
-    """The file entries that it was taken from, at most one of each kind; the outermost first."""
-    target_tensors: frozenset[str] | None = None
-    """Names of the target's tensors; None where its file was not read."""
+    image: str = ""
+    """The image of its container; empty without one."""
+    known_as: str | None = None
+    """The name that clients know from the command's own file; None without one."""
+    is_section: bool = False
+    """Whether it is of a models preset file, whose router may find models by section."""
+    beside: tuple[str, ...] = ()
+    """Settings of its file that are no options of llama-server."""
     draft_tensors: frozenset[str] | None = None
+    """Names of the draft's tensors; None where its file was not read."""
     draft_kind: str | None = None
     """The kind of the draft's file in ``--spec-type``; None also for an ordinary draft model."""
-    paying_length: int | None = None
-    """Longest draft that was found to pay on this machine; None where nothing was measured."""
     remarks: tuple[Finding, ...] = ()
     """Findings of the reader of its file."""
     secrets: tuple[str, ...] = ()
@@ -121,10 +102,6 @@ class ServerCommand:
             environment=tuple((name, cover.value(name, value)) for name, value in self.environment),
             remarks=tuple(one.without(cover.texts) for one in self.remarks),
             inside=None if self.inside is None else self.inside.discreet(),
-            entries=tuple(
-                replace(entry, settings=_discreet(entry.settings), around=_discreet(entry.around))
-                for entry in self.entries
-            ),
             secrets=tuple(dict.fromkeys(cover.names)),
         )
 
@@ -149,24 +126,10 @@ class ServerCommand:
         return " ".join((self.start.text, *shell_words(self.items)))
 
     @property
-    def is_section(self) -> bool:
-        """Whether it is of a models preset file, whose router may find models by section."""
-        return self.entry(INI) is not None
-
-    @property
-    def known_as(self) -> str | None:
-        """The name that clients know from the command's own file; None without one."""
-        return next((entry.name for entry in self.entries if entry.name), None)
-
-    @property
     def files(self) -> tuple[Path, ...]:
         """Files of its models, where spectui would open them."""
         values = (self.value(name) for name in ("model", "model-draft"))
         return tuple(Path(own_path(value)) for value in values if value)
-
-    def entry(self, format_: str) -> Entry | None:
-        """The entry of the command's own file of that kind; None if it was in none."""
-        return next((entry for entry in self.entries if entry.format == format_), None)
 
     def check_values(self) -> None:
         """Make sure that every option has its values.
@@ -238,6 +201,11 @@ class ServerCommand:
         return self.has_draft and (is_asked or not self.has("spec-type", "spec-default"))
 
 
+@cache
+def _secret_flags() -> list[str]:
+    return sorted(filter(is_secret, every_flag()))
+
+
 class _Cover:
     """Hides the secrets of a command, and keeps what stands for each."""
 
@@ -262,26 +230,15 @@ class _Cover:
         return f"{found[1]}={self.value(found[1], found[2])}"
 
     def item(self, item: Item) -> Item:
-        """An option with its values."""
-        values = tuple(self.value(item.shown, value, item.flag) for value in item.values)
+        """An option with its values; one that no table has may be a secret's, misspelt."""
+        secret = () if item.server else get_close_matches(item.spelling, _secret_flags(), 1, _ALIKE)
+        flag = next(iter(secret), item.flag)
+        values = tuple(self.value(item.shown, value, flag) for value in item.values)
         if values == item.values:
             return item
         is_one = len(item.words) == 1
         words = (f"{item.flag}={values[0]}",) if is_one else (item.flag, *values)
         return replace(item, values=values, words=words)
-
-
-def _discreet(value: Any, name: str = "") -> Any:  # noqa: ANN401 - a tree of YAML values
-    match value:
-        case str() if not name:
-            return _Cover().word(value)
-        case str():
-            return hidden(name, value)
-        case list():
-            return [_discreet(one) for one in value]
-        case dict():
-            return {key: _discreet(one, str(key)) for key, one in value.items()}
-    return value
 
 
 def _is_old(items: tuple[Item, ...]) -> bool:
@@ -297,7 +254,7 @@ def _is_of_ik(item: Item) -> bool:
     if item.name == "spec-type":
         return ":" in item.value
     server = item.server
-    if server is None or server.programs:
-        # ik_llama.cpp's server takes what llama.cpp's other programs do.
+    # ik_llama.cpp's server also takes what llama.cpp's other programs do.
+    if server is None or not server.is_harmless:
         return False
     return server.known_to(item.spelling) == {Dialect.IK} and not item.is_negation

@@ -4,13 +4,11 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from spectui.commands.command import COMPOSE, LLAMA_SWAP, Entry
 from spectui.commands.home import is_at_home
 from spectui.commands.items import Item, words_of
 from spectui.commands.launch import Launch, commented, slug
@@ -20,46 +18,13 @@ from spectui.options.dialect import Dialect
 _IMAGE = "ghcr.io/ggml-org/llama.cpp:server"
 _LISTENING = frozenset({"--host", "--port"})
 _PORT = "8080"
-_ANY = "0"
-"""Value that lets llama-server choose a port."""
 _LOOPBACK = "127.0.0.1"
-_SOCKET = ".sock"
 _FOLDERS = ("/models", "/models-draft")
 """Mount points of the models: one folder, or another one for the draft."""
 MOUNTED = frozenset({"model", "model-draft"})
 """Options whose folders a container gets."""
 _EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, not bound to
-
-
-class _Block(str):
-    """Text that YAML shall show line by line."""
-
-    __slots__ = ()
-
-
-class _Dumper(yaml.SafeDumper):
-    """Plain YAML with lists indented, and block texts as such."""
-
-    def increase_indent(
-        self,
-        flow: bool = False,  # noqa: FBT001, FBT002 - PyYAML's signature
-        indentless: bool = False,  # noqa: FBT001, FBT002 - PyYAML's signature
-    ) -> None:
-        """Indent lists too: that is how people write these files."""
-        del indentless
-        super().increase_indent(flow, indentless=False)
-
-
-def _represent(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = "|" if isinstance(text, _Block) else None
-    if not text.replace("\n", "").isprintable():
-        # In its other styles PyYAML writes some line ends bare, and then reads blanks.
-        style = '"'
-    return dumper.represent_scalar("tag:yaml.org,2002:str", str(text), style=style)
-
-
-_Dumper.add_representer(str, _represent)
-_Dumper.add_representer(_Block, _represent)
+_ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+")
 
 
 def llama_swap(launch: Launch) -> str:
@@ -69,26 +34,25 @@ def llama_swap(launch: Launch) -> str:
         BadInputError: llama-swap would change a value.
     """
     own = launch.elsewhere("llama-swap")
-    lines = [f"{_kept(shlex.join(own.start.program))} --port ${{PORT}}"]
-    lines += [_kept(shlex.join(item.words)) for item in own.command.items]
-    model: dict[str, Any] = {"cmd": _Block("\n".join(lines) + "\n")}
+    program, arguments = (
+        shlex.join(map(_kept, words)) for words in (own.start.program, own.arguments)
+    )
+    model: dict[str, Any] = {"cmd": f"{program} --port ${{PORT}} {arguments}"}
     if own.start.environment:
-        model["env"] = [_kept(f"{name}={value}") for name, value in own.start.environment]
-    entry = launch.command.entry(LLAMA_SWAP) or Entry(format=LLAMA_SWAP, name=None)
-    models = {launch.command.known_as or slug(own.name): {**model, **entry.settings}}
-    return _document(own, {**entry.around, "models": models}, entry.notes)
+        model["env"] = [f"{name}={_kept(value)}" for name, value in own.start.environment]
+    return _document(own, {"models": {launch.command.known_as or slug(own.name): model}})
 
 
 def _kept(text: str) -> str:
-    """A line of a command, or a variable, that llama-swap leaves as it is.
+    """A part of a command that llama-swap leaves as it is.
 
     Raises:
         BadInputError: it replaces macros, and takes lines apart before it looks for quotes.
     """
     if "${" in text or "\n" in text:
         raise BadInputError(
-            f"{re.split('[ =]', text)[0]}: llama-swap cannot hold a value with '${{' or a line "
-            "end; choose another format, or rename the file"
+            f"{text!r}: llama-swap cannot hold a value with '${{' or a line end; choose another "
+            "format, or rename the file"
         )
     return text
 
@@ -97,11 +61,13 @@ def compose(launch: Launch) -> str:
     """A service of Docker Compose that mounts the models' folders read-only.
 
     Raises:
-        BadInputError: the dialect has no published image.
+        BadInputError: the dialect has no published image, or the command is a container's.
     """
-    entry = launch.command.entry(COMPOSE)
-    if entry is not None:
-        return _own_service(launch, entry)
+    if launch.command.inside is not None:
+        raise BadInputError(
+            "the command is that of a container, whose file has more than llama-server's options; "
+            "change them there, or choose another format"
+        )
     if launch.reader.dialect is not Dialect.LLAMA_CPP:
         raise BadInputError(
             f"the published images hold current llama.cpp; export compose for {Dialect.LLAMA_CPP}"
@@ -109,12 +75,11 @@ def compose(launch: Launch) -> str:
     command = launch.command
     items = [item for item in command.items if item.spelling not in _LISTENING]
     arguments, mounts = _mounted(items)
-    asked = command.value("port") or _PORT
-    port = _PORT if asked == _ANY else asked
+    port = command.value("port") or _PORT
     service: dict[str, Any] = {
         "image": _IMAGE,
         "command": ["--host", "0.0.0.0", "--port", port, *arguments],  # noqa: S104 - the container's
-        "ports": list(_published(command.value("host") or _LOOPBACK, port)),
+        "ports": [_published(command.value("host") or _LOOPBACK, port)],
         "volumes": mounts,
     }
     if launch.start.environment:
@@ -126,49 +91,14 @@ def compose(launch: Launch) -> str:
         device = {"driver": "nvidia", "count": "all", "capabilities": ["gpu"]}
         service["deploy"] = {"resources": {"reservations": {"devices": [device]}}}
     document = {"services": {slug(launch.name): _escaped(service)}}
-    chosen = (f"--port {_ANY} leaves it to llama-server, so {_PORT} is written",)
-    notes = (*(chosen if asked == _ANY else ()), *_notes(launch, items))
-    return _document(launch, document, notes)
+    return _document(launch, document, tuple(_notes(launch, items)))
 
 
-def _published(host: str, port: str) -> Iterator[str]:
-    """Port mappings that publish a container's port on the host's own addresses.
-
-    Raises:
-        BadInputError: one is a Unix socket, which a container would keep to itself.
-    """
-    addresses = [address.strip() for address in host.split(",")]
-    if not _EVERYWHERE.isdisjoint(addresses):
-        yield f"{port}:{port}"
-        return
-    for address in addresses:
-        if address.endswith(_SOCKET):
-            raise BadInputError(
-                f"--host {address} is a socket, and Compose publishes ports; give an address, or "
-                "choose another format"
-            )
-        yield f"{_bracketed(address)}:{port}:{port}"
-
-
-def _bracketed(address: str) -> str:
-    """An address in the syntax of ``ports``; the loopback for a host name, which it refuses."""
-    try:
-        found = str(ip_address(address))
-    except ValueError:
-        return _LOOPBACK
-    return f"[{found}]" if ":" in found else found
-
-
-def _own_service(launch: Launch, entry: Entry) -> str:
-    """The service that the command was taken from, with other arguments."""
-    service = {**entry.settings, "command": [*entry.ahead, *launch.arguments]}
-    environment = launch.start.environment
-    others = {name: value for name, value in environment if name not in entry.variables}
-    if others:
-        own = entry.settings.get("environment")
-        service["environment"] = {**(own if isinstance(own, dict) else {}), **others}
-    document = {"services": {slug(launch.name): service}, **entry.around}
-    return _document(launch, _escaped(document), entry.notes)
+def _published(host: str, port: str) -> str:
+    """The mapping that publishes a container's port: everywhere, or on one address of the host."""
+    if host in _EVERYWHERE:
+        return f"{port}:{port}"
+    return f"{host if _ADDRESS.fullmatch(host) else _LOOPBACK}:{port}:{port}"
 
 
 def _notes(launch: Launch, items: Sequence[Item]) -> Iterator[str]:
@@ -220,7 +150,11 @@ def _escaped(value: Any) -> Any:  # noqa: ANN401 - a tree of YAML values
 
 
 def _document(launch: Launch, content: dict[str, Any], notes: tuple[str, ...] = ()) -> str:
-    text = yaml.dump(
-        content, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=float("inf")
-    )
+    def dumped(*, is_plain: bool) -> str:
+        return yaml.safe_dump(content, allow_unicode=is_plain, sort_keys=False, width=float("inf"))
+
+    text = dumped(is_plain=True)
+    if not text.replace("\n", "").isprintable():
+        # PyYAML writes some line ends bare, and then reads blanks.
+        text = dumped(is_plain=False)
     return commented((*launch.comments, *notes)) + text

@@ -62,12 +62,6 @@ def drafting(value: str, *, through_server: bool = False) -> dict[str, tuple[str
         BadInputError: spectui cannot draft like that.
     """
     stages = renames.stages_of(value)
-    _, colon, settings = value.partition(":")
-    fault = renames.fault_of_stage(f"{stages[0].kind}:{settings}") if colon else None
-    if fault is not None:
-        raise BadInputError(
-            f"--spec-type {value} is no stage of ik_llama.cpp: {fault}; write it anew"
-        )
     kinds = [renames.FORMER_KINDS.get(one.kind, one.kind) for one in stages]
     for kind in kinds:
         if kind in HIDDEN_STATE_KINDS and not through_server:

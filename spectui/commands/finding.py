@@ -36,8 +36,6 @@ class Topic(StrEnum):
     """A draft's quantised cache."""
     MISREAD = "misread"
     """The reader understands an option otherwise than it looks, or ignores it."""
-    OVERRULED = "overruled"
-    """An option that another one of the command overrules."""
     CONTRADICTION = "contradiction"
     """Two options of which only their author knows which is meant."""
 

@@ -57,8 +57,6 @@ class Item:
     """All of its words, unchanged."""
     variable: str | None = None
     """The variable that stands for the option in the command; None for an argument."""
-    switched: str = ""
-    """The value of a switch's variable; empty for an argument, and where there are values."""
 
     @property
     def n_missing(self) -> int:
@@ -78,8 +76,7 @@ class Item:
 
     def renamed(self, flag: str) -> "Item":
         """The option of another flag, with the same values."""
-        other = _item(flag, self.values, (flag, *self.values), self.variable)
-        return replace(other, switched=self.switched)
+        return _item(flag, self.values, (flag, *self.values), self.variable)
 
     @property
     def value(self) -> str:
@@ -225,13 +222,12 @@ def stands_for_option(variable: str) -> bool:
 
 
 def items_of_variable(variable: str, value: str) -> Iterator[Item]:
-    """Yield the option of a variable that stands for one; nothing for a switch that is left off.
+    """The option of a variable that stands for one; nothing for a switch that is left off.
 
     Raises:
         BadInputError: its value is no switch's.
     """
-    for item in divide(_as_arguments(variable, value), variable):
-        yield item if item.values else replace(item, switched=value)
+    return divide(_as_arguments(variable, value), variable)
 
 
 def _as_arguments(variable: str, value: str) -> tuple[str, ...]:

@@ -13,14 +13,12 @@ from spectui.commands.items import Item, divide, words_of
 from spectui.commands.lint.checking import check
 from spectui.commands.reader import Accepted, Reader
 from spectui.commands.rewriting import passed_on, spelled
-from spectui.documents import or_reason
 from spectui.errors import BadInputError, UsageError
 from spectui.format import printable
 from spectui.options import placement
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import NGRAMS, DraftSimple, numbers_of
 from spectui.options.setup import ContextOptions, ModelOptions, Setup
-from spectui.options.speculation import Speculation
 
 _LISTENING = ("--host", "--port")
 _ALWAYS = frozenset(
@@ -43,8 +41,6 @@ _LOADING = frozenset(option.name for option in placement.LOADING)
 _STANDS_FOR: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(_LOADING, _LOADING),
     "override-tensor": frozenset({"n-cpu-moe", "n-cpu-ffn"}),
-    "cpu-mask": frozenset({"cpu-range"}),
-    "cpu-mask-batch": frozenset({"cpu-range-batch"}),
 }
 """Options in whose place one is written, in some dialect or in all of them."""
 _NGRAM_DEFAULTS = {
@@ -60,7 +56,7 @@ class Launch:
     name: str
     """Name for formats that hold several models."""
     command: ServerCommand
-    """The options, and the file entries that they were taken from."""
+    """The options."""
     start: Start
     """The program, with the environment."""
     reader: Reader
@@ -70,8 +66,6 @@ class Launch:
     """Remarks for readers of the export, one line each."""
     notes: tuple[str, ...] = ()
     """Differences from the user's command, to be told beside the export."""
-    document: Mapping[str, object] = field(default_factory=dict)
-    """Further fields of the JSON format."""
 
     def check(self) -> None:
         """Make sure that files can hold it.
@@ -195,7 +189,6 @@ class ExportSetup(Setup):
             reader=reader,
             has_gpu=self.has_gpu,
             comments=(*map(printable, comments), *passed_on(items, reader)),
-            document=self._document(),
         )
 
     def arguments(self, dialect: Dialect) -> list[str]:
@@ -229,23 +222,6 @@ class ExportSetup(Setup):
         # What the server would not do of itself is wanted, too.
         is_other = written.value != _NGRAM_DEFAULTS.get(name, written.value)
         return is_other or not self.given.isdisjoint({name, *_STANDS_FOR.get(name, ())})
-
-    def _document(self) -> dict[str, object]:
-        draft, speculation = self.used_draft, self.speculation
-        reason, drafting = OFF, None
-        if speculation is not None:
-            reason, drafting = f"{speculation.own.kind} needs no draft model", told(speculation)
-        return {
-            "target": str(self.target.path),
-            **or_reason("draft", None if draft is None else str(draft.path), reason),
-            **or_reason("speculation", drafting, OFF),
-        }
-
-
-def told(speculation: Speculation) -> dict[str, object]:
-    """A setting for the JSON of an export."""
-    *ahead, own = ({"kind": one.label, **one.numbers} for one in speculation.chain)
-    return {**own, "ahead": ahead} if ahead else own
 
 
 def placement_text(setup: Setup) -> str:

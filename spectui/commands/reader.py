@@ -12,7 +12,6 @@ from spectui.commands.server_options import (
     flags_of,
     option_of_variable,
     server_option,
-    variables_of,
 )
 from spectui.options.dialect import Dialect
 
@@ -108,12 +107,6 @@ class Reader:
     def flags(self) -> frozenset[str]:
         """Every flag that it takes."""
         return flags_of(self.dialect) if self.accepted is None else self.accepted.flags
-
-    @property
-    def variables(self) -> frozenset[str]:
-        """Every variable that it reads in place of an option."""
-        own = frozenset() if self.accepted is None else self.accepted.variables
-        return own or variables_of(self.dialect)
 
     def takes(self, flag: str) -> bool | None:
         """Whether the server takes a flag; None if unknown."""

@@ -1,14 +1,13 @@
 """Recognises for which dialect a command was written."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import msgspec
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.items import Item
 from spectui.commands.renames import KNOWN_TO_IK, NONE
-from spectui.commands.server_options import Arity
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import NGRAM_KINDS
 
@@ -17,7 +16,6 @@ _FOLDERS = (
     (re.compile(r"llama[._-]cpp/"), Dialect.LLAMA_CPP),
 )
 """Parts of the names of folders and images, with whose they are."""
-_MOST_SHOWN = 3
 _KINDS = frozenset(KNOWN_TO_IK) - {NONE, *NGRAM_KINDS}
 """Kinds that ``--spec-type`` names in ik_llama.cpp alone."""
 _CACHES = ("cache-type-k", "cache-type-v", "cache-type-k-draft", "cache-type-v-draft")
@@ -26,12 +24,6 @@ _IK_WORDS = {
     **dict.fromkeys(_CACHES, ("q6_0", "q8_kv")),
 }
 """Values that only ik_llama.cpp takes."""
-_OTHER_WORDS = {
-    "split-mode": ("row", "tensor"),
-    "flash-attn": ("true", "false", "enabled", "disabled"),
-    **dict.fromkeys(("gpu-layers", "gpu-layers-draft"), ("auto", "all")),
-}
-"""Values that only llama.cpp takes."""
 
 
 class Recognised(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,24 +52,19 @@ def recognise(command: ServerCommand) -> Recognised:
         for one in (Dialect.IK, Dialect.LLAMA_CPP)
     )
     if len(own) > len(others):
-        return Recognised(dialect=Dialect.IK, reason=f"only ik_llama.cpp has {_shown(own)}")
+        return Recognised(dialect=Dialect.IK, reason=f"only ik_llama.cpp has {', '.join(own)}")
     reason = "nothing in it says that it is for ik_llama.cpp"
     if own:
-        reason = f"only llama.cpp has {_shown(others)}, though only ik_llama.cpp has {_shown(own)}"
+        reason = (
+            f"only llama.cpp has {', '.join(others)}, though only ik_llama.cpp has {', '.join(own)}"
+        )
     return Recognised(dialect=Dialect.LLAMA_CPP, reason=reason, is_open=not others)
 
 
-def _shown(signs: Sequence[str]) -> str:
-    more = f" and {len(signs) - _MOST_SHOWN} more" if len(signs) > _MOST_SHOWN else ""
-    return f"{', '.join(signs[:_MOST_SHOWN])}{more}"
-
-
 def _places(command: ServerCommand) -> Iterator[str]:
-    """Yield the words that may name the program's folder, and images of containers."""
+    """Yield the words that may name the program's folder, and the image of its container."""
     inner = command if command.inside is None else command.inside
-    yield from (*command.prelude, *inner.prelude)
-    for entry in command.entries:
-        yield str(entry.settings.get("image", ""))
+    yield from (*command.prelude, *inner.prelude, command.image)
 
 
 def _sign(item: Item) -> tuple[Dialect, str] | None:
@@ -94,10 +81,6 @@ def _sign(item: Item) -> tuple[Dialect, str] | None:
     # It also takes what llama.cpp's other programs do.
     if known == {Dialect.IK} and server.is_harmless:
         return Dialect.IK, item.flag
-    # A word behind an option that some have as a switch.
-    takes = {one for one in known if server.counts.get(one)}
-    is_word = server.arity is Arity.MAYBE and bool(item.values) and takes != known
-    if value.lower() in _IK_WORDS.get(item.name, ()) or (is_word and takes == {Dialect.IK}):
+    if value.lower() in _IK_WORDS.get(item.name, ()):
         return Dialect.IK, item.text
-    is_other = value.lower() in _OTHER_WORDS.get(item.name, ()) or (is_word and bool(takes))
-    return (Dialect.LLAMA_CPP, item.text) if is_other or Dialect.IK not in known else None
+    return (Dialect.LLAMA_CPP, item.text) if Dialect.IK not in known else None

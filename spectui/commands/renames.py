@@ -7,7 +7,7 @@ and the next where it finds nothing. What the numbers may be, its own parser jud
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import msgspec
 
@@ -46,13 +46,9 @@ KINDS_BY_NAME = {
     "dspark": "draft-dspark",
 }
 """Kinds of drafts, by parts of their files' names."""
-UNFINISHED = "eagle3"
-"""Kind that ik_llama.cpp takes, and that drafts nothing there."""
 BY_ITSELF = (*NGRAM_KINDS, "suffix")
 """Kinds that need no model to draft."""
-KNOWN_TO_IK = (NONE, *IK_KINDS.values(), UNFINISHED, *BY_ITSELF)
-_BEHIND = ("mtp", "draft")
-"""Kinds that may draft in ik_llama.cpp where one without a model finds nothing."""
+KNOWN_TO_IK = (NONE, *IK_KINDS.values(), "eagle3", *BY_ITSELF)
 
 SERVED = ("model", "hf-repo", "model-url", "docker-repo", "models-preset", "models-dir")
 """Options that name the served model, or where models are, the most specific first."""
@@ -75,7 +71,7 @@ RULES_TODAY: Mapping[str, str] = {
     "fused-moe": "experts are fused unless -no-fmoe is given",
     "offload-only-active-experts": "it is on unless -no-ooae is given",
 }
-"""What holds today in place of former options."""
+"""Options of today in place of former ones."""
 LENGTHS = ("draft-max", "draft-min")
 """Options that once served all drafters."""
 MODEL_FLAGS = {one.option: one.flags[-1] for one in numbers_of(DraftSimple)}
@@ -102,10 +98,6 @@ IK_NUMBERS: Mapping[str, Mapping[str, str]] = {
     },
 }
 """Keys behind one kind alone; what the keys stand for in llama.cpp, ``Number.ik`` has as well."""
-_KEYS = (
-    *("n_max", "n_min", "p_min", "heads", "mtp_heads", "cross_ctx", "dflash_cross_ctx"),
-    *("ngram_size_n", "ngram_size_m", "ngram_min_hits", *IK_NUMBERS["suffix"].values()),
-)
 _PAIR = r"""(?:\\.|'[^']*'|"[^"]*"|[^,])+"""
 """A part between commas outside quotes."""
 
@@ -138,38 +130,12 @@ def stages_of(value: str) -> list[Stage]:
     ]
 
 
-def fault_of_stage(value: str) -> str | None:
-    """Why ik_llama.cpp stops at a value of ``--spec-type``; None where it takes it."""
+def is_stage(value: str) -> bool:
+    """Whether a value of ``--spec-type`` is a kind of ik_llama.cpp, perhaps with its numbers."""
     name, _, settings = value.partition(":")
-    if name.replace("_", "-") not in KNOWN_TO_IK:
-        return f"it takes one of {', '.join(KNOWN_TO_IK)}, and the option again for another"
-    for pair in re.findall(_PAIR, settings):
-        key, equals, _ = pair.partition("=")
-        if not equals:
-            return f"it takes KEY=NUMBER behind the colon, and stops at {pair!r}"
-        if _key(key) not in _KEYS:
-            return f"it takes {', '.join(_KEYS)} behind the colon, and stops at {key!r}"
-    return None
+    pairs = re.findall(_PAIR, settings)
+    return name.replace("_", "-") in KNOWN_TO_IK and all("=" in pair for pair in pairs)
 
 
 def _key(key: str) -> str:
     return key.lstrip("-").replace("-", "_")
-
-
-def fault_of_chain(kinds: Sequence[str]) -> str | None:
-    """Why ik_llama.cpp refuses stages beside each other; None where it takes them.
-
-    See ``common_speculative_validate_chain``.
-    """
-    found = [kind for kind in kinds if kind != NONE]
-    match found:
-        case [] | [_]:
-            return None
-        case [first, second] if first == second:
-            return f"both are {first}, and two have to differ"
-        case [first, second]:
-            if first in BY_ITSELF and second in _BEHIND:
-                return None
-            behind = " or ".join(_BEHIND)
-            return f"the first of two has to draft without a model, and the second is {behind}"
-    return f"it takes two drafters at most, and there are {len(found)}"

@@ -1,6 +1,5 @@
 """Rewrites options for their reader; what the reader takes stays unchanged, in its place."""
 
-import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import replace
@@ -9,11 +8,10 @@ from difflib import get_close_matches
 from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import drafting, is_of_stage, own_words, to_ik_stages
 from spectui.commands.finding import Edits
-from spectui.commands.items import DASHES, FLASH_ATTENTION, Item, divide, words_of
+from spectui.commands.items import DASHES, Item, divide, words_of
 from spectui.commands.reader import Accepted, Reader
-from spectui.commands.renames import IK_KINDS, LENGTHS, LOADING, TODAY
+from spectui.commands.renames import LENGTHS, LOADING, TODAY
 from spectui.commands.server_options import (
-    PREFIX,
     Arity,
     drawn_from,
     every_flag,
@@ -25,7 +23,6 @@ from spectui.options.catalogue import SHARED_BY_NGRAMS
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import MODEL_KIND, NGRAM_KINDS
 from spectui.options.placement import LOAD_MODE, LOAD_MODES
-from spectui.options.setup import FlashAttention
 
 _OF_LOADING = (*LOADING, LOAD_MODE.name)
 _ALIKE = 0.9
@@ -35,17 +32,6 @@ _ALIKE = 0.9
 def meant_by(item: Item) -> tuple[str, ...] | None:
     """The intended words; none where the flag has no effect; None if the intention is unknown."""
     flag, values = item.flag, item.values
-    if not flag.strip("-"):
-        return values
-    name, equals, value = flag.partition("=")
-    if equals and name.startswith("-"):
-        # No build reads a value so.
-        return (name, value, *values)
-    attached = re.fullmatch(r"(-[A-Za-z]+)(-?\d.*)", flag)
-    if attached is not None:
-        option = server_option(attached[1])
-        is_value = option is not None and option.arity_of(attached[1]) is Arity.ONE
-        return (attached[1], attached[2], *values) if is_value else None
     bare = flag.lstrip(f"-{DASHES}")
     for spelling in (f"--{bare}", f"-{bare}", f"--{bare.lower()}", f"-{bare.lower()}"):
         option = server_option(spelling)
@@ -86,12 +72,6 @@ def likely(item: Item, command: ServerCommand, reader: Reader) -> tuple[str, ...
     flag = item.spelling
     if not flag.startswith("--"):
         return ()
-    # Another option's name with a "d" behind it is the draft's, whose short names end so.
-    own = server_option(flag.removesuffix("d")) if flag.endswith("d") else None
-    draft = None if own is None else server_option(f"{own.long_flag}-draft")
-    names = () if draft is None else [one for one in draft.flags if one in reader.flags]
-    if names:
-        return (min(names, key=lambda one: (not one.endswith("d"), len(one))), *item.values)
     for flags in (reader.flags, every_flag() - reader.flags):
         for alike in get_close_matches(flag, sorted(flags), 1, _ALIKE):
             meant = item.renamed(alike)
@@ -99,15 +79,6 @@ def likely(item: Item, command: ServerCommand, reader: Reader) -> tuple[str, ...
             if words:
                 return words
     return ()
-
-
-def likely_variable(name: str, reader: Reader) -> str | None:
-    """The reader's variable of the option that a name spells, or of which it is a plain typo."""
-    spelled = name.removeprefix(PREFIX).lower().replace("_", "-")
-    options = (server_option(f"{dashes}{spelled}") for dashes in ("--", "-"))
-    named = (own for one in options if one is not None for own in one.variables)
-    alike = get_close_matches(name, sorted(reader.variables), 1, _ALIKE)
-    return next((one for one in (*named, *alike) if one in reader.variables), None)
 
 
 def instead_of(item: Item, command: ServerCommand, reader: Reader) -> tuple[str, ...] | None:
@@ -199,9 +170,16 @@ def spelled(items: Iterable[Item], accepted: Accepted) -> tuple[Item, ...]:
 
 def _spelled(item: Item, command: ServerCommand, accepted: Accepted) -> tuple[str, ...]:
     if item.name == "flash-attn" and item.spelling in accepted.bare:
-        return _switched(item, accepted)
-    if item.name == "spec-type" and item.values:
-        return _drafting(item, accepted)
+        raise BadInputError(
+            f"{item.flag} takes no value in {accepted.program}, which is of before autumn 2025; "
+            "give a newer --server-bin"
+        )
+    if item.name == "spec-type":
+        if item.spelling not in accepted.flags:
+            return _drafting(item, accepted)
+        for kind in item.value.split(","):
+            if accepted.drafters and ":" not in kind and kind not in accepted.drafters:
+                raise _untaken(f"{item.flag} {kind}", accepted)
     if item.spelling in accepted.flags:
         return (item.flag, *item.values)
     words = instead_of(item, command, Reader(dialect=accepted.dialect, accepted=accepted))
@@ -217,33 +195,9 @@ def _untaken(what: str, accepted: Accepted) -> BadInputError:
 
 
 def _drafting(item: Item, accepted: Accepted) -> tuple[str, ...]:
-    """The drafter kinds; nothing where the draft model alone selects them."""
-    if item.spelling not in accepted.flags:
-        options = drafting(item.value, through_server=True)
-        if options.pop("spec-type", (MODEL_KIND,)) != (MODEL_KIND,):
-            raise _untaken(item.text, accepted)
-        words = [word for name, values in options.items() for word in (f"--{name}", *values)]
-        return words_of(spelled(divide(words), accepted))
-    if ":" in item.value or not accepted.drafters:
-        return (item.flag, item.value)
-    # Builds whose list lacks it draft with a draft model wherever one is given.
-    named = [one for one in item.value.split(",") if one in accepted.drafters or one != MODEL_KIND]
-    return (item.flag, ",".join(_drafter(one, accepted) for one in named)) if named else ()
-
-
-def _drafter(kind: str, accepted: Accepted) -> str:
-    for known in (kind, IK_KINDS.get(kind, kind)):
-        if known in accepted.drafters:
-            return known
-    raise _untaken(f"--spec-type {kind}", accepted)
-
-
-def _switched(item: Item, accepted: Accepted) -> tuple[str, ...]:
-    """``-fa`` for builds before autumn 2025, which have it as a switch that is off."""
-    wanted = FLASH_ATTENTION.get(item.values[0]) if item.values else "on"
-    if wanted == FlashAttention.AUTO:
-        raise BadInputError(
-            f"{item.flag} takes no value in {accepted.program}, which cannot choose by itself; "
-            "measure with -fa on or -fa off"
-        )
-    return (item.flag,) if wanted == FlashAttention.ON else ()
+    """The drafter's numbers for a binary that drafts with a draft model wherever one is given."""
+    options = drafting(item.value, through_server=True)
+    if options.pop("spec-type", (MODEL_KIND,)) != (MODEL_KIND,):
+        raise _untaken(item.text, accepted)
+    words = [word for name, values in options.items() for word in (f"--{name}", *values)]
+    return words_of(spelled(divide(words), accepted))

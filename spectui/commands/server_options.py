@@ -3,10 +3,10 @@
 ``tables/`` has a table for each dialect, and one of what it took earlier; ``tools/draw_options.py``
 draws them from the parsers. A line holds an option's flags; then "=" for a value, "@" for one that
 is a path, "= =" for two values, nothing for a switch; after "!" the flags that switch it off; after
-"$" the variable, without its LLAMA_ARG_; after "&" the other programs of llama.cpp that take it
-where llama-server does not; after "%" until when it was taken, and since when in the table of what
-is newer. A "+" in front is made by hand: servers of spectui's own get it from commands of others,
-since it neither runs, fetches nor writes anything, nor says who may reach the server.
+"$" the variable, without its LLAMA_ARG_; after "%" until when it was taken, and since when in the
+table of what is newer. A "+" in front is made by hand: servers of spectui's own get it from
+commands of others, since it neither runs, fetches nor writes anything, nor says who may reach the
+server.
 """
 
 import re
@@ -34,8 +34,6 @@ _UNPREFIXED = re.compile(r"-C|--(?!(no-)?spec-).*draft")
 """Old names of a draft's options, which llama-server took up again."""
 LATER = f"{Dialect.LLAMA_CPP}-later"
 """Table of options that are newer than the build of llama.cpp's own table."""
-_PROGRAMS = "programs"
-"""Table of options that only other programs take."""
 _VALUES = {"=": False, "@": True}
 """Marks of a value, and whether it is a path."""
 
@@ -72,9 +70,8 @@ class _Line(NamedTuple):
     """Until when it was taken; empty if it is."""
     since: str
     """The first build that is known to take it; empty where its table's build does."""
-    programs: tuple[str, ...]
-    dialect: Dialect | None
-    """The llama-server that takes it; None where only other programs do."""
+    dialect: Dialect
+    """The llama-server that takes it."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -98,7 +95,7 @@ class ServerOption(msgspec.Struct, frozen=True, kw_only=True):
     """Whether its value is a path."""
     taken: Mapping[Dialect, frozenset[str]]
     """The spellings that each dialect takes, without dialects that take none."""
-    until: Mapping[tuple[Dialect | None, str], str]
+    until: Mapping[tuple[Dialect, str], str]
     """Until when a dialect took a spelling that it takes no more."""
     since: Mapping[str, str]
     """The first builds that are known to take newer spellings, and to read newer variables."""
@@ -108,8 +105,6 @@ class ServerOption(msgspec.Struct, frozen=True, kw_only=True):
     """Number of values in each dialect that takes it, or did."""
     is_harmless: bool
     """Whether servers of spectui's own get it from commands of others."""
-    programs: tuple[str, ...]
-    """Other programs of llama.cpp that take it where llama-server does not."""
 
     @property
     def long_flag(self) -> str:
@@ -132,7 +127,7 @@ class ServerOption(msgspec.Struct, frozen=True, kw_only=True):
     def known_to(self, flag: str) -> frozenset[Dialect]:
         """The dialects that take a spelling, or did."""
         taking = {dialect for dialect, names in self.taken.items() if flag in names}
-        return frozenset(taking | {one for one, name in self.until if name == flag and one})
+        return frozenset(taking | {one for one, name in self.until if name == flag})
 
     def arity_of(self, flag: str) -> Arity:
         """Number of words that ``flag``, one of the option's spellings, takes."""
@@ -205,11 +200,10 @@ def new_names() -> frozenset[str]:
 
 @cache
 def former_names() -> frozenset[str]:
-    """Flags and variables that llama.cpp's server took, and that no program of it takes today."""
+    """Flags and variables that llama.cpp's server took, and takes no more."""
     own = (line for line in _lines() if line.dialect in {Dialect.LLAMA_CPP, Dialect.LEGACY})
     went = {name for line in own for name in (*line.names, line.variable) if name is not None}
-    others = {name for line in _lines() if line.dialect is None for name in line.names}
-    return frozenset(went - others - flags_of(Dialect.LLAMA_CPP) - variables_of(Dialect.LLAMA_CPP))
+    return frozenset(went - flags_of(Dialect.LLAMA_CPP) - variables_of(Dialect.LLAMA_CPP))
 
 
 def table(name: str) -> list[str]:
@@ -221,11 +215,10 @@ def table(name: str) -> list[str]:
 @cache
 def _lines() -> tuple[_Line, ...]:
     # Of two tables the first counts: it is the one whose program spectui runs.
-    tables: dict[str, Dialect | None] = {
+    tables = {
         **{str(dialect): dialect for dialect in Dialect},
         LATER: Dialect.LLAMA_CPP,
         **{f"{dialect}-gone": dialect for dialect in Dialect},
-        _PROGRAMS: None,
     }
     return tuple(
         _line(text, dialect, is_later=name == LATER)
@@ -234,9 +227,8 @@ def _lines() -> tuple[_Line, ...]:
     )
 
 
-def _line(text: str, dialect: Dialect | None, *, is_later: bool) -> _Line:
-    taken, _, when = text.partition(" % ")
-    own, _, programs = taken.partition(" & ")
+def _line(text: str, dialect: Dialect, *, is_later: bool) -> _Line:
+    own, _, when = text.partition(" % ")
     flags: list[str] = []
     negations: list[str] = []
     values: list[bool] = []
@@ -259,7 +251,6 @@ def _line(text: str, dialect: Dialect | None, *, is_later: bool) -> _Line:
         variable=variable,
         until="" if is_later else when,
         since=when if is_later else "",
-        programs=tuple(programs.split()),
         dialect=dialect,
     )
 
@@ -289,7 +280,7 @@ def _option(place: int) -> ServerOption:
     flags = dict.fromkeys(name for line in lines for name in line.flags if name not in negations)
     # A line of what switches it off alone says nothing of its values.
     whole = [line for line in lines if not flags.keys().isdisjoint(line.flags)]
-    today = [(line.dialect, line) for line in lines if line.dialect and not line.until]
+    today = [(line.dialect, line) for line in lines if not line.until]
     spelled = [
         (one, line, name)
         for one, line in today
@@ -314,9 +305,8 @@ def _option(place: int) -> ServerOption:
             for name in dict.fromkeys(line.variable for line in lines)
             if name is not None
         },
-        counts={one.dialect: one.n_values for one in reversed(whole) if one.dialect is not None},
+        counts={one.dialect: one.n_values for one in reversed(whole)},
         is_harmless=lines[0].is_harmless,
-        programs=tuple(dict.fromkeys(name for line in lines for name in line.programs)),
     )
 
 

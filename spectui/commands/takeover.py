@@ -1,27 +1,23 @@
 """Reads the user's existing llama-server command into spectui's options."""
 
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from spectui.commands.arguments import first_experts, puts_elsewhere
+from spectui.commands.arguments import puts_elsewhere
 from spectui.commands.command import LAYERS, ServerCommand, Start
 from spectui.commands.drafting import SPEC_DEFAULT, drafting, old_lengths, own_words
 from spectui.commands.items import FLASH_ATTENTION, Item, divide, words_of
 from spectui.commands.measured import is_made_up
-from spectui.commands.recognition import recognise
 from spectui.commands.renames import LOADING, SERVED
 from spectui.commands.rewriting import is_of_ngrams
 from spectui.commands.server_options import new_names
 from spectui.errors import BadInputError
-from spectui.options.dialect import Dialect
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, NGRAMS, numbers_of
 from spectui.options.placement import LOAD_MODE, LOAD_MODES
 from spectui.options.reading import read_setup
-from spectui.options.setup import EXPERTS, Setup, SplitMode
+from spectui.options.setup import Setup, SplitMode
 
-_ROUTER = ("models-dir", "models-preset")
 _HUB = {"hf-repo": "-m FILE", "docker-repo": "-m FILE", "spec-draft-hf": "-md FILE"}
 """Options that name a model of the hub, and what names a file instead."""
 _PRINTING = frozenset(
@@ -29,8 +25,6 @@ _PRINTING = frozenset(
 )
 _BUNDLES = ("--fim-qwen-", "--gpt-oss-", "--vision-gemma-", "--embd-gemma-")
 """Prefixes of switches that stand for a model of the hub and its settings."""
-_MOST_LAYERS = 256
-_OF_EXPERTS = ("cpu-moe", "n-cpu-moe")
 _OVERRIDES = {"override-tensor": "", "override-tensor-draft": "-draft"}
 """Suffix of the names of the other placements of the same model."""
 _REPEATABLE = frozenset({*_OVERRIDES, "override-kv", "cpu-mask", "cpu-range"})
@@ -68,22 +62,11 @@ def _check_local(items: Sequence[Item]) -> None:
                 f"GGUF files; write {_HUB[item.name]} instead, with the file that llama-server "
                 f"keeps in the Hugging Face cache"
             )
-        if item.spelling.startswith(_BUNDLES) and not item.values:
-            raise BadInputError(
-                f"{item.spelling} stands for a model of the hub and its settings; write them out, "
-                f"with -m FILE"
-            )
-    if any(item.name == "model" for item in items):
-        return
-    router = next((item for item in items if item.name in _ROUTER), None)
-    if router is not None:
+    if not any(item.name == "model" for item in items):
         raise BadInputError(
-            f"the command starts a router ({router.text}), which has several models; "
-            f"give one of them: its own command, or FILE:SECTION of a models preset file"
+            "the command names no model file, as that of a router: spectui reads local GGUF files, "
+            "so add -m FILE, or give FILE:SECTION of a models preset file"
         )
-    raise BadInputError(
-        "the command names no model file; spectui reads local GGUF files, so add -m FILE"
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,32 +225,16 @@ def _add(options: dict[str, tuple[str, ...]], name: str, values: tuple[str, ...]
     if name == "spec-type":
         joined = (",".join(dict.fromkeys(",".join(joined).split(","))),)
     elif name in _OVERRIDES and any(map(puts_elsewhere, values)):
-        ahead = len(joined) - len(values)
-        joined = (*joined[:ahead], *_patterns_first(options, _OVERRIDES[name]), *values)
+        suffix = _OVERRIDES[name]
+        others = (f"cpu-moe{suffix}", f"n-cpu-moe{suffix}", f"n-cpu-ffn{suffix}")
+        if any(options.get(other, ("0",)) != ("0",) for other in others):
+            # llama-server takes the first placement that matches a tensor, and spectui writes -ot
+            # before these options.
+            raise BadInputError(
+                f"-ot {' '.join(values)} stands behind options that keep weights in RAM, and these "
+                "count first; write -ot in front of them, if that means the same"
+            )
     options[name] = joined
-
-
-def _patterns_first(options: dict[str, tuple[str, ...]], suffix: str) -> tuple[str, ...]:
-    """Patterns in place of the options for experts, which are removed.
-
-    llama-server takes the first placement that matches a tensor. spectui, as its export, writes
-    ``-ot`` before these options; so where an ``-ot`` behind them puts weights elsewhere, they have
-    to become patterns before it.
-
-    Args:
-        options: options taken over so far.
-        suffix: end of the names of the model's options.
-    """
-    every = options.pop(f"cpu-moe{suffix}", None)
-    experts = _layers(options.pop(f"n-cpu-moe{suffix}", ()))
-    if every is not None:
-        return (rf"\.{EXPERTS}=CPU",)
-    return (f"{first_experts(experts).pattern}=CPU",) if experts else ()
-
-
-def _layers(given: tuple[str, ...]) -> int:
-    text = "".join(given[-1:])
-    return min(int(text), _MOST_LAYERS) if text.isascii() and text.isdigit() else 0
 
 
 def _taken(item: Item, *, through_server: bool) -> dict[str, tuple[str, ...]] | None:
@@ -293,37 +260,3 @@ def _taken(item: Item, *, through_server: bool) -> dict[str, tuple[str, ...]] | 
         case name, values if item.option.is_ours:
             return {name: values}
     return None
-
-
-def counts_from_last(command: ServerCommand) -> bool:
-    """Whether the command keeps experts of the last layers in RAM, as ik_llama.cpp counts."""
-    found = command.last(*_OF_EXPERTS)
-    is_number = found is not None and found[1].name == "n-cpu-moe" and _layers(found[1].values) > 0
-    return is_number and recognise(command).dialect is Dialect.IK
-
-
-def from_first(command: ServerCommand, tensors: Iterable[str]) -> ServerCommand:
-    """A command that counts from the last layer, with a pattern for the layers that it means.
-
-    It is right for one GPU, and for ``-sm graph``: with several, ``-sm layer`` spreads as many
-    layers over all of them.
-
-    Args:
-        command: the command.
-        tensors: names of its model's tensors.
-    """
-    names = tuple(tensors)
-    experts = _numbers_in(rf"blk\.(\d+)\.{EXPERTS}\.weight$", names)
-    predicting = _numbers_in(r"blk\.(\d+)\.nextn\.", names)
-    n_layers = _layers((command.value(*_OF_EXPERTS) or "",))
-    layers = sorted(experts - predicting)[-n_layers:]
-    pattern = rf"blk\.({'|'.join(map(str, layers))})\.{EXPERTS}"
-    # The last of them counts there, and behind every -ot.
-    items = (item for item in command.items if item.name not in _OF_EXPERTS)
-    written = divide(("-ot", f"{pattern}=CPU")) if layers else ()
-    return replace(command, items=(*items, *written))
-
-
-def _numbers_in(pattern: str, names: Iterable[str]) -> set[int]:
-    """Numbers of the layers whose tensors' names begin so."""
-    return {int(found[1]) for name in names if (found := re.match(pattern, name)) is not None}

@@ -1,30 +1,23 @@
 """An existing command as the llama-server of its dialect takes it today."""
 
-import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from spectui.commands.command import ServerCommand
-from spectui.commands.drafting import old_lengths
 from spectui.commands.finding import Finding, Severity, Topic
-from spectui.commands.items import Item, words_of
-from spectui.commands.launch import Launch, told
-from spectui.commands.lint.checking import check, lint
-from spectui.commands.programs import as_server, started_by
+from spectui.commands.launch import Launch
+from spectui.commands.lint.checking import Report, check
+from spectui.commands.programs import started_by
 from spectui.commands.reader import Reader
 from spectui.commands.recognition import recognise
 from spectui.commands.renames import SERVED
 from spectui.commands.rewriting import passed_on, spelled
 from spectui.commands.server_options import canonical, flags_of
-from spectui.commands.takeover import names_model, prints_and_ends, taken_options
-from spectui.documents import or_reason
-from spectui.errors import BadInputError, UsageError
+from spectui.commands.takeover import names_model, prints_and_ends
+from spectui.errors import BadInputError
 from spectui.format import printable
 from spectui.options.dialect import Dialect
-from spectui.options.reading import read_speculation
-
-_FILES = {"target": ("model", "-m"), "draft": ("model-draft", "-md")}
 
 
 def translated(
@@ -42,28 +35,29 @@ def translated(
         BadInputError: it is of another dialect, or the reader stops at it.
     """
     _check_dialect(command, reader)
-    own_program, command = started_by(command), as_server(command)
-    findings = lint(replace(command, remarks=()), reader)
-    overruled = _left_out(findings, reader)
+    remarks = tuple(one for one in command.remarks if one.replacement is None)
     # An ik_llama.cpp that runs a command is left with it as it is.
-    corrects = reader.is_current or any(one.severity is Severity.ERROR for one in findings)
-    written = _corrected(_without(command, overruled), reader, always=corrects)
-    items = written.items
+    report = check(replace(command, remarks=remarks), reader, always=reader.is_current)
+    _check_certain(report, reader)
+    # ik_llama.cpp reads its variables behind the arguments.
+    is_ik = reader.dialect is Dialect.IK
+    placed = sorted(report.corrected.items, key=lambda item: is_ik and item.variable is not None)
+    items = tuple(replace(item, variable=None) for item in placed)
     if reader.accepted is not None:
         items = spelled(items, reader.accepted)
+    findings = [one for one in report.findings if one not in remarks]
     return Launch(
         name=_name(command),
-        command=replace(written, items=items),
-        start=command.start.running(program),
+        command=replace(report.corrected, items=items),
+        start=report.corrected.start.running(program),
         reader=reader,
         has_gpu=has_gpu,
         notes=(
-            *_of_program(command, own_program, reader),
+            *_without_model(command, reader),
             *map(_of_source, command.remarks),
-            *map(printable, _changes(command, findings, overruled, reader, corrects=corrects)),
+            *(printable(_change(one, command)) for one in findings if _is_told(one, command)),
             *passed_on(items, reader),
         ),
-        document=_document(command, written),
     )
 
 
@@ -82,41 +76,17 @@ def _check_dialect(command: ServerCommand, reader: Reader) -> None:
         )
 
 
-def _left_out(findings: Sequence[Finding], reader: Reader) -> dict[int, Finding]:
-    """Options that others overrule and that cannot stay, with the findings that say so."""
-    refused = {one.at for one in findings if one.severity is Severity.ERROR}
-    # ik_llama.cpp's variables overrule its arguments; written as arguments they would not.
-    is_ik = reader.dialect is Dialect.IK
-    return {
-        one.at: one
-        for one in findings
-        if one.topic is Topic.OVERRULED and (is_ik or one.at in refused)
-    }
-
-
-def _without(command: ServerCommand, overruled: dict[int, Finding]) -> ServerCommand:
-    """The command with its variables as arguments, and without what others overrule."""
-    items = (one for at, one in enumerate(command.items) if at not in overruled)
-    return replace(
-        command,
-        items=tuple(replace(one, variable=None) for one in items),
-        remarks=tuple(one for one in command.remarks if one.replacement is None),
-    )
-
-
-def _corrected(command: ServerCommand, reader: Reader, *, always: bool) -> ServerCommand:
-    """The command with what the reader takes, where it is certain what is meant.
+def _check_certain(report: Report, reader: Reader) -> None:
+    """Make sure that the reader takes the corrected command, and that its corrections are certain.
 
     Raises:
         BadInputError: the reader would stop at it all the same.
     """
-    report = check(command, reader, always=always)
     refused = (one for one in report.findings if not _is_certain(one, reader))
     for finding in (*refused, *report.left):
         if finding.severity is Severity.ERROR:
             instead = f"write {finding.replacement}" if finding.replacement else "take it out"
             raise BadInputError(printable(f"{finding.what}: {finding.why}; {instead}"))
-    return report.corrected
 
 
 def _is_certain(finding: Finding, reader: Reader) -> bool:
@@ -129,10 +99,8 @@ def _is_certain(finding: Finding, reader: Reader) -> bool:
     return any(finding.edits.values()) or not (finding.edits and is_lacking)
 
 
-def _of_program(command: ServerCommand, own: str | None, reader: Reader) -> Iterator[str]:
-    """Yield notes on the program, and on a missing model."""
-    if own is not None:
-        yield f"note: {printable(own)} is written as {command.start.program[-1]}"
+def _without_model(command: ServerCommand, reader: Reader) -> Iterator[str]:
+    """Yield a note on a missing model."""
     if names_model(command.items) or command.is_section or prints_and_ends(command.items):
         return
     does = "starts as a router" if reader.is_current else "does not start without one"
@@ -146,46 +114,24 @@ def _of_source(remark: Finding) -> str:
     return f"{ahead}{remark.what}: {remark.why}{now}"
 
 
-def _changes(
-    command: ServerCommand,
-    findings: Sequence[Finding],
-    overruled: dict[int, Finding],
-    reader: Reader,
-    *,
-    corrects: bool,
-) -> Iterator[str]:
-    """Yield a note on all that is written anew or left out, or read otherwise than it looks."""
-    lacking: list[Item] = []
-    for one in findings:
-        item = command.items[one.at] if one.at >= 0 else None
-        own = one.flag if item is None else item.text
-        meant = one.replacement
-        if one.at in overruled:
-            if one is overruled[one.at]:
-                yield f"of no effect, since {one.what}: {own}"
-        elif one.severity is not Severity.ERROR:
-            yield from _beside_errors(one, corrects=corrects)
-        elif meant:
-            yield f"changed, since {one.what}: {own} is now {meant}"
-        elif meant is not None and item is not None and reader.takes(one.flag) is False:
-            lacking.append(item)
-        elif meant is not None:
-            yield f"left out, since {one.what}: {own}"
-    if lacking:
-        left_out = shlex.join(words_of(lacking))
-        yield f"left out, since {reader.name} has no such option: {left_out}"
+def _is_told(finding: Finding, command: ServerCommand) -> bool:
+    """Whether an export tells of a finding: what it writes anew, and what the reader misreads."""
+    is_of_program = finding.flag == started_by(command)
+    return is_of_program or bool(finding.edits) or finding.topic is Topic.MISREAD
 
 
-def _beside_errors(finding: Finding, *, corrects: bool) -> Iterator[str]:
-    """Yield a note on what is written out, and on what the reader ignores or misreads."""
-    told = f"note: {finding.what}: {finding.why}"
-    if finding.edits and finding.replacement:
-        if finding.at in finding.edits:
-            yield f"{told}; it is {finding.replacement} now, which counts"
-        elif corrects:
-            yield f"{told}; {finding.replacement} is written out"
-    elif finding.topic is Topic.MISREAD and not finding.edits:
-        yield f"{told}; write {finding.replacement} for it" if finding.replacement else told
+def _change(finding: Finding, command: ServerCommand) -> str:
+    """A note on what is written anew or left out, or read otherwise than it looks."""
+    item = command.items[finding.at] if finding.at in finding.edits else None
+    own = finding.flag if item is None or item.variable is not None else item.text
+    meant = finding.replacement
+    if not finding.edits or finding.at not in finding.edits:
+        does = f"write {meant}" if not finding.edits else f"{meant} is written out"
+        return f"note: {finding.what}: {finding.why}{f'; {does}' if meant else ''}"
+    if not meant:
+        return f"left out, since {finding.what}: {own}"
+    becomes = "is now" if finding.edits[finding.at] else "goes into"
+    return f"changed, since {finding.what}: {own} {becomes} {meant}"
 
 
 def _name(command: ServerCommand) -> str:
@@ -195,21 +141,3 @@ def _name(command: ServerCommand) -> str:
     value = next((v for name in SERVED if (v := command.value(name))), "model")
     path = Path(value.partition(":")[0])
     return path.stem if path.suffix in {".gguf", ".ini"} else path.name
-
-
-def _document(command: ServerCommand, written: ServerCommand) -> dict[str, object]:
-    """The models' files and how the written command drafts, or why spectui cannot tell."""
-    document: dict[str, object] = {}
-    for key, (name, flag) in _FILES.items():
-        missing = f"the command names no file with {flag}"
-        document |= or_reason(key, command.value(name), missing)
-    speculation, reason = None, "nothing drafts"
-    try:
-        if written.kinds:
-            options, _extra = taken_options(written.items)
-            lengths = {name: (value,) for name, value in old_lengths(written).items()}
-            speculation = told(read_speculation(lengths | options))
-    except (BadInputError, UsageError) as error:
-        # What spectui would not measure its server may take all the same.
-        reason = f"spectui cannot draft so: {error}"
-    return document | or_reason("speculation", speculation, reason)

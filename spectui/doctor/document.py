@@ -113,6 +113,5 @@ def _demand(demand: Demand) -> Json:
         **encoded(demand),
         "title": demand.where,
         **fields_of(demand, "nobody tells what is free", "free_bytes", "left_bytes"),
-        **fields_of(demand, "no cgroup's limit bounds it", "limit"),
         **fields_of(demand, "", "fits", "can_load"),
     }

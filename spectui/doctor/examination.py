@@ -125,7 +125,6 @@ def surroundings(planner: Planner, machine: Machine) -> Surroundings:
     Raises:
         UsageError: an RPC server cannot be used.
     """
-    planner.wait()
     backend = planner.backend()
     # After the planner has started: beside it neither would be measured alone.
     bandwidth = Bandwidth(

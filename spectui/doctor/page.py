@@ -18,7 +18,7 @@ from spectui.page import Page, Paragraph, Part, Table, Words, section
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: ""}
 _KINDS = {
     "weights": (BufferKind.WEIGHTS,),
-    "cache": (BufferKind.KV, BufferKind.RECURRENT),
+    "cache": (BufferKind.KV,),
     "compute": (BufferKind.COMPUTE, BufferKind.OUTPUT),
 }
 

@@ -4,7 +4,8 @@
 time ends it; one that takes more memory is refused.
 
 A template gets what llama-server gives it (``common_chat_templates_apply_jinja``): by trying it,
-llama-server finds out whether it shows system messages, reads parts in place of text, and thinks.
+llama-server finds out whether it shows system messages, and reads parts in place of text. It may
+think, as where llama-server finds that it can.
 """
 
 import json
@@ -31,14 +32,8 @@ MOST_CPU_S = 2.0
 _MOST_CHARACTERS = 1 << 24
 """Limit of what is rendered."""
 _MARK = "spectui-mark"
-_ANCHOR = 64
-"""Characters by which llama-server looks for the end of one text in another."""
 _CHANNELS = "<|channel|>"
 """Stands in templates that have a role ``developer`` of their own."""
-_THINKING = (_CHANNELS, "'<|tool_call>call:'")
-"""Stand in templates of models of which llama-server knows that they think."""
-_TRIMMED = "You have access to the following functions in JSONSchema format"
-"""Stands in StepFun's template, whose messages llama-server trims."""
 
 Message = dict[str, Any]
 
@@ -99,7 +94,7 @@ class _Template:
             "reasoning_strength": arguments.get("reasoning_effort"),
             "datetime": now.strftime("%b %d %Y"),
             "date_string": now.strftime("%d %b %Y"),
-            "enable_thinking": self._thinks,
+            "enable_thinking": True,
             "add_generation_prompt": True,
             **arguments,
             **tokens,
@@ -114,8 +109,6 @@ class _Template:
             messages = [
                 one | {"role": "system"} if one["role"] == "developer" else one for one in messages
             ]
-        if _TRIMMED in self._source:
-            messages = [one | {"content": one["content"].strip()} for one in messages]
         if messages[0]["role"] == "system" and not self._shows_system:
             first, *messages = messages
             if messages:
@@ -127,9 +120,9 @@ class _Template:
 
     @cached_property
     def _shows_system(self) -> bool:
-        seen = _Seen(role="system", content=_MARK)
-        text = self._tried([seen, {"role": "user", "content": "user"}])
-        return seen.is_seen or _MARK in text
+        content = _parts(_MARK) if self._reads_parts else _MARK
+        system = {"role": "system", "content": content}
+        return _MARK in self._tried([system, {"role": "user", "content": "user"}])
 
     @cached_property
     def _reads_parts(self) -> bool:
@@ -140,64 +133,16 @@ class _Template:
         )
         return [_MARK in text for text in texts] == [False, True]
 
-    @cached_property
-    def _thinks(self) -> bool:
-        """As llama-server finds in ``analyze_reasoning``: what ``enable_thinking`` is by default.
-
-        It is said of templates that show reasoning of answers, or end otherwise with thinking.
-        """
-        if any(one in self._source for one in _THINKING):
-            return True
-        user = {"role": "user", "content": "user"}
-        answer = {"role": "assistant", "content": "answer", "reasoning_content": _MARK}
-        if _MARK in self._tried([user, answer], enable_thinking=True, add_generation_prompt=False):
-            return True
-        off, on = (self._tried([user], enable_thinking=which) for which in (False, True))
-        n_same = _n_same(off, on)
-        n_end = _n_same(off[n_same:][::-1], on[n_same:][::-1])
-        more = [text[n_same : len(text) - n_end].strip() for text in (off, on)]
-        if not all(more):
-            return any(
-                one and text.endswith(one) for one, text in zip(more, (off, on), strict=True)
-            )
-        return _goes_on(off, on) or _goes_on(on, off)
-
-    def _tried(self, messages: list[Message], **more: object) -> str:
+    def _tried(self, messages: list[Message]) -> str:
         """Rendered messages; empty where the template refuses them."""
         context = {"tools": [], "bos_token": "", "eos_token": "", "add_generation_prompt": True}
         try:
-            return self._compiled.render({**context, **more}, messages=messages)
+            return self._compiled.render(context, messages=messages)
         except Exception:  # noqa: BLE001 - a template may raise anything
             return ""
 
 
 _template = lru_cache(maxsize=4)(_Template)
-
-
-class _Seen(dict[str, Any]):
-    """A message that knows whether its content was read."""
-
-    is_seen = False
-
-    def __getitem__(self, key: str) -> Any:  # noqa: ANN401 - of a template's message
-        self.is_seen = self.is_seen or key == "content"
-        return super().__getitem__(key)
-
-    def get(self, key: str, default: Any = None) -> Any:  # noqa: ANN401 - as dict's
-        return self[key] if key in self else default  # noqa: SIM401 - this is it
-
-
-def _n_same(one: str, other: str) -> int:
-    """Number of characters that both begin with."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
-
-
-def _goes_on(text: str, other: str) -> bool:
-    """Whether the end of ``text`` stands in ``other``, and more behind it."""
-    end = text[-_ANCHOR:]
-    _, found, behind = other.rpartition(end)
-    return bool(found and behind.strip())
 
 
 def _parts(text: str) -> list[dict[str, str]]:

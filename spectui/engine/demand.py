@@ -43,12 +43,15 @@ class FreeMemory:
     """GPUs whose memory is the host's, however much of it they may take."""
     slow_bytes: int = 0
     """Bytes beyond the free ones that the host gives slowly, as ``HostMemory.slow_bytes``."""
-    limit: str | None = None
-    """Limit of the host's, as ``HostMemory.limit``."""
     margins: Mapping[str, int] = field(default_factory=dict)
     """Bytes that stay free on GPUs, by name; ``MARGIN_BYTES`` on others."""
     titles: Mapping[str, str] = field(default_factory=dict)
     """Names of devices as llama.cpp lists them, where they differ from those of their memories."""
+
+    @property
+    def total_bytes(self) -> int:
+        """Free bytes in all memories together."""
+        return sum(n for name, n in self.by_memory.items() if name not in self.in_ram)
 
     def with_margins(
         self, options: Fit | None, placed: Devices, gpus: Sequence[DeviceMemory]
@@ -63,12 +66,6 @@ class FreeMemory:
         fit = options or Fit()
         used = enumerate(devices_of(placed, gpus))
         return replace(self, margins={gpu.name: fit.margin_bytes(number) for number, gpu in used})
-
-    @property
-    def total_bytes(self) -> int:
-        """Free bytes in all memories together."""
-        own = (n for name, n in self.by_memory.items() if name not in self.in_ram)
-        return sum(own)
 
 
 def free_memory(gpus: tuple[DeviceMemory, ...]) -> FreeMemory:
@@ -87,7 +84,6 @@ def free_memory(gpus: tuple[DeviceMemory, ...]) -> FreeMemory:
         by_memory={**told, HOST: host.free_bytes},
         in_ram=frozenset(gpu.name for gpu in gpus if gpu.in_ram),
         slow_bytes=host.slow_bytes,
-        limit=host.limit,
         titles={gpu.name: gpu.title for gpu in gpus if gpu.title != gpu.name},
     )
 
@@ -108,8 +104,6 @@ class Demand:
     """GPUs that compute in this memory: what they take is counted here, too."""
     slow_bytes: int = 0
     """Bytes beyond the free ones that are given slowly, as ``FreeMemory.slow_bytes``."""
-    limit: str | None = None
-    """Limit of the free ones, as ``FreeMemory.limit``."""
     margin_bytes: int = 0
     """Bytes that are to stay free; of the host none."""
     title: str = ""
@@ -121,13 +115,6 @@ class Demand:
         if self.includes:
             return f"RAM (with {', '.join(self.includes)})"
         return "RAM" if self.memory == HOST else self.title or self.memory
-
-    @property
-    def locked(self) -> "Demand":
-        """The demand where mapped weights are locked in RAM: the kernel cannot drop them then."""
-        return replace(
-            self, allocated_bytes=self.allocated_bytes + self.mapped_bytes, mapped_bytes=0
-        )
 
     @property
     def left_bytes(self) -> int | None:
@@ -146,12 +133,6 @@ class Demand:
         """Whether there is room for all but what is mapped: it would work, from disk."""
         left = self.left_bytes
         return left is None or left + self.mapped_bytes + self.slow_bytes >= 0
-
-    @property
-    def is_tight(self) -> bool:
-        """Whether it fits, and leaves less than the margin."""
-        left = self.left_bytes
-        return self.allocated_bytes > 0 and left is not None and 0 <= left < self.margin_bytes
 
     @property
     def shortage(self) -> str | None:
@@ -182,19 +163,8 @@ class Demand:
         )
 
     @property
-    def tightness(self) -> str | None:
-        """Sentence about a GPU that is nearly full; None where it is not."""
-        if not self.is_tight:
-            return None
-        return (
-            f"{bytes_text(self.left_bytes or 0)} stay free on {self.where}; below "
-            f"{bytes_text(self.margin_bytes)} the driver or another program can end a run"
-        )
-
-    @property
     def _free_text(self) -> str:
         text = f"{bytes_text(self.free_bytes or 0)} are free"
-        text += f" below {self.limit}" if self.limit else ""
         return text + (f" and {bytes_text(self.slow_bytes)} of swap" if self.slow_bytes else "")
 
 
@@ -218,7 +188,6 @@ def demands(plan: Plan, free: FreeMemory) -> tuple[Demand, ...]:
             free_bytes=free.by_memory.get(memory),
             includes=tuple(sorted(free.in_ram)) if memory == HOST else (),
             slow_bytes=free.slow_bytes if memory == HOST else 0,
-            limit=free.limit if memory == HOST else None,
             margin_bytes=0 if memory == HOST else free.margins.get(memory, MARGIN_BYTES),
             title=free.titles.get(memory, ""),
         )

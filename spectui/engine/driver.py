@@ -9,7 +9,6 @@ from typing import TypeVar
 from spectui.closing import Closing
 from spectui.engine import commands, events
 from spectui.engine.isolation import ProcessWorker
-from spectui.engine.pressure import MemoryGate
 from spectui.engine.thread import EngineThread, Priority
 from spectui.engine.worker import Worker
 from spectui.interrupts import interrupts
@@ -41,7 +40,6 @@ class Engine(Closing):
         shared: EngineThread | None = None,
         worker: Worker | None = None,
         from_disk: bool = False,
-        gate: MemoryGate | None = None,
     ) -> None:
         """Connect to an engine.
 
@@ -52,7 +50,6 @@ class Engine(Closing):
             shared: an engine that others use as well, for whom this one gives way; None starts
                 one of its own, which ends with ``close``.
             worker: executes the commands of an engine of its own; None for a process of its own.
-            gate: lets nothing be done while memory is short; None for whatever comes.
         """
         self.on_event = on_event
         self._events: queue.SimpleQueue[events.Event] = queue.SimpleQueue()
@@ -61,7 +58,6 @@ class Engine(Closing):
         self._thread = shared or EngineThread(worker or ProcessWorker())
         priority = Priority.BACKGROUND if self._is_shared else Priority.INTERACTIVE
         self.client = self._thread.connect(self._events.put, priority)
-        self._gate = gate
         self._n_unanswered = 0
 
     def load_target(
@@ -84,11 +80,12 @@ class Engine(Closing):
             draft=draft,
             from_disk=self._from_disk,
         )
-        return self._load(command)
+        return self._call(command, events.ModelLoaded)
 
     def load_draft(self, options: ModelOptions, *, mtp: bool = False) -> events.ModelLoaded:
         """Load a draft in place of the last one. Raises what the engine failed with."""
-        return self._load(commands.LoadDraft(options=options, mtp=mtp, from_disk=self._from_disk))
+        command = commands.LoadDraft(options=options, mtp=mtp, from_disk=self._from_disk)
+        return self._call(command, events.ModelLoaded)
 
     def unload_draft(self) -> None:
         """Free the draft."""
@@ -141,9 +138,8 @@ class Engine(Closing):
 
     @property
     def waited_s(self) -> float:
-        """Seconds that the calls waited for others or memory, or were held, with discarded work."""
-        paused_s = 0.0 if self._gate is None else self._gate.waited_s
-        return self.client.waited_s + paused_s
+        """Seconds that the calls waited for others, or were held, with discarded work."""
+        return self.client.waited_s
 
     def stop(self) -> None:
         """Cancel the running call. May be called from another thread or a signal handler."""
@@ -156,20 +152,6 @@ class Engine(Closing):
         else:
             self._thread.close()
 
-    def _load(self, command: commands.LoadTarget | commands.LoadDraft) -> events.ModelLoaded:
-        loaded = self._call(command, events.ModelLoaded)
-        if self._gate is not None:
-            self._gate.settle()
-        return loaded
-
-    def _wait_for_memory(self) -> None:
-        if self._gate is not None:
-            n_stops = self.client.n_stops
-            self._gate.wait(
-                tell=lambda reason: self.on_event(events.MemoryPaused(reason=reason)),
-                is_over=lambda: self.client.n_stops != n_stops,
-            )
-
     def _call(
         self,
         command: commands.Command,
@@ -177,8 +159,6 @@ class Engine(Closing):
         hear: events.Sink | None = None,
     ) -> T:
         self._drain()
-        if not isinstance(command, commands.UnloadDraft):
-            self._wait_for_memory()
         try:
             # An interrupt between the two would leave an answer that nobody waits for.
             with interrupts.deferred():

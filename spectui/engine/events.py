@@ -322,19 +322,6 @@ class EngineFailed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryPaused:
-    """Nothing is measured while memory is short, or it goes on. Of the driver, not the engine."""
-
-    reason: str | None
-    """Why nothing is; None where it goes on."""
-
-    @property
-    def text(self) -> str:
-        """The step under way."""
-        return self.reason or "memory is there again, it goes on"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineClosed:
     """The thread has ended."""
 
@@ -365,7 +352,6 @@ Event = (
     | RoundFinished
     | AnswerWritten
     | CommandRestarted
-    | MemoryPaused
 )
 
 Sink = Callable[[Event], None]

@@ -1,10 +1,7 @@
-"""Settings that would fit: the largest context, experts in RAM, layers on the GPUs, and others.
-
-Each is tried by a plan before it is said.
-"""
+"""Settings that would fit: the largest context, and experts in RAM. Each is tried by a plan."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
@@ -18,18 +15,16 @@ from spectui.engine.demand import (
 from spectui.errors import DoesNotFitError
 from spectui.llama.buffers import HOST
 from spectui.llama.planned import CONTEXT_STEP, Plan, PlanRequest
-from spectui.options.setup import FlashAttention, ModelOptions, TensorOverride
+from spectui.options.setup import ModelOptions, TensorOverride
 
 PlanCall = Callable[[PlanRequest], Plan]
 """Such as ``Planner.plan``. Best one that remembers: most are asked for more than once."""
-
-_SMALLER = "q8_0"
-"""Type of a cache that costs next to no quality."""
-_LARGE_TYPES = frozenset({"f32", "f16", "bf16"})
+_LONGEST = 1 << 20
+"""Tokens up to which a context is looked for: a plan takes fifty bytes of each."""
 
 
 def largest_context(plan: PlanCall, request: PlanRequest, free: FreeMemory) -> int | None:
-    """Find the largest ``-c`` that fits, up to the context that the target was trained for.
+    """Find the largest ``-c`` that fits, up to a million or what the target was trained for.
 
     GPUs keep their margins. Mapped weights that RAM cannot hold with the smallest context are
     read from disk with any: then they bound nothing.
@@ -52,7 +47,8 @@ def largest_context(plan: PlanCall, request: PlanRequest, free: FreeMemory) -> i
         found = demands(plan(_with_context(request, n_steps)), free)
         return least_left(found, from_disk=from_disk)
 
-    most = max(smallest.target.info.n_ctx_train // CONTEXT_STEP, 1)
+    longest = min(smallest.target.info.n_ctx_train, _LONGEST)
+    most = max(longest // CONTEXT_STEP, 1)
     return _last_that_fits(left_bytes, most) * CONTEXT_STEP or None
 
 
@@ -99,62 +95,18 @@ def smallest_n_cpu_moe(plan: PlanCall, request: PlanRequest, free: FreeMemory) -
     info, target = plan(request).target.info, request.target
     if not info.n_experts or not target.n_gpu_layers:
         return None
-    found = _most_on_gpus(
-        plan, request, free, info.n_layers, lambda n: with_n_cpu_moe(target, info.n_layers - n)
-    )
-    return None if found is None else info.n_layers - found
 
+    def planned(n_steps: int) -> Plan:
+        """The plan with the experts of ``n_steps`` - 1 layers on the GPUs."""
+        n_in_ram = info.n_layers - (n_steps - 1)
+        return plan(replace(request, target=with_n_cpu_moe(target, n_in_ram)))
 
-def largest_n_gpu_layers(plan: PlanCall, request: PlanRequest, free: FreeMemory) -> int | None:
-    """Find the largest ``-ngl`` with which a pair fits: on the GPUs, and what is left over in RAM.
+    def left_bytes(n_steps: int) -> int:
+        found = demands(planned(n_steps), free)
+        return least_left([one for one in found if one.memory != HOST])
 
-    GPUs keep their margins. RAM has to hold what is allocated there.
-
-    Args:
-        plan: plans; more layers on the GPUs never take less of them.
-        request: everything but the layers.
-        free: free memory.
-
-    Returns:
-        None if the GPUs or the RAM do not suffice even with none there.
-
-    Raises:
-        SpectuiError: as ``plan`` does, but for what does not fit.
-    """
-    # The output is a layer, too.
-    most = plan(request).target.info.n_layers + 1
-    target = request.target
-    return _most_on_gpus(plan, request, free, most, lambda n: replace(target, n_gpu_layers=n))
-
-
-def _most_on_gpus(
-    plan: PlanCall,
-    request: PlanRequest,
-    free: FreeMemory,
-    most: int,
-    placed: Callable[[int], ModelOptions],
-) -> int | None:
-    """Find the largest number of layers, from 0 to ``most``, of which so many fit on the GPUs.
-
-    Args:
-        plan: plans.
-        request: everything but where the layers lie.
-        free: free memory.
-        most: largest number.
-        placed: the target by the number.
-
-    Returns:
-        None where not even 0 fits, or RAM does not hold what is left over.
-    """
-
-    def planned(n: int) -> Plan:
-        return plan(replace(request, target=placed(n - 1)))
-
-    def left_bytes(n: int) -> int:
-        return least_left([one for one in demands(planned(n), free) if one.memory != HOST])
-
-    last = _last_that_fits(left_bytes, most + 1)
-    return last - 1 if last and can_load(planned(last), free) else None
+    last = _last_that_fits(left_bytes, info.n_layers + 1)
+    return info.n_layers + 1 - last if last and can_load(planned(last), free) else None
 
 
 def _last_that_fits(left_bytes: Callable[[int], int], last: int) -> int:
@@ -171,78 +123,3 @@ def _last_that_fits(left_bytes: Callable[[int], int], last: int) -> int:
 def alone(request: PlanRequest) -> PlanRequest:
     """The request for the target without anything that drafts."""
     return replace(request, draft=None, mtp=False)
-
-
-_Remedy = tuple[str, PlanRequest]
-"""Options as they are typed, and the request with them."""
-
-
-def remedies(plan: PlanCall, request: PlanRequest, free: FreeMemory) -> tuple[str, ...]:
-    """Return options with each of which alone the request fits, in llama-server's words.
-
-    GPUs keep their margin. Where nothing fits whole, it is what can be loaded at all and read from
-    disk, unless the request can be loaded as it is.
-
-    Args:
-        plan: plans.
-        request: what has no room.
-        free: free memory, with nothing of it loaded.
-
-    Raises:
-        SpectuiError: as ``plan`` does, but for what does not fit.
-    """
-    fitting, loading = list[str](), list[str]()
-    for text, changed in _candidates(plan, request, free):
-        with suppress(DoesNotFitError):
-            found = demands(plan(changed), free)
-            if least_left(found) >= 0:
-                fitting.append(text)
-            elif least_left(found, from_disk=True) >= 0:
-                loading.append(text)
-    with suppress(DoesNotFitError):
-        if can_load(plan(request), free):
-            loading.clear()
-    return tuple(fitting or loading)
-
-
-def _candidates(plan: PlanCall, request: PlanRequest, free: FreeMemory) -> Iterator[_Remedy]:
-    """Yield what may help, what costs least first."""
-    has_gpus = bool(free.by_memory.keys() - {HOST})
-    n_ctx = largest_context(plan, request, free)
-    if n_ctx is not None and n_ctx < request.context.ctx_size:
-        yield f"-c {n_ctx}", replace(request, context=replace(request.context, ctx_size=n_ctx))
-    n_cpu_moe = smallest_n_cpu_moe(plan, request, free) if has_gpus else None
-    if n_cpu_moe:
-        target = with_n_cpu_moe(request.target, n_cpu_moe)
-        yield f"--n-cpu-moe {n_cpu_moe}", replace(request, target=target)
-    yield from _with_smaller_caches(request)
-    n_layers = largest_n_gpu_layers(plan, request, free) if has_gpus else None
-    if n_layers is not None:
-        target = replace(request.target, n_gpu_layers=n_layers)
-        yield f"-ngl {n_layers}", replace(request, target=target)
-    draft = request.draft
-    if draft is not None and draft.n_gpu_layers and has_gpus:
-        yield "-ngld 0", replace(request, draft=replace(draft, n_gpu_layers=0))
-    if draft is not None or request.mtp:
-        yield "the target without its draft", alone(request)
-
-
-def _with_smaller_caches(request: PlanRequest) -> Iterator[_Remedy]:
-    """Yield caches of ``q8_0`` for those that are larger."""
-    words = list[str]()
-
-    def smaller(model: ModelOptions, suffix: str = "") -> ModelOptions:
-        if {model.cache_type_k, model.cache_type_v}.isdisjoint(_LARGE_TYPES):
-            return model
-        words.append(f"-ctk{suffix} {_SMALLER} -ctv{suffix} {_SMALLER}")
-        return replace(model, cache_type_k=_SMALLER, cache_type_v=_SMALLER)
-
-    target = smaller(request.target)
-    draft = None if request.draft is None else smaller(request.draft, "d")
-    context = request.context
-    if words and context.flash_attn is FlashAttention.OFF:
-        # Without it llama.cpp has no quantized V.
-        words.append("-fa on")
-        context = replace(context, flash_attn=FlashAttention.ON)
-    if words:
-        yield " ".join(words), replace(request, target=target, draft=draft, context=context)

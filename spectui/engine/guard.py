@@ -10,27 +10,23 @@ Three answers, by ``demands``:
   rest, or the rest has room only with swap. Each token of a dense model then reads from disk all
   that has no room. So does a mixture of experts, a part at a time: each token is routed to other
   experts, at random as far as the page cache is concerned. Somebody has to want that.
-- *It fits.* Where a GPU keeps less than its margin, that is said.
+- *It fits.*
 
 What cannot be planned, such as an architecture that this llama.cpp does not know, is not refused:
 who loads it says what is wrong. Free memory is read after everything that makes room is gone, so
 what stays counts as taken. A draft beside a loaded target is judged as a pair in the memory that
-there would be without the target. Weights that ``--mlock`` locks in RAM count as all that is
-allocated there.
+there would be without the target.
 """
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 from spectui.closing import Closing
 from spectui.engine.demand import FreeMemory, demands, free_memory, least_left
 from spectui.engine.fit import fitted
-from spectui.engine.fitting import PlanCall, remedies
-from spectui.engine.host_memory import can_lock
 from spectui.engine.planning import Planner
 from spectui.errors import DoesNotFitError, ReadsFromDiskError, SpectuiError
 from spectui.llama.buffers import HOST, Buffer, DeviceMemory
@@ -50,9 +46,10 @@ _MOST_WIDE = 1 << 18
 """Numbers per token between two layers, at most."""
 _SPARE = 2
 """Factor on an upper bound from headers, with which no plan is needed."""
-_MOST_REMEDIES = 3
-_UNLOCK = "leave out --mlock, so that weights may be read from disk again"
-_NO_REMEDY = "choose a smaller quantization, or close other programs"
+_ADVICE = (
+    "choose a shorter -c or a smaller quantization, keep more of it in RAM with -ngl or "
+    "--n-cpu-moe, or close other programs (spectui doctor shows what fits)"
+)
 
 
 def request_of(setup: Setup) -> PlanRequest:
@@ -128,7 +125,7 @@ class Guard(Closing):
             from_disk: whether its weights may be read from disk again and again.
 
         Returns:
-            A warning; None where there is room to spare.
+            A warning, where it reads from disk and somebody wants that; else None.
 
         Raises:
             DoesNotFitError: it cannot be loaded; says what would fit.
@@ -142,22 +139,14 @@ class Guard(Closing):
             plan = None if is_taken else self._planned(request)
             if plan is None:
                 return None
-            is_locked = request.target.mlock and can_lock(_mapped_bytes(plan))
-            # Where locking fails, weights just stay mapped.
-            gone = [one for one in gone if is_locked or not one.is_mapped]
-            free = self.free(request.target, gone)
+            free = self.free(request.target, (one for one in gone if not one.is_mapped))
         found = demands(plan, free)
-        would_run = is_locked and all(one.can_load for one in found)
-        if is_locked:
-            found = tuple(one.locked for one in found)
         shortages = [text for one in found if (text := one.shortage)]
         slow = [text for one in found if (text := one.slowness)]
         if shortages or (slow and not (from_disk or self._from_disk)):
-            advice = _UNLOCK if would_run else self._advice(request, free)
-            sentence = f"{_names(request)}: {'; '.join(shortages or slow)}; {advice}"
+            sentence = f"{_names(request)}: {'; '.join(shortages or slow)}; {_ADVICE}"
             raise (DoesNotFitError if shortages else ReadsFromDiskError)(sentence)
-        tight = [text for one in found if (text := one.tightness)]
-        return "; ".join((*slow, *tight)) or None
+        return "; ".join(slow) or None
 
     def fit_together(self, *requests: PlanRequest) -> bool | None:
         """Whether servers with these models run side by side, and GPUs keep their margin.
@@ -278,14 +267,6 @@ class Guard(Closing):
             return False
         host = (free or (self._free or free_memory)(())).by_memory.get(HOST)
         return host is not None and _SPARE * needed <= host
-
-    def _advice(self, request: PlanRequest, free: FreeMemory) -> str:
-        """Options that would fit, each tried by a plan; or what to do where none would."""
-        found: list[str] = []
-        with self, suppress(SpectuiError, RuntimeError):
-            plan: PlanCall = cache(self._opened(request.target.devices.rpc).plan)
-            found.extend(remedies(plan, request, free)[:_MOST_REMEDIES])
-        return f"use {', or '.join(found)}" if found else _NO_REMEDY
 
 
 def _with_gone(free: FreeMemory, gone: Iterable[Buffer]) -> FreeMemory:

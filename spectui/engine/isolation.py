@@ -202,7 +202,7 @@ class ProcessWorker:
             if isinstance(event, Answer):
                 self._running = None
                 return event
-            self._emit(event, sink, child)
+            self._emit(event, sink)
 
     def _wait(self, command: Command, child: Child, pulse: Pulse, patience: int) -> None:
         """Wait for what comes next, with an eye on whether the process still does anything."""
@@ -244,7 +244,7 @@ class ProcessWorker:
         child.channel.bound(min(self._patience, _TAKING_S))
         return child
 
-    def _emit(self, event: Event | Logged, sink: Sink, child: Child) -> None:
+    def _emit(self, event: Event | Logged, sink: Sink) -> None:
         try:
             if isinstance(event, Logged):
                 native_log.add(event.line)
@@ -252,12 +252,7 @@ class ProcessWorker:
                 sink(event)
         except BaseException:
             # Its command must not answer the next one.
-            self.interrupt(on=True)
-            try:
-                while not isinstance(child.channel.receive(), Answer):
-                    pass
-            except (EOFError, OSError, ProtocolError):
-                self._drop()
+            self._drop()
             raise
 
     def _hung(self, command: Command, n_idle: int) -> EngineDiedError:
@@ -277,16 +272,10 @@ class ProcessWorker:
         if are_of_rpc(words):
             return EngineDiedError(_LOST_SERVER)
         doing, log = command.doing, native_log.tail(_N_LINES)
-        if end == "SIGKILL":
+        if end == "SIGKILL" or no_memory is not None:
+            why = no_memory or "the kernel has killed the engine's process"
             return EngineKilledError(
-                f"the engine's process was killed while {doing}, as the kernel does where memory "
-                "ends; close other programs, or choose a shorter -c",
-                log,
-            )
-        if no_memory is not None:
-            return EngineKilledError(
-                f"memory ended while {doing} (its last words: {no_memory}); close other programs, "
-                "or choose a shorter -c",
+                f"memory ended while {doing} ({why}); close other programs, or choose a shorter -c",
                 log,
             )
         # llama.cpp ends by a signal: else it was Python.

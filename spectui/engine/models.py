@@ -12,9 +12,9 @@ from spectui.engine.commands import LoadDraft, LoadTarget
 from spectui.engine.demand import free_memory
 from spectui.engine.events import LoadProgress, Role, Sink
 from spectui.engine.prompt_store import PromptStore
-from spectui.errors import BadInputError, DoesNotFitError, UsageError
+from spectui.errors import BadInputError, DoesNotFitError, MissingLibraryError, UsageError
 from spectui.llama.architectures import check_generates
-from spectui.llama.breakdown import bytes_beside_weights, tells_memory
+from spectui.llama.breakdown import bytes_beside_weights
 from spectui.llama.buffers import HOST, Buffer, ModelMemory, add_up
 from spectui.llama.context import Context
 from spectui.llama.devices import gpu_memories, has_gpu
@@ -140,16 +140,14 @@ class LoadedModels:
 
         On the host into half of what the models leave, as caches of prompts.
         """
-        if not tells_memory():
-            return False
         target = self.target
         free = dict(free_memory(gpu_memories()).by_memory)
         mapped = sum(one.size_bytes for one in self.buffers if one.is_mapped)
         free[HOST] = (free[HOST] - mapped) // 2
         options = self.context_options
         with (
-            # llama.cpp may make no such context.
-            suppress(DoesNotFitError, UsageError),
+            # llama.cpp may make no such context, or a library not tell what it takes.
+            suppress(DoesNotFitError, MissingLibraryError, UsageError),
             Model(target.model.options, no_alloc=True) as model,
             AnswersContext(model, options, n_answers=n_answers, n_cells=n_cells) as planned,
         ):

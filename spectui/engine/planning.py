@@ -13,15 +13,16 @@ from spectui.llama.buffers import DeviceMemory
 from spectui.llama.library import handed_down
 from spectui.llama.planned import (
     Answer,
-    Ask,
     Backend,
+    BackendRequest,
+    FitRequest,
+    Fitting,
     Plan,
     PlanRequest,
     Question,
     Reading,
     Refused,
     are_of_rpc,
-    plan_any_length,
     without_folder,
 )
 
@@ -56,17 +57,9 @@ class Planner(Closing):
         """The process id; None where the process has just ended."""
         return None if self._child is None else self._child.pid
 
-    def wait(self) -> None:
-        """Return once the process is ready, and idle.
-
-        Raises:
-            SpectuiError: it died, as ``plan`` has it.
-        """
-        self._ask(Ask.ARE_YOU_THERE, Ask)
-
     def backend(self) -> Backend:
         """Ask what llama.cpp is and sees."""
-        return self._ask(Ask.BACKEND, Backend)
+        return self._ask(BackendRequest(), Backend)
 
     def gpus(self) -> tuple[DeviceMemory, ...]:
         """Read the memories of the GPUs that llama.cpp sees."""
@@ -79,8 +72,6 @@ class Planner(Closing):
     def plan(self, request: PlanRequest) -> Plan:
         """Plan a target, and a draft or MTP layers beside it, without reading a weight.
 
-        Of a context beyond ``LONGEST`` two shorter ones are planned, and what they take drawn on.
-
         Raises:
             BadInputError: a file is no model that generates, llama.cpp could not make sense of its
                 header and died or hung, or it has no MTP layers that could draft for the target;
@@ -90,7 +81,11 @@ class Planner(Closing):
             UsageError: an option that cannot be.
             SpectuiError: llama.cpp died before it read a file, as of a GPU's driver.
         """
-        return plan_any_length(lambda one: self._ask(one, Plan), request)
+        return self._ask(request, Plan)
+
+    def fit(self, request: PlanRequest) -> Fitting:
+        """Choose where the target of a request lies, as ``--fit`` does; errors as of ``plan``."""
+        return self._ask(FitRequest(request=request), Fitting)
 
     def close(self) -> None:
         """End the process: it has nothing to keep. May be called again."""
@@ -153,10 +148,11 @@ class Planner(Closing):
         # Of a header that makes llama.cpp ask for all there is, the file is to blame.
         has_signal = end.startswith("SIG")
         no_memory = child.words_of_no_memory()
-        if no_memory is not None and (self._reading is None or not has_signal):
+        is_short = no_memory is not None and (self._reading is None or not has_signal)
+        if is_short or end == "SIGKILL":
             return DoesNotFitError(
-                f"{self._what()}: memory ended while it was planned (its last words: {no_memory}); "
-                "close other programs"
+                f"{self._what()}: memory ended while it was planned ({no_memory or end}); close "
+                "other programs"
             )
         if not has_signal:
             # llama.cpp ends by a signal: this was Python.
@@ -165,11 +161,6 @@ class Planner(Closing):
             return SpectuiError(
                 f"{self._what()}: an RPC server of --rpc {','.join(self.rpc)} went away "
                 "meanwhile, or cannot be read; start it again"
-            )
-        if end == "SIGKILL":
-            return DoesNotFitError(
-                f"{self._what()}: the process that plans was killed, as the kernel does where "
-                "memory ends; close other programs"
             )
         if self._reading is None:
             return SpectuiError(

@@ -5,13 +5,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from spectui.llama.context import Context, Logits
-from spectui.llama.pair import DraftContext, TargetContext
+from spectui.llama.pair import TargetContext
 from spectui.speculative.models import Outputs
 
 Tokens = tuple[int, ...]
 _Key = tuple[type[Context], Tokens]
-
-_OFTEN = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,9 +31,7 @@ class PromptStore:
 
     Measurements ask for the same prompts again and again. If what was asked for longest ago made
     room for what comes, a store that is a little too small would never hold what is asked for next.
-    So what is kept stays, and what does not fit is refused; until it has been asked for three times
-    since something that is kept was. That happens to prompts that are measured no more, and to no
-    other, even if each pass over the prompts has an order of its own.
+    So what is kept stays, and what does not fit is refused.
     """
 
     def __init__(self, free_bytes: Callable[[], int]) -> None:
@@ -47,11 +43,6 @@ class PromptStore:
         """
         self._free_bytes = free_bytes
         self._kept: dict[_Key, _Kept] = {}
-        self._n_asked = 0
-        self._run: set[Tokens] = set()
-        """Prompts that the present run has asked for."""
-        self._asked: dict[int, tuple[int, ...]] = {}
-        """By the prompt's hash: at which requests it was asked for, the last few."""
 
     @property
     def n_bytes(self) -> int:
@@ -72,10 +63,6 @@ class PromptStore:
             Whether it is kept of all; else they stay empty.
         """
         self._give_back()
-        # The runs of a pair, and the models of a run, ask for the same prompt in a row.
-        if prompt not in self._run:
-            self._run.clear()
-        self._note(prompt)
         if not all((type(one), prompt) in self._kept for one in contexts):
             return False
         for context in contexts:
@@ -91,7 +78,7 @@ class PromptStore:
         if key not in self._kept:
             logits = context.logits(0) if isinstance(context, TargetContext) else None
             n_logits = 0 if logits is None else logits.nbytes
-            if not self._make_room(key, context.state_bytes + n_logits):
+            if context.state_bytes + n_logits > self._free_bytes():
                 return False
             copied = None if logits is None else logits.copy()
             self._kept[key] = _Kept(cache=context.save(), logits=copied)
@@ -118,56 +105,9 @@ class PromptStore:
     def clear(self) -> None:
         """Drop all caches, since another target has other ones."""
         self._kept.clear()
-        self._asked.clear()
-        self._run.clear()
-
-    def _note(self, prompt: Tokens) -> None:
-        """Note that a run has asked for a prompt."""
-        if prompt not in self._run:
-            self._run.add(prompt)
-            self._n_asked += 1
-            asked = (*self._asked.get(hash(prompt), ()), self._n_asked)
-            self._asked[hash(prompt)] = asked[-_OFTEN:]
-
-    def _asked_last(self, prompt: Tokens) -> int:
-        return self._asked.get(hash(prompt), (0,))[-1]
 
     def _give_back(self) -> None:
         """Drop what was kept last, if others need the memory: the rest is met as before."""
         missing = -self._free_bytes()
-        newest_first = [*reversed(self._kept)]
-        newest_first.sort(key=lambda one: not _is_of_draft(one))
-        for key in newest_first:
-            if missing > 0:
-                missing -= self._kept.pop(key).n_bytes
-
-    def _make_room(self, key: _Key, n_bytes: int) -> bool:
-        """Drop what may go in favour of ``n_bytes`` for ``key``, if that is enough."""
-        missing = n_bytes - self._free_bytes()
-        if missing <= 0:
-            return True
-        asked = self._asked.get(hash(key[1]), ())
-        since = asked[0] if len(asked) == _OFTEN else 0
-
-        def may_go(other: _Key) -> bool:
-            # A draft's caches are cheap to make again; MTP layers read with their target.
-            is_cheap = _is_of_draft(other) and not _is_of_draft(key)
-            return is_cheap or self._asked_last(other[1]) < since
-
-        def worth(other: _Key) -> tuple[bool, int]:
-            return not _is_of_draft(other), self._asked_last(other[1])
-
-        going: list[_Key] = []
-        for other in sorted(filter(may_go, self._kept), key=worth):
-            if missing > 0:
-                going.append(other)
-                missing -= self._kept[other].n_bytes
-        if missing > 0:
-            return False
-        for other in going:
-            del self._kept[other]
-        return True
-
-
-def _is_of_draft(key: _Key) -> bool:
-    return issubclass(key[0], DraftContext)
+        while missing > 0 and self._kept:
+            missing -= self._kept.popitem()[1].n_bytes

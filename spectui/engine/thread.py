@@ -31,8 +31,6 @@ class EngineClient:
         self.sink = sink
         self.priority = priority
         self.held = False
-        self.n_stops = 0
-        """Number of times that its commands were cancelled."""
         self.has_quit = False
         self.waited_s = 0.0
         """Seconds that its commands waited for their turn, runs that gave way included."""
@@ -149,7 +147,6 @@ class EngineThread:
     def stop(self, client: EngineClient, *, for_good: bool = False) -> None:
         """Cancel all commands that ``client`` has submitted so far, or ever will."""
         with self._changed:
-            client.n_stops += 1
             client.has_quit = client.has_quit or for_good
             for job in self._pending:
                 job.stopped = job.stopped or job.client is client

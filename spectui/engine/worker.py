@@ -133,7 +133,7 @@ class LocalWorker:
     def _loaded(self, role: events.Role, sink: events.Sink) -> events.ModelLoaded:
         models = self.models
         context = models.target if role is events.Role.TARGET else models.draft_context
-        for warning in (*context.model.warnings, *context.warnings):
+        for warning in context.model.warnings:
             _warn(sink, warning)
         return events.ModelLoaded(
             role=role,

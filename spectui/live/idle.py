@@ -1,6 +1,6 @@
 """Work for idle time: the baseline of the loaded target, and drafts that may fit one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 from spectui.engine import events
@@ -9,9 +9,6 @@ from spectui.engine.guard import request_of
 from spectui.engine.thread import EngineThread, Priority
 from spectui.live.setup import BaselineMeasured
 from spectui.models.ranking import ModelInspected
-from spectui.monitor.counters import Mark
-from spectui.monitor.disturbance import Kind, between
-from spectui.monitor.watch import MachineWatch
 from spectui.options.setup import GREEDY, Setup
 
 _BASELINE_TOKENS = 24
@@ -21,34 +18,21 @@ _BASELINE_TEXT = (
 )
 
 
-_OF_OTHERS = frozenset({Kind.UNSEEN, Kind.STEAL})
-"""Causes that are never the measured pair's own."""
-
-
 class IdleBaseline:
     """Measures the target alone, from one load of it to the next."""
 
-    def __init__(
-        self,
-        engine: EngineThread,
-        on_event: Callable[[events.Event], None],
-        rpc: Callable[[], Sequence[str]] = tuple,
-    ) -> None:
+    def __init__(self, engine: EngineThread, on_event: Callable[[events.Event], None]) -> None:
         """Ask nothing yet.
 
         Args:
             engine: runs the measurements.
             on_event: is told of every event, on the engine's thread; hands it to ``measured``.
-            rpc: ``HOST:PORT`` of the RPC servers of the present pair, which belong to it.
         """
-        self._rpc = rpc
         self.client = engine.connect(on_event, Priority.BACKGROUND)
         self._is_warm = False
         """Whether the target has decoded something since it was loaded."""
         self._is_under_way = False
         """Whether one is asked for and has not ended."""
-        self._began: tuple[MachineWatch, Mark] | None = None
-        """The machine as the measurement began."""
 
     def measure(self) -> None:
         """Measure in idle time, after what is waiting there already; one at a time."""
@@ -58,18 +42,6 @@ class IdleBaseline:
     def _begin(self) -> None:
         self._is_under_way = True
         self.client.submit(Tokenize(text=_BASELINE_TEXT))
-
-    def begin_again(self) -> None:
-        """Go on after the models were lost: they were loaded anew."""
-        self._is_warm = False
-        self.client.release()
-        self._begin()
-
-    def close(self) -> None:
-        """End the watch of a measurement that comes to no end."""
-        if self._began is not None:
-            (watch, _), self._began = self._began, None
-            watch.close()
 
     def measured(self, event: events.Event) -> BaselineMeasured | None:
         """Go on with a measurement; return what one that ended has found."""
@@ -82,9 +54,6 @@ class IdleBaseline:
                         sampling=replace(GREEDY, ignore_eos=True),
                     )
                 )
-            case events.PromptEvaluated():
-                # Of a measurement that gave way it comes again.
-                self._watch()
             case events.GenerationFinished() if not self._is_warm:
                 # The first tokens after a load are slower than the rest: they touch the weights.
                 self._is_warm = True
@@ -94,35 +63,13 @@ class IdleBaseline:
                 counters, speed = event.result.counters, event.result.tokens_per_s
                 if speed is not None and counters.n_rounds:
                     step_s = counters.times.verify_s / counters.n_rounds
-                    return BaselineMeasured(
-                        tokens_per_s=speed, step_s=step_s, is_disturbed=self._was_disturbed()
-                    )
+                    return BaselineMeasured(tokens_per_s=speed, step_s=step_s)
             case events.EngineFailed():
                 # Cancelled, or no target any more: there is no baseline then.
                 self._is_under_way = False
-                self.close()
             case _:
                 pass
         return None
-
-    def _watch(self) -> None:
-        """Look at the machine as a measurement begins."""
-        self.close()
-        # A new one: the process that decodes may be new, and is seen as this program's.
-        watch = MachineWatch(rpc=self._rpc())
-        self._began = watch, watch.mark()
-
-    def _was_disturbed(self) -> bool:
-        """Whether others have had the processor since; ends the watch.
-
-        What the pair itself may cause, such as waits for memory, is no disturbance of it.
-        """
-        if self._began is None:
-            return True
-        watch, mark = self._began
-        causes = between(mark, watch.mark()).causes
-        self.close()
-        return any(cause.kind in _OF_OTHERS for cause in causes)
 
 
 class PairInspector:

@@ -73,7 +73,7 @@ def mapped(models: Mapping[Role, ModelMemory]) -> Counter[Use]:
 def _use(role: Role, kind: BufferKind) -> Use:
     if kind is BufferKind.WEIGHTS:
         return Use.TARGET if role is Role.TARGET else Use.DRAFT
-    if kind in {BufferKind.KV, BufferKind.RECURRENT}:
+    if kind is BufferKind.KV:
         return Use.KV
     return Use.COMPUTE
 

@@ -71,14 +71,6 @@ def max_draft(setup: LiveSetup) -> int:
     return max(longest, min(wanted, context.batch_size - 1, context.ctx_size - 1))
 
 
-def text_s(tokens_per_s: float) -> float:
-    """Seconds in which the target writes what a search records of the built-in prompts.
-
-    Without the evaluation of the prompts.
-    """
-    return Limits().n_trial_prompts * _TUNED_TOKENS / tokens_per_s
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchRequest:
     """A search that the user asks for."""
@@ -100,7 +92,6 @@ def tuning_setup(
     engine: Engine,
 ) -> TuningSetup:
     """The search for the best drafting of a loaded pair, for a server of the same setup."""
-    is_builtin = request.prompts == builtin_suite()
     engine.rendering = setup.rendering
     workload = tokenize_with_chats(
         engine,
@@ -129,5 +120,7 @@ def tuning_setup(
         limits=Limits(time_budget_s=request.time_budget_s),
         command=CommandOptions.of(setup.taken, setup.extra),
         prompts=request.path,
-        is_chat=request.chats is not None or (request.path is None and not is_builtin),
+        # Texts of chats are not kept.
+        is_chat=request.chats is not None
+        or (request.path is None and request.prompts != builtin_suite()),
     )

@@ -15,55 +15,13 @@ from spectui.engine.thread import EngineThread, Priority
 from spectui.errors import CancelledError, EngineDiedError
 from spectui.options.drafters import DraftMtp, Model
 from spectui.options.speculation import Speculation
-from spectui.speculative.counters import Round
 from spectui.speculative.models import Rollback
 from spectui.speculative.mtp import longest_draft
 from spectui.trace.record import Chains, Recording
 
 Item = TypeVar("Item")
-_ALONE = Generate(prompt=())
-"""The baseline's settings: no drafting at all."""
 MAX_TOKENS = 8_000
 """Tokens of answers that are kept: a replay of them all takes about a second."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """One generation with one setting."""
-
-    speculation: Speculation | None
-    """None for the target alone."""
-    n_prompt: int
-    rounds: tuple[Round, ...]
-    n_decoded: int
-    """Tokens that rounds emitted: the first one came with the prompt."""
-
-
-class RunMeter:
-    """Listens to the generations of one client, one after the other."""
-
-    def __init__(self) -> None:
-        """Start without any events."""
-        self._rounds: list[Round] = []
-
-    def hear(self, event: events.Event, command: Generate) -> Run | None:
-        """Take an event of ``command``; return the run when it has ended."""
-        match event:
-            case events.PromptEvaluated():
-                # A generation that gave way to another client begins here once more.
-                self._rounds = []
-            case events.RoundFinished(round=finished):
-                self._rounds.append(finished)
-            case events.GenerationFinished(result=result):
-                return Run(
-                    speculation=command.speculation,
-                    n_prompt=result.n_prompt_tokens,
-                    rounds=tuple(self._rounds),
-                    n_decoded=result.n_decoded,
-                )
-            case _:
-                pass
-        return None
 
 
 def newest(items: Sequence[Item], n_tokens: int, size: Callable[[Item], int]) -> tuple[Item, ...]:
@@ -88,10 +46,6 @@ class ChatRecording:
     """MTP layers of the target that are asked, 0 for a draft model."""
     answers: tuple[Recording, ...] = ()
     """Different answers, oldest first; without chains until the draft has gone along."""
-    runs: tuple[Run, ...] = ()
-    """Runs that generated the answers, oldest first; an answer may have several."""
-    baseline: Run | None = None
-    """The target alone, as measured when the pair was loaded."""
     failure: str | None = None
     """Why the last answer could not be recorded."""
 
@@ -133,7 +87,6 @@ class ChatRecorder:
         sink: Callable[[ChatRecording], None],
         state: ChatRecording,
         *,
-        lose: Callable[[EngineDiedError], None] = lambda _error: None,
         n_ctx: int,
         rollback: Rollback,
         max_tokens: int = MAX_TOKENS,
@@ -144,7 +97,6 @@ class ChatRecorder:
             engine: has loaded the pair.
             sink: called with every change, on the engine's thread.
             state: empty but for who drafts.
-            lose: called on the engine's thread where its process ended while it recorded.
             n_ctx: context size of the target.
             rollback: the target's way to forget.
             max_tokens: limit of tokens in kept answers.
@@ -153,14 +105,12 @@ class ChatRecorder:
         self._n_ctx = n_ctx
         self._rollback = rollback
         self._max_tokens = max_tokens
-        self._meter, self._baseline_meter = RunMeter(), RunMeter()
         self._turn: Generate | None = None
         self._n_answers = 0
         self._under_way: str | None = None
         """Id of the answer that is gone along."""
         self.state = state
         self._engine = engine
-        self._lose = lose
         self.client = engine.connect(self._on_event, Priority.BACKGROUND)
 
     def close(self) -> None:
@@ -174,26 +124,10 @@ class ChatRecorder:
 
     def hear(self, event: events.Event) -> None:
         """Process an event of the chat's client."""
-        turn = self._turn
-        run = None if turn is None else self._meter.hear(event, turn)
-        if turn is None or run is None or not isinstance(event, events.GenerationFinished):
-            return
-        self._turn = None
-        runs = newest((*self.state.runs, run), self._max_tokens, lambda one: one.n_decoded)
-        self._change(runs=runs)
-        self._add(turn, event.result)
-        self._record_next()
-
-    def hear_baseline(self, event: events.Event, *, is_disturbed: bool = False) -> None:
-        """Process an event of the client that measures the target alone.
-
-        Args:
-            event: the event.
-            is_disturbed: whether it ends a measurement beside others, which replaces no other.
-        """
-        run = self._baseline_meter.hear(event, _ALONE)
-        if run is not None and not (is_disturbed and self.state.baseline is not None):
-            self._change(baseline=run)
+        if self._turn is not None and isinstance(event, events.GenerationFinished):
+            turn, self._turn = self._turn, None
+            self._add(turn, event.result)
+            self._record_next()
 
     def _add(self, turn: Generate, result: events.GenerationResult) -> None:
         known = {(answer.prompt, answer.output) for answer in self.state.answers}
@@ -240,7 +174,9 @@ class ChatRecorder:
                 others = [one for one in self.state.answers if one.id != self._under_way]
                 self._change(answers=tuple(others), failure=str(error))
                 if isinstance(error, EngineDiedError):
-                    self._lose(error)
+                    # The next one might end another process.
+                    self._under_way = None
+                    return
             case _:
                 # It gave way to the chat, and will begin again by itself.
                 return

@@ -1,17 +1,13 @@
 """Rounds: acceptance and the speedup that it promises, cost of verifying, bottleneck."""
 
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
-from itertools import accumulate
-
-import numpy as np
 
 from spectui.format import counted
 from spectui.speculative.counters import Counters, Round, RoundTimes
 from spectui.speculative.expectation import expected_tokens, ideal_speedup
-from spectui.trace.costs import along
 from spectui.trace.terms import RoundTerms, Term, largest_loss, measured_terms
 
 _DISK_BYTES_PER_S = 50e6
@@ -234,8 +230,6 @@ class ExpectationState:
     measured: float | None = None
     inputs: RoundTerms | None = None
     """Inputs of the prediction."""
-    by_length: tuple[tuple[int, float], ...] = ()
-    """(drafted tokens, predicted speedup) of rounds whose batch size was seen, ascending."""
     loss: Term | None = None
     """The term that costs most."""
     without_loss: float | None = None
@@ -251,22 +245,18 @@ def draft_step_s(counters: Counters) -> float | None:
 
 def expectation_state(
     setting: Counters,
-    recent: Sequence[Round] = (),
     *,
     step_s: float | None,
     baseline_tokens_per_s: float | None,
     measured: float | None,
-    costs: Sequence[VerifyCost] = (),
 ) -> ExpectationState:
     """Compute both estimates.
 
     Args:
         setting: counters of all turns with the present settings.
-        recent: the last rounds with the present settings.
         step_s: V(1).
         baseline_tokens_per_s: throughput of the target alone.
         measured: speedup with the present settings against the baseline.
-        costs: V(n) by batch size.
     """
     if setting.alpha is None:
         return ExpectationState(measured=measured)
@@ -281,53 +271,15 @@ def expectation_state(
     return ExpectationState(
         reason=None,
         ideal=ideal_speedup(terms.alpha, terms.drafted, terms.c),
-        predicted=_predicted(terms, terms.alpha, redone),
+        # Rounds that are redone emit one token more.
+        predicted=terms.speedup(
+            terms.alpha, emitted=expected_tokens(terms.alpha, terms.drafted) + redone
+        ),
         measured=measured,
         inputs=terms,
-        by_length=tuple(
-            (round(one.drafted), _predicted(one, terms.alpha, redone))
-            for one in _other_lengths(terms, costs, recent)
-        ),
         loss=loss,
         without_loss=without_loss,
     )
-
-
-def _predicted(one: RoundTerms, alpha: float, redone: float) -> float:
-    """Speedup of such rounds; those that are redone (a share) emit one token more."""
-    return one.speedup(alpha, emitted=expected_tokens(alpha, one.drafted) + redone)
-
-
-def _other_lengths(
-    own: RoundTerms, costs: Sequence[VerifyCost], recent: Sequence[Round]
-) -> Iterator[RoundTerms]:
-    """Rounds of other lengths, with what verifying so many tokens was seen to cost."""
-    again_s = _second_passes(recent, own.step_s) if own.again_s else {0: 0.0}
-    for cost in costs:
-        if cost.n_tokens > 1 and cost.seconds:
-            drafted = cost.n_tokens - 1
-            yield replace(
-                own,
-                drafted=drafted,
-                chain_s=own.chain_s * drafted / own.drafted,
-                again_s=float(along([*again_s], [*again_s.values()], np.array([drafted]))[0]),
-                verify_s=cost.seconds,
-            )
-
-
-def _second_passes(recent: Sequence[Round], step_s: float) -> dict[int, float]:
-    """Mean seconds of the draft's second pass by drafted tokens, ascending, never falling.
-
-    A batch of one token takes no longer than a step of the chain.
-    """
-    by_length: dict[int, list[float]] = {}
-    for one in recent:
-        by_length.setdefault(one.n_drafted, []).append(max(0.0, one.times.draft_s - one.chain_s))
-    means = {n: sum(times) / len(times) for n, times in sorted(by_length.items())}
-    if means and 0 not in means:
-        means = {0: min(step_s, *means.values()), **means}
-    longest = accumulate(means.values(), max)
-    return dict(zip(means, longest, strict=True))
 
 
 _NOTHING = Counters()

@@ -24,7 +24,6 @@ from spectui.live.setup import (
     ChatRecorded,
     LiveSetup,
     ModelsLost,
-    ModelsRestored,
     RamMeasured,
     TuningChanged,
 )
@@ -38,13 +37,7 @@ from spectui.tune.progress import TuningState
 from spectui.tune.tuning import Tuning
 
 SessionEvent = (
-    events.Event
-    | BaselineMeasured
-    | RamMeasured
-    | TuningChanged
-    | ChatRecorded
-    | ModelsLost
-    | ModelsRestored
+    events.Event | BaselineMeasured | RamMeasured | TuningChanged | ChatRecorded | ModelsLost
 )
 
 
@@ -85,11 +78,6 @@ class LiveSession:
         self._gauge = make_gauge(lambda limit: sink(RamMeasured(bytes_per_s=limit)))
         self._n_threads = 1
         self._from_disk = False
-        self._is_loading = False
-        self.is_lost = False
-        """Whether the process with the models has ended, and nothing loads them by itself."""
-        self.rpc: tuple[str, ...] = ()
-        """RPC servers, ``HOST:PORT``, that the models are on."""
         self.max_draft = 0
         """Longest draft that the target was loaded for."""
 
@@ -111,7 +99,7 @@ class LiveSession:
             return handle
 
         self._chat = self._engine.connect(of_epoch(self._on_chat))
-        self._idle = IdleBaseline(self._engine, of_epoch(self._on_background), rpc=lambda: self.rpc)
+        self._idle = IdleBaseline(self._engine, of_epoch(self._on_background))
 
     def load(self, setup: LiveSetup, *, from_disk: bool = False) -> None:
         """Load the target in place of the loaded one, whatever that one is doing.
@@ -126,7 +114,6 @@ class LiveSession:
             UsageError: the batch has no room for a draft.
         """
         self.max_draft = longest = max_draft(setup)
-        self.rpc = setup.target.devices.rpc
         self._n_threads = setup.context.threads or default_threads()
         self._from_disk = from_disk
         # Outside the lock: a search holds its own while it tells of a change, which waits for ours.
@@ -138,13 +125,10 @@ class LiveSession:
             for client in (self._chat, self._idle.client):
                 client.quit()
                 self._engine.disconnect(client)
-            self._idle.close()
             self.inspector.forget()
             self._end_recording()
             self.tuning = self._turn = None
             self._pair = LoadedPair()
-            self.is_lost = False
-            self._is_loading = True
             self._connect()
             self._post(TuningChanged(state=TuningState()))
             self._post(ChatRecorded(recording=None))
@@ -167,13 +151,7 @@ class LiveSession:
 
         Answered by ``ModelLoaded`` or ``EngineFailed``.
         """
-        self._is_loading = True
         self._chat.submit(LoadDraft(options=options, mtp=mtp, from_disk=self._from_disk))
-
-    def load_again(self) -> None:
-        """Load what was lost. Answered by ``ModelsRestored`` or ``EngineFailed``."""
-        # Whatever needs the models brings them back.
-        self._chat.submit(Tokenize(text=""))
 
     def measure_baseline(self) -> None:
         """Measure the target alone in the engine's idle time. Answered by ``BaselineMeasured``."""
@@ -241,8 +219,6 @@ class LiveSession:
         self.stop()
         for client in (self._chat, self._idle.client, self.inspector.client):
             client.quit()
-        with self._lock:
-            self._idle.close()
         self._end_recording()
         if self.tuning is not None:
             self.tuning.close()
@@ -252,17 +228,11 @@ class LiveSession:
     def _on_chat(self, event: events.Event) -> None:
         match event:
             case events.Tokenized():
-                if not self._restored():
-                    self._generate(event.tokens)
+                self._generate(event.tokens)
                 return
             case events.ModelLoaded():
-                self._is_loading = False
                 self._pair.add(event)
                 self._begin_recording()
-            case events.EngineFailed(error=error):
-                if isinstance(error, EngineDiedError) and not self._is_loading:
-                    self._lose()
-                self._is_loading = False
             case _:
                 pass
         self._post(event)
@@ -270,34 +240,6 @@ class LiveSession:
             self._gauge.ask(self._n_threads)
         if self._recorder is not None:
             self._recorder.hear(event)
-
-    def _lose(self) -> None:
-        """Keep what works in idle time from loading the models again.
-
-        A search does that by itself, as one without a screen does.
-        """
-        tuning = None if self.tuning is None else self.tuning.state
-        is_searching = tuning is not None and tuning.is_running and not tuning.paused
-        if not is_searching:
-            self.is_lost = True
-            self._idle.client.hold()
-            if self._recorder is not None:
-                self._recorder.client.hold()
-
-    def _lose_idly(self, error: EngineDiedError) -> None:
-        self._lose()
-        self._post(ModelsLost(error=error))
-
-    def _restored(self) -> bool:
-        """Go on after a loss; tell whether that is all that was asked for."""
-        if not self.is_lost:
-            return False
-        self.is_lost = False
-        if self._recorder is not None:
-            self._recorder.client.release()
-        self._post(ModelsRestored())
-        self._idle.begin_again()
-        return self._turn is None
 
     def _begin_recording(self) -> None:
         """Start recording answers with the present drafter, if any: each load may change it."""
@@ -319,7 +261,6 @@ class LiveSession:
                 depth=min(self.max_draft, MAX_DEPTH),
                 mtp_layers=drafter.mtp_layers,
             ),
-            lose=self._lose_idly,
             n_ctx=target.n_ctx,
             rollback=target.rollback,
         )
@@ -344,11 +285,8 @@ class LiveSession:
 
     def _on_background(self, event: events.Event) -> None:
         if isinstance(event, events.EngineFailed) and isinstance(event.error, EngineDiedError):
-            self._lose_idly(event.error)
+            self._post(ModelsLost(error=event.error))
         measured = self._idle.measured(event)
-        if self._recorder is not None:
-            is_disturbed = measured is not None and measured.is_disturbed
-            self._recorder.hear_baseline(event, is_disturbed=is_disturbed)
         if measured is not None:
             self._post(measured)
             self._gauge.ask(self._n_threads)

@@ -83,7 +83,6 @@ class Activity(StrEnum):
     NO_MODEL = "no model"
     LOADING = "loading"
     READY = "ready"
-    LOST = "models lost"
     ANSWERING = "answering"
 
 
@@ -126,8 +125,6 @@ class BaselineMeasured:
     tokens_per_s: float
     step_s: float
     """Seconds of one decode of one token: V(1)."""
-    is_disturbed: bool = False
-    """Whether others had the machine meanwhile: then it is too slow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,14 +143,9 @@ class TuningChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelsLost:
-    """The process with the models has ended while nobody waited for it."""
+    """The process with the models has ended idly: the next turn loads them again."""
 
     error: EngineDiedError
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelsRestored:
-    """Another process has the models that were lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

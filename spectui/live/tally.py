@@ -23,8 +23,6 @@ WINDOW_S = 2.0
 _SAMPLE_S = 0.5
 """Decode time that one sample of the history stands for."""
 _N_SAMPLES = 160
-_MOST_DISTURBED = 3
-"""Measurements of the baseline beside others after which no more are made unasked."""
 _MINUTE_S = 60
 _ALONE = "this turn runs without the draft"
 _N_RECENT = 160
@@ -54,8 +52,6 @@ class ThroughputState:
     """The target alone; None before it was measured."""
     baseline_age_min: int | None = None
     """Whole minutes since the baseline was measured."""
-    is_baseline_disturbed: bool = False
-    """Whether others had the machine while it was: then it is too low."""
     prompt: PromptEvaluated | None = None
     history: tuple[float | None, ...] = ()
     """Tokens per second of each half second of decoding; None between turns."""
@@ -138,7 +134,6 @@ class ThroughputMeter:
             session_tokens_per_s=self._session.per_s,
             baseline_tokens_per_s=None if baseline is None else baseline.tokens_per_s,
             baseline_age_min=None if baseline is None else int(age_s // _MINUTE_S),
-            is_baseline_disturbed=baseline is not None and baseline.is_disturbed,
             prompt=self._prompt,
             history=tuple(self._history),
         )
@@ -178,8 +173,6 @@ class LiveTally:
         self._swap_before_bytes: float | None = None
         self._baseline: BaselineMeasured | None = None
         self._measured_s = 0.0
-        self._n_disturbed = 0
-        """Measurements beside others, since the last that was alone."""
         self._throughput = ThroughputMeter()
         self._verify = rounds.VerifyTimes()
         self._speculation: Speculation | None = Speculation()
@@ -202,14 +195,8 @@ class LiveTally:
             self._swap_before_bytes = self._snapshot.host.swap_used_bytes
 
     def baseline(self, measured: BaselineMeasured) -> None:
-        """Take how fast the target is alone, unless what is known is better.
-
-        Beside others it is slower than it is: that does not take the place of an undisturbed one.
-        """
-        self._n_disturbed = self._n_disturbed + 1 if measured.is_disturbed else 0
-        known = self._baseline
-        if known is None or known.is_disturbed or not measured.is_disturbed:
-            self._baseline, self._measured_s = measured, self._clock()
+        """Take how fast the target is alone."""
+        self._baseline, self._measured_s = measured, self._clock()
 
     def ram_measured(self, measured: RamMeasured) -> None:
         """Take the limit of the machine's RAM."""
@@ -219,12 +206,6 @@ class LiveTally:
     def baseline_tokens_per_s(self) -> float | None:
         """Speed of the target alone; None before it was measured."""
         return None if self._baseline is None else self._baseline.tokens_per_s
-
-    @property
-    def wants_baseline(self) -> bool:
-        """Whether it is to be measured again: others had the machine, and may have it no more."""
-        is_disturbed = self._baseline is not None and self._baseline.is_disturbed
-        return is_disturbed and self._n_disturbed < _MOST_DISTURBED
 
     @property
     def has_gpu(self) -> bool:
@@ -318,19 +299,15 @@ class LiveTally:
             recent=tuple((one.n_drafted, one.n_accepted) for one in self._recent),
         )
 
-    def _expectation(
-        self, step_s: float | None, costs: Sequence[rounds.VerifyCost]
-    ) -> rounds.ExpectationState:
+    def _expectation(self, step_s: float | None) -> rounds.ExpectationState:
         measured = rounds.ratio(self._setting_rate.per_s, self.baseline_tokens_per_s)
         if self._speculation is None:
             return rounds.ExpectationState(reason=_ALONE, measured=measured)
         return rounds.expectation_state(
             self._setting,
-            self._recent,
             step_s=step_s,
             baseline_tokens_per_s=self.baseline_tokens_per_s,
             measured=measured,
-            costs=costs,
         )
 
     def state(self) -> LiveState:
@@ -350,5 +327,5 @@ class LiveTally:
                 swap_before_bytes=self._swap_before_bytes,
             ),
             traffic=self._traffic(costs),
-            expectation=self._expectation(step_s, costs),
+            expectation=self._expectation(step_s),
         )

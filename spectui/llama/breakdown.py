@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from operator import itemgetter
 
 from spectui.llama.buffers import Buffer, BufferKind
-from spectui.llama.library import native
 from spectui.llama.native import buffer_name, native_function
 
 _SYMBOL = "_Z26llama_get_memory_breakdownPK13llama_context"
@@ -54,11 +53,6 @@ class _Node(ctypes.Structure):
         ("buffer_type", ctypes.c_void_p),
         ("share", Share),
     )
-
-
-def tells_memory() -> bool:
-    """Whether the library has ``memory_breakdown``; one of another compiler names it otherwise."""
-    return hasattr(native(), _SYMBOL)
 
 
 def memory_breakdown(context: object) -> tuple[tuple[str, Share], ...]:

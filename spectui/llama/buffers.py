@@ -17,8 +17,7 @@ class BufferKind(StrEnum):
 
     WEIGHTS = "weights"
     KV = "kv"
-    RECURRENT = "recurrent"
-    """State of recurrent layers, the counterpart of KV."""
+    """Caches, and the state of recurrent layers."""
     COMPUTE = "compute"
     OUTPUT = "output"
     """Logits."""
@@ -56,7 +55,7 @@ _GPU = re.compile(r"(?P<name>(?!CPU)[A-Za-z]+(?P<number>\d+)(?P<server>\[.+\])?)
 _KINDS = {
     "model": BufferKind.WEIGHTS,
     "KV": BufferKind.KV,
-    "RS": BufferKind.RECURRENT,
+    "RS": BufferKind.KV,
     "compute": BufferKind.COMPUTE,
     "output": BufferKind.OUTPUT,
 }

@@ -65,8 +65,6 @@ class Context(Closing):
     ``native_s`` adds up the seconds inside llama.cpp, so that what is ours can be told apart.
     """
 
-    warnings: Sequence[str] = ()
-    """Requests that the machine refused, a sentence each."""
     native_s = 0.0
     n_outputs = 0
     """Logits of the last decode."""
@@ -137,49 +135,13 @@ class Context(Closing):
         return self._memory.rollback
 
     def _params(self, options: ContextOptions, max_outputs: int, n_snapshots: int) -> Any:  # noqa: ANN401 - a C structure
-        for option, size in (
-            ("-c", options.ctx_size),
-            ("-b", options.batch_size),
-            ("-ub", options.ubatch_size),
-        ):
-            if size < 1:
-                raise UsageError(f"{option} {size}: must be at least 1")
-        model, params = self.model, C.llama_context_default_params()
-        params.n_ctx = self.n_slots * options.ctx_size
-        params.n_batch = min(options.batch_size, params.n_ctx)
-        params.n_ubatch = min(options.ubatch_size, params.n_batch)
-        # llama.cpp asserts that a micro-batch holds more than the tokens with snapshots, and its
-        # graphs have room for some dozens of them.
-        params.n_rs_seq = min(n_snapshots, _MOST_SNAPSHOTS, max(params.n_ubatch - 2, 0))
-        params.n_outputs_max = min(self.n_slots * max_outputs, params.n_batch)
-        params.n_seq_max = self.n_slots if self.n_slots > 1 else self._n_sequences(params)
-        params.n_threads = options.threads or default_threads()
-        params.n_threads_batch = options.threads_batch or params.n_threads
-        params.flash_attn_type = getattr(C, _FLASH_ATTENTION[options.flash_attn])
-        params.type_k = cache_type("-ctk", model.options.cache_type_k)
-        params.type_v = cache_type("-ctv", model.options.cache_type_v)
-        params.abort_callback = model.abort.callback
-        params.abort_callback_data = model.abort.data
-        params.kv_unified = self.n_slots == 1
-        params.offload_kqv = options.kv_offload
-        params.op_offload = options.op_offload
-        # llama-server's default, which is not the library's.
-        params.swa_full = options.swa_full
-        return params
-
-    def _n_sequences(self, params: Any) -> int:  # noqa: ANN401 - a C structure
-        """Sequences that cost no memory: they share one cache, and the logits of a draft.
-
-        A recurrent state has a row for each sequence, and a cache with a window has room for the
-        windows of all. llama.cpp rounds a micro-batch up to a multiple of their number.
-        """
-        model = self.model
-        if model.rollback is not Rollback.TRUNCATE or C.llama_model_n_swa(model.c) > 0:
-            return 1
-        most = math.gcd(params.n_ubatch, _MOST_SEQUENCES)
-        while most > params.n_outputs_max:
-            most //= 2
-        return most
+        return context_params(
+            self.model,
+            options,
+            max_outputs=max_outputs,
+            n_snapshots=n_snapshots,
+            n_slots=self.n_slots,
+        )
 
     def _new_batch(self) -> Batch:
         return Batch(self.n_batch)
@@ -399,6 +361,55 @@ class Context(Closing):
             self._each.close()
             C.llama_free(self.c)
             self.c = None
+
+
+def context_params(
+    model: Model, options: ContextOptions, *, max_outputs: int, n_snapshots: int = 0, n_slots: int
+) -> Any:  # noqa: ANN401 - a C structure
+    """``struct llama_context_params``; arguments and errors as ``Context``."""
+    for option, size in (
+        ("-c", options.ctx_size),
+        ("-b", options.batch_size),
+        ("-ub", options.ubatch_size),
+    ):
+        if size < 1:
+            raise UsageError(f"{option} {size}: must be at least 1")
+    params = C.llama_context_default_params()
+    params.n_ctx = n_slots * options.ctx_size
+    params.n_batch = min(options.batch_size, params.n_ctx)
+    params.n_ubatch = min(options.ubatch_size, params.n_batch)
+    # llama.cpp asserts that a micro-batch holds more than the tokens with snapshots, and its
+    # graphs have room for some dozens of them.
+    params.n_rs_seq = min(n_snapshots, _MOST_SNAPSHOTS, max(params.n_ubatch - 2, 0))
+    params.n_outputs_max = min(n_slots * max_outputs, params.n_batch)
+    params.n_seq_max = n_slots if n_slots > 1 else _n_sequences(model, params)
+    params.n_threads = options.threads or default_threads()
+    params.n_threads_batch = options.threads_batch or params.n_threads
+    params.flash_attn_type = getattr(C, _FLASH_ATTENTION[options.flash_attn])
+    params.type_k = cache_type("-ctk", model.options.cache_type_k)
+    params.type_v = cache_type("-ctv", model.options.cache_type_v)
+    params.abort_callback = model.abort.callback
+    params.abort_callback_data = model.abort.data
+    params.kv_unified = n_slots == 1
+    params.offload_kqv = options.kv_offload
+    params.op_offload = options.op_offload
+    # llama-server's default, which is not the library's.
+    params.swa_full = options.swa_full
+    return params
+
+
+def _n_sequences(model: Model, params: Any) -> int:  # noqa: ANN401 - a C structure
+    """Sequences that cost no memory: they share one cache, and the logits of a draft.
+
+    A recurrent state has a row for each sequence, and a cache with a window has room for the
+    windows of all. llama.cpp rounds a micro-batch up to a multiple of their number.
+    """
+    if model.rollback is not Rollback.TRUNCATE or C.llama_model_n_swa(model.c) > 0:
+        return 1
+    most = math.gcd(params.n_ubatch, _MOST_SEQUENCES)
+    while most > params.n_outputs_max:
+        most //= 2
+    return most
 
 
 def n_common(tokens: Sequence[int], prompt: Sequence[int]) -> int:

@@ -24,7 +24,7 @@ from spectui.options.setup import Devices, ModelOptions
 from spectui.speculative.models import Rollback
 
 
-class _Override(ctypes.Structure):
+class Override(ctypes.Structure):
     """``struct llama_model_tensor_buft_override``."""
 
     _fields_ = (("pattern", ctypes.c_char_p), ("buffer_type", ctypes.c_void_p))
@@ -101,7 +101,7 @@ class ModelParams:
         self.c.main_gpu = devices.main
 
     @staticmethod
-    def _override_array(options: ModelOptions) -> "ctypes.Array[_Override]":
+    def _override_array(options: ModelOptions) -> "ctypes.Array[Override]":
         known = buffer_types()
         pairs = overrides(options)
         for pattern, buffer in pairs:
@@ -110,9 +110,9 @@ class ModelParams:
                     f"-ot {pattern}={buffer}: this machine has no buffer type {buffer}; "
                     f"use one of {', '.join(sorted(known))}"
                 )
-        entries = [_Override(pattern.encode(), known[buffer]) for pattern, buffer in pairs]
-        entries.append(_Override(None, None))
-        return (_Override * len(entries))(*entries)
+        entries = [Override(pattern.encode(), known[buffer]) for pattern, buffer in pairs]
+        entries.append(Override(None, None))
+        return (Override * len(entries))(*entries)
 
 
 class AbortFlag:
@@ -163,8 +163,6 @@ _OUT_OF_MEMORY = (
     "bad_alloc",
 )
 """Messages of llama.cpp's log when a buffer could not be allocated."""
-_OF_PATTERNS = ("expression", "regex", "character class", "back-reference", "parenthes", "brac")
-"""Parts of what standard libraries say of a pattern that is none."""
 
 
 class Model(Closing):
@@ -366,16 +364,12 @@ def _load_error(options: ModelOptions) -> BadInputError | DoesNotFitError | Usag
         )
     reasons = [line for line in lines if "error" in line or "invalid" in line or "failed" in line]
     reason = reasons[0].split(": ", 1)[-1] if reasons else "llama.cpp gave no reason"
-    patterns = [override.pattern for override in options.override_tensor]
-    # llama.cpp compiles them while it loads; what std::regex says differs from build to build.
-    if patterns and any(sign in reason.casefold() for sign in _OF_PATTERNS):
-        text = ", ".join(patterns)
-        return UsageError(f"-ot {text}: no valid regular expression ({reason}); correct it")
-    used = tuple(_overridden(options, native_log.tail()))
-    if used:
+    given = [f"--override-kv {one}" for one in _overridden(options, native_log.tail())]
+    given += [f"-ot {one.pattern}={one.buffer}" for one in options.override_tensor]
+    if given:
         return UsageError(
-            f"--override-kv {','.join(used)}: {path} cannot be loaded with it ({reason}); correct "
-            "it, or leave it out"
+            f"{' '.join(given)}: {path} cannot be loaded with it ({reason}); correct it, or leave "
+            "it out"
         )
     return BadInputError(
         f"{path} cannot be loaded ({reason}); check that the download is complete and that "

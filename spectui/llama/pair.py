@@ -79,16 +79,12 @@ class TargetContext(Context):
 
     def _params(self, options: ContextOptions, max_outputs: int, n_snapshots: int) -> Any:  # noqa: ANN401 - a C structure
         params = super()._params(options, max_outputs, n_snapshots)
-        if options.moe_cache_mib:
-            # Of the target alone, as in llama-server.
-            check_moe_cache(options.moe_cache_mib)
-            params.moe_cache_size = options.moe_cache_mib << 20
+        add_moe_cache(params, options)
         return params
 
     def _prepare(self, options: ContextOptions) -> None:
         if not self.model.no_alloc:
             self._pools = ThreadPools(self.c, options, n_threads=C.llama_n_threads(self.c))
-            self.warnings = self._pools.warnings
         super()._prepare(options)
 
     def close(self) -> None:
@@ -172,17 +168,23 @@ class AnswersContext(Context):
         if target is not None:
             target.lend_threads(self.c)
 
-    def _n_sequences(self, params: Any) -> int:  # noqa: ANN401 - a C structure
+    def _params(self, options: ContextOptions, max_outputs: int, n_snapshots: int) -> Any:  # noqa: ANN401 - a C structure
+        params = super()._params(options, max_outputs, n_snapshots)
         # As large as a micro-batch, of which llama.cpp makes a multiple of their number.
-        return int(params.n_ubatch)
+        params.n_seq_max = params.n_ubatch
+        return params
 
 
-def check_moe_cache(size_mib: int) -> None:
-    """Refuse a cache of experts that cannot be; the rest llama.cpp judges by the model.
+def add_moe_cache(params: Any, options: ContextOptions) -> None:  # noqa: ANN401 - a C structure
+    """Ask for a cache of experts where the options do: of the target alone, as in llama-server.
 
     Raises:
-        UsageError: the library has none, or no GPU to put it on.
+        UsageError: the library has none, or no GPU to put it on; the rest llama.cpp judges by the
+            model.
     """
+    size_mib = options.moe_cache_mib
+    if not size_mib:
+        return
     if not library().layout.has_moe_cache:
         raise UsageError(
             f"--moe-cache-mib {size_mib}: {library()} has no cache of experts; leave it out, or "
@@ -193,6 +195,7 @@ def check_moe_cache(size_mib: int) -> None:
             f"--moe-cache-mib {size_mib}: the cache lies on a GPU, and llama.cpp sees none; leave "
             "it out"
         )
+    params.moe_cache_size = size_mib << 20
 
 
 class DraftContext(Context):

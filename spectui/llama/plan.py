@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import psutil
 
@@ -28,6 +28,7 @@ from spectui.llama.breakdown import Share, compute_bytes, memory_breakdown
 from spectui.llama.buffers import HOST, Buffer, BufferKind, DeviceMemory
 from spectui.llama.context import Context
 from spectui.llama.devices import gpu_memories, has_gpu, use_rpc
+from spectui.llama.fit import fit
 from spectui.llama.library import binding_version
 from spectui.llama.model import Model, check_pair
 from spectui.llama.mtp import mtp_context
@@ -35,8 +36,10 @@ from spectui.llama.native import backends, known_library, known_version
 from spectui.llama.pair import DraftContext, TargetContext
 from spectui.llama.planned import (
     Answer,
-    Ask,
     Backend,
+    BackendRequest,
+    FitRequest,
+    Fitting,
     ModelPlan,
     Plan,
     PlanRequest,
@@ -150,6 +153,18 @@ class PlanMaker(Closing):
             incompatibility=reason or unserved(ours.rollback, theirs.rollback),
         )
 
+    def fit(self, request: PlanRequest) -> Fitting:
+        """Choose where a target lies, as ``--fit`` does; errors as those of ``plan``."""
+        target = self._open("target", request.target, check_is_target, load_mtp=request.mtp)
+        if request.draft is None:
+            return fit(request, target.model, None)
+        if not request.mtp:
+            draft = self._open("draft", request.draft, check_is_model)
+            return fit(request, target.model, draft.model)
+        check_mtp_file(request.draft.path, read_gguf(request.draft.path), target.gguf)
+        with Model(request.draft, no_alloc=True, load_mtp=True) as layers:
+            return fit(request, target.model, layers)
+
     def close(self) -> None:
         """Close the headers."""
         while self._opened:
@@ -262,20 +277,11 @@ def _planned(context: Context, traffic: WeightTraffic) -> ModelPlan:
     maps_files = maps_files and not (is_open and any(not one.maps_files for one in gpu_memories()))
     shares, compute = memory_breakdown(context.c), compute_bytes(context.c)
     buffers = _buffers(shares, compute, context.buffers, maps_files=maps_files)
-    misplanned = (
-        Buffer(
-            device=device,
-            kind=BufferKind.COMPUTE,
-            size_bytes=share.compute_bytes - compute.get(device, 0),
-        )
-        for device, share in shares
-    )
     return ModelPlan(
         info=model.info,
         n_ctx=context.n_ctx,
         rollback=context.rollback,
         buffers=tuple(buffer for buffer in buffers if buffer.size_bytes),
-        misplanned=tuple(one for one in misplanned if one.size_bytes),
         traffic=traffic,
     )
 
@@ -291,30 +297,15 @@ def _buffers(
     for device, share in shares:
         # What mmap maps would else lie in the host's own memory, pinned for a GPU or not.
         is_mapped = maps_files and (device == HOST or device.endswith("_Host"))
-        state_bytes = _state_bytes(device, share, logged)
-        # A cache of experts is among the caches (``llama_context::memory_breakdown``).
+        # Recurrent states and a cache of experts are among the caches.
         for kind, name, size_bytes in (
             (BufferKind.WEIGHTS, _MAPPED if is_mapped else device, share.weights_bytes),
-            (BufferKind.KV, device, share.cache_bytes - state_bytes),
-            (BufferKind.RECURRENT, device, state_bytes),
+            (BufferKind.KV, device, share.cache_bytes),
             (BufferKind.COMPUTE, device, compute.get(device, 0)),
         ):
             yield Buffer(device=name, kind=kind, size_bytes=size_bytes)
     # Allocated even for a plan, and no part of the breakdown.
     yield from (buffer for buffer in logged if buffer.kind is BufferKind.OUTPUT)
-
-
-def _state_bytes(device: str, share: Share, logged: Sequence[Buffer]) -> int:
-    """Recurrent state, which the breakdown adds to the KV cache. It is allocated, so it is logged.
-
-    The log has zeros for the KV cache of a plan: all that it tells is that there is one.
-    """
-    here = [buffer for buffer in logged if buffer.device == device]
-    if not any(buffer.kind is BufferKind.RECURRENT for buffer in here):
-        return 0
-    if not any(buffer.kind is BufferKind.KV for buffer in here):
-        return share.cache_bytes
-    return sum(buffer.size_bytes for buffer in here if buffer.kind is BufferKind.RECURRENT)
 
 
 HEADER_BYTES = 400 << 20
@@ -323,11 +314,8 @@ HEADER_BYTES = 400 << 20
 
 def main() -> None:
     """Answer requests until the connection closes."""
-    with parent_channel((Ask, PlanRequest)) as channel, suppress(EOFError):
+    with parent_channel(get_args(Question)) as channel, suppress(EOFError):
         question: Question = channel.receive()
-        while question is Ask.ARE_YOU_THERE:
-            channel.send(question)
-            question = channel.receive()
         # Drivers start before memory is bounded: what they take is no header's fault.
         gpu_memories()
 
@@ -346,10 +334,10 @@ def _answer(maker: PlanMaker, question: Question, servers: Sequence[str]) -> Ans
     try:
         use_rpc(servers)
         match question:
-            case Ask.ARE_YOU_THERE:
-                return question
-            case Ask.BACKEND:
+            case BackendRequest():
                 return maker.backend()
+            case FitRequest(request=request):
+                return maker.fit(request)
             case _:
                 return maker.plan(question)
     except SpectuiError as error:

@@ -1,9 +1,7 @@
 """Memory that a pair would take. Pure: displaying or judging a plan needs no llama.cpp."""
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from pathlib import Path
 
 from spectui.documents import Known
@@ -13,7 +11,7 @@ from spectui.llama.facts import LibraryFacts
 from spectui.models.facts import ModelFacts, is_mtp_file
 from spectui.models.weights import WeightTraffic
 from spectui.options.drafters import DraftSimple
-from spectui.options.setup import ContextOptions, ModelOptions
+from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
 from spectui.speculative.models import Rollback
 
 
@@ -46,13 +44,10 @@ class ModelPlan:
     """Tokens that the context would hold, as llama.cpp rounds what was asked for."""
     rollback: Rollback
     buffers: tuple[Buffer, ...]
-    """Weights, cache and compute in bytes. Recurrent state and output are what llama.cpp's log
-    tells, in hundredths of a MiB; cache and recurrent state together are exact."""
+    """Weights, caches and compute in bytes; a recurrent state is among the caches. The output is
+    what llama.cpp's log tells, in hundredths of a MiB."""
     traffic: WeightTraffic
     """Bytes that its decodes read."""
-    misplanned: tuple[Buffer, ...] = ()
-    """Bytes by which llama.cpp's own plan is off, which ``--fit`` goes by: more, or fewer, than
-    what is allocated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,16 +83,31 @@ class Backend:
     """None without a library."""
 
 
-class Ask(Enum):
-    """Questions without particulars."""
-
-    ARE_YOU_THERE = "are you there"
-    """Answered by itself, once llama.cpp is loaded. It starts no driver."""
-    BACKEND = "backend"
-    """Answered by a ``Backend``."""
+@dataclass(frozen=True, slots=True)
+class BackendRequest:
+    """Question for the ``Backend``."""
 
 
-Question = Ask | PlanRequest
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitRequest:
+    """Question for the placement that ``--fit`` chooses, by the ``fit`` of the target's options."""
+
+    request: PlanRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitting:
+    """The placement that llama.cpp chooses; fields as those of ``ModelOptions``."""
+
+    n_gpu_layers: int = -1
+    split: tuple[float, ...] = ()
+    """Layers by device, with zeros behind; all zeros where nothing is split."""
+    override_tensor: tuple[TensorOverride, ...] = ()
+    failure: str | None = None
+    """Why nothing was chosen; None where it was, or everything fits as it is."""
+
+
+Question = BackendRequest | PlanRequest | FitRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +124,7 @@ class Refused:
     error: SpectuiError
 
 
-Answer = Ask | Backend | Plan | Refused
+Answer = Backend | Plan | Fitting | Refused
 
 
 _BUILD_FOLDER = re.compile(r"\A/\S*/(?=[^/\s]+:\d+: )")
@@ -133,41 +143,3 @@ def are_of_rpc(words: str) -> bool:
 
 CONTEXT_STEP = 256
 """Llama.cpp rounds contexts up to multiples of it."""
-LONGEST = 1 << 20
-"""Tokens of the longest contexts that llama.cpp plans itself: 150 MB, and a tenth of a second."""
-
-
-def plan_any_length(plan: Callable[[PlanRequest], Plan], request: PlanRequest) -> Plan:
-    """Plan a context of any length, too long a one by arithmetic, from shorter ones.
-
-    Llama.cpp keeps some fifty bytes per token of a context, even of one that is only planned: two
-    billion tokens are gigabytes, and a minute. What caches and compute buffers take grows along a
-    line.
-
-    Args:
-        plan: plans contexts of up to ``LONGEST``; asked twice for a longer one.
-        request: models and context to plan.
-    """
-    half = max(LONGEST // 2 // CONTEXT_STEP // request.n_slots, 1)
-    n_steps = -(-request.context.ctx_size // CONTEXT_STEP)
-    if n_steps <= 2 * half:
-        return plan(request)
-
-    def drawn(short: int, long: int) -> int:
-        return long + (long - short) * (n_steps - 2 * half) // half
-
-    def extended(short: ModelPlan, long: ModelPlan) -> ModelPlan:
-        sizes = {(one.device, one.kind): one.size_bytes for one in short.buffers}
-        buffers = (
-            replace(
-                one,
-                size_bytes=drawn(sizes.get((one.device, one.kind), one.size_bytes), one.size_bytes),
-            )
-            for one in long.buffers
-        )
-        return replace(long, n_ctx=drawn(short.n_ctx, long.n_ctx), buffers=tuple(buffers))
-
-    contexts = (replace(request.context, ctx_size=n * CONTEXT_STEP) for n in (half, 2 * half))
-    short, long = (plan(replace(request, context=one)) for one in contexts)
-    draft = short.draft and long.draft and extended(short.draft, long.draft)
-    return replace(long, target=extended(short.target, long.target), draft=draft)

@@ -33,7 +33,7 @@ UNLISTED = "with this machine's GPUs, which the driver does not list now"
 _LATER = frozenset(
     {
         *("devices", "fit", "kv_offload", "op_offload", "cache_type_k_mtp", "cache_type_v_mtp"),
-        *("mlock", "direct_io", "repack", "cpu", "numa", "threads_draft", "threads_batch_draft"),
+        *("mlock", "direct_io", "repack", "numa", "threads_draft", "threads_batch_draft"),
         "moe_cache_mib",
     }
 )

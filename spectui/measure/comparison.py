@@ -9,7 +9,6 @@ from spectui.errors import (
     BadInputError,
     CancelledError,
     HopelessError,
-    MemoryShortError,
     ServerError,
 )
 from spectui.measure.lossless import LosslessCheck, check_lossless, lossless_document
@@ -141,7 +140,7 @@ def compare(
                 on_pair(pair)
             if measurer.workload.sampling.is_greedy:
                 lossless = check_lossless(measurer.engine, pairs)
-        except (KeyboardInterrupt, CancelledError, MemoryShortError, ServerError) as error:
+        except (KeyboardInterrupt, CancelledError, ServerError) as error:
             if isinstance(error, HopelessError) or not measurements(pairs):
                 raise
             ended = error

@@ -76,9 +76,14 @@ class ServerBackend:
         """Duration of the last start of a server."""
 
     @property
+    def n_interruptions(self) -> int:
+        """Nobody else has the servers."""
+        return 0
+
+    @property
     def waited_s(self) -> float:
-        """Seconds that servers waited for memory."""
-        return self.servers.gate.waited_s
+        """Nor waits for them."""
+        return 0.0
 
     def load(self, draft: str | None) -> None:
         """Use this draft for all speculation from now on."""
@@ -107,7 +112,6 @@ class ServerBackend:
 
         Raises:
             HopelessError: it does not run as it was started.
-            MemoryShortError: memory stays short.
             ServerError: it does not start, fails, or tells no rounds; it is ended then.
         """
         setup = self.setup(command.speculation)
@@ -128,7 +132,6 @@ class ServerBackend:
 
         Raises:
             HopelessError: it does not run as it was started.
-            MemoryShortError: memory stays short.
             ServerError: it does not start, or fails; it is ended then.
         """
         setup = self.setup(commands[0].speculation)
@@ -146,17 +149,11 @@ class ServerBackend:
         self, setup: Setup, commands: Sequence[Generate], measure: Callable[[LlamaClient], T]
     ) -> T:
         """Measure on the server of a setup, which is ended where it fails."""
-
-        def once() -> T:
-            try:
-                return measure(self._started(setup, commands))
-            except ServerError:
-                self.servers.end(setup)
-                raise
-
-        # What a start takes of the memory is no reason to measure again.
-        self._started(setup, commands)
-        return self.servers.measure(once)
+        try:
+            return measure(self._started(setup, commands))
+        except ServerError:
+            self.servers.end(setup)
+            raise
 
     def _completed(
         self, server: LlamaClient, commands: Sequence[Generate], setup: Setup

@@ -3,18 +3,15 @@
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import TypeVar
 
 from spectui.closing import Closing
 from spectui.commands.items import divide, words_of
 from spectui.commands.launch import ExportSetup
 from spectui.commands.measured import own_arguments
 from spectui.documents import Json, fields_of, or_reason
-from spectui.engine.events import MemoryPaused
 from spectui.engine.guard import Guard, request_of
-from spectui.engine.pressure import MemoryGate
 from spectui.errors import DoesNotFitError, HopelessError
 from spectui.format import bytes_text, counted
 from spectui.llama.rpc import ensure_free
@@ -27,8 +24,6 @@ from spectui.server.binary import ServerBinary
 from spectui.server.client import Completion
 from spectui.server.help_text import Version
 from spectui.server.process import LlamaServer
-
-Done = TypeVar("Done")
 
 _CACHE = "--cache-ram"
 SYNTHETIC_RATES = "--spec-synth-rates"
@@ -86,8 +81,6 @@ class Fleet(Closing):
     """Told of every start, and why nothing is measured now."""
     from_disk: bool = False
     """Whether servers may read weights from disk again and again."""
-    gate: MemoryGate = field(default_factory=MemoryGate)
-    """Lets starts and measurements through while memory is not short."""
 
     def __post_init__(self) -> None:
         self._guard = Guard(is_here=False, from_disk=self.from_disk)
@@ -106,7 +99,6 @@ class Fleet(Closing):
             BadInputError: the binary has no words for what is asked for.
             DoesNotFitError: its models have no room, or not beside the other server.
             HopelessError: it speculates, and should not.
-            MemoryShortError: memory stays short.
             ServerError: it does not start.
             UsageError: an RPC server is gone or serves somebody else: it would wait for ever.
         """
@@ -115,7 +107,7 @@ class Fleet(Closing):
             self._make_room(setup)
             for endpoint in setup.target.devices.rpc:
                 ensure_free(endpoint)
-            self._ask_for_memory(setup)
+            self._check_memory(setup)
             self._alive[setup] = self.start(setup, arguments)
             try:
                 self._warm_up(setup, self._alive[setup])
@@ -146,7 +138,6 @@ class Fleet(Closing):
         if setup.is_off and server.speculates():
             raise _drafts_alone(self.binary.path)
         server.complete(_WARM_UP_TEXT, n_predict=WARM_UP_TOKENS)
-        self.gate.settle()
 
     def check(self, setup: Setup, done: Completion) -> None:
         """Check that the target alone has not drafted.
@@ -169,25 +160,12 @@ class Fleet(Closing):
         for setup in tuple(self._alive):
             self.end(setup)
 
-    def measure(self, run: Callable[[], Done]) -> Done:
-        """Measure once there is memory.
-
-        Raises:
-            MemoryShortError: memory stays short.
-        """
-        self.gate.wait(self._tell_of_memory, _never)
-        return run()
-
-    def _tell_of_memory(self, reason: str | None) -> None:
-        self.say(MemoryPaused(reason=reason).text)
-
-    def _ask_for_memory(self, setup: Setup) -> None:
-        """Wait for memory before a start, and refuse a setup that has no room.
+    def _check_memory(self, setup: Setup) -> None:
+        """Refuse a setup that has no room.
 
         Plans of this llama.cpp are those of servers of the same dialect, where the user's own
         arguments place nothing.
         """
-        self.gate.wait(self._tell_of_memory, _never)
         names = (item.name for item in divide(setup.extra))
         if self.binary.dialect is not Dialect.LLAMA_CPP or any(map(_PLACES.search, names)):
             return
@@ -203,11 +181,6 @@ class Fleet(Closing):
             is_beside = other.is_off != setup.is_off and other.n_slots == setup.n_slots
             if not (self.keeps_off and is_beside):
                 self.end(other)
-
-
-def _never() -> bool:
-    # A signal interrupts what waits for memory.
-    return False
 
 
 def plan(n_prompts: int, n_runs: int, *, keeps_off: bool) -> str:

@@ -19,7 +19,8 @@ from spectui.monitor.processes import Key, Processes
 from spectui.monitor.procfs import CpuTimes, core_times, whole_times
 from spectui.monitor.readings import Reading
 
-PRESSURES = ("cpu", "memory", "io")
+PRESSURES = ("memory",)
+"""Resources whose ``/proc/pressure`` is read."""
 _PRESSED = re.compile(rb"^some .*\btotal=(\d+)", re.MULTILINE)
 
 
@@ -54,8 +55,6 @@ class Slow(NamedTuple):
 
     n_throttles: Reading = _UNREAD
     """Times that the processor slowed itself down, since the machine was started."""
-    clock_hz: Reading = _UNREAD
-    """Clock of the fastest core."""
     gpu_others: Reading = _UNREAD
     """Share that others took of the GPU, of those that this process uses."""
     gpu_slowed: Reading = _UNREAD
@@ -76,7 +75,7 @@ class Mark:
     started: Mapping[Key, float]
     """CPU time of living processes that belong to this one."""
     pressure_s: Mapping[str, Reading]
-    """Time in which some task waited for: cpu, memory, io."""
+    """Time in which some task waited for each of ``PRESSURES``."""
     throttled_s: Reading
     """Time for which cgroups' CPU limits held processes back, summed over cores."""
     slow: Slow

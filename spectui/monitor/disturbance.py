@@ -1,6 +1,6 @@
 """Disturbances of a measurement by the rest of the machine: how much, of what kind, by whom."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import reduce
@@ -33,9 +33,6 @@ _MEMORY_SHARE = 0.10
 """Share of the time in which a task waited for memory: weights that are read again, or swap."""
 _GPU_SHARE = 0.05
 """Share of the GPU: a desktop that draws next to nothing stays below."""
-_BUSY_SHARE = 0.5
-_STEADY_CLOCK = 0.8
-"""Lowest over highest clock below which it is worth a user's attention."""
 _TOLD_SHARE = 0.02
 """Share of the time watched from which on disturbances are worth a user's attention."""
 _N_TOLD = 2
@@ -159,7 +156,7 @@ def _length_text(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < _SHORT_S else duration_text(seconds)
 
 
-_SUMMED = "others_s", "steal_s", "iowait_s", "throttled_s", "n_throttles"
+_SUMMED = "others_s", "steal_s", "throttled_s", "n_throttles"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,9 +174,8 @@ class Disturbance:
     others_s: Reading
     """CPU seconds of all others on the cores that this process may use, interrupts included."""
     steal_s: Reading
-    iowait_s: Reading
     pressure_s: Mapping[str, Reading]
-    """Time in which some task waited for: cpu, memory, io. The tasks may be one's own."""
+    """Time in which some task, one's own perhaps, waited for each of ``PRESSURES``."""
     throttled_s: Reading
     """Summed over cores."""
     slept_s: float
@@ -187,9 +183,6 @@ class Disturbance:
     """Wall clock against the others: above 0 if it was put forward."""
     n_throttles: Reading
     """Times that the processor slowed itself down because of heat."""
-    clocks_hz: tuple[Reading, Reading]
-    """Lowest and highest clock of the fastest core while this process had half of its cores busy:
-    with fewer the clock is another one."""
     gpu_others: Reading
     """Share that others took of the GPU, of those that this process uses, at the end."""
     gpu_slowed: Reading
@@ -257,10 +250,6 @@ class Disturbance:
             },
             slept_s=self.slept_s + other.slept_s,
             jumped_s=self.jumped_s + other.jumped_s,
-            clocks_hz=(
-                _extreme(min, self.clocks_hz[0], other.clocks_hz[0]),
-                _extreme(max, self.clocks_hz[1], other.clocks_hz[1]),
-            ),
             gpu_others=_latest(self.gpu_others, other.gpu_others),
             gpu_slowed=_latest(self.gpu_slowed, other.gpu_slowed),
             **sums,
@@ -272,12 +261,9 @@ class Disturbance:
             "others_s": self.others_s,
             "others_share": self.others_share,
             "steal_s": self.steal_s,
-            "iowait_s": self.iowait_s,
             **{f"pressure_{name}_s": self.pressure_s[name] for name in PRESSURES},
             "throttled_s": self.throttled_s,
             "n_thermal_throttles": self.n_throttles,
-            "clock_low_hz": self.clocks_hz[0],
-            "clock_high_hz": self.clocks_hz[1],
             "gpu_others_share": self.gpu_others,
         }
         found: Json = {
@@ -310,11 +296,8 @@ def between(before: Mark, after: Mark) -> Disturbance:
         # A sandbox may answer with zeros.
         others = Reading(None, "the system does not count the processor's time")
     steal = _grown(Reading(before.cpu.steal_s), Reading(after.cpu.steal_s), "steal")
-    iowait = _grown(Reading(before.cpu.iowait_s), Reading(after.cpu.iowait_s), "I/O waits")
-    all_s = idle_s + max(busy_s, 0.0) + (steal.value or 0.0) + (iowait.value or 0.0)
-    clock = after.slow.clock_hz
-    if clock.value is not None and own_s <= _BUSY_SHARE * after.n_usable * wall_s:
-        clock = Reading(None, "too little ran for the clock to mean anything")
+    iowait_s = max(after.cpu.iowait_s - before.cpu.iowait_s, 0.0)
+    all_s = idle_s + max(busy_s, 0.0) + (steal.value or 0.0) + iowait_s
     return Disturbance(
         wall_s=wall_s,
         n_cores=after.n_usable,
@@ -322,7 +305,6 @@ def between(before: Mark, after: Mark) -> Disturbance:
         own_s=own_s,
         others_s=others,
         steal_s=steal,
-        iowait_s=iowait,
         pressure_s={
             name: _grown(before.pressure_s[name], after.pressure_s[name], f"{name} pressure")
             for name in PRESSURES
@@ -331,7 +313,6 @@ def between(before: Mark, after: Mark) -> Disturbance:
         slept_s=slept_s,
         jumped_s=jumped_s,
         n_throttles=_grown(before.slow.n_throttles, after.slow.n_throttles, "thermal throttling"),
-        clocks_hz=(clock, clock),
         gpu_others=after.slow.gpu_others,
         gpu_slowed=after.slow.gpu_slowed,
     )
@@ -372,13 +353,6 @@ def _sum(first: Reading, second: Reading) -> Reading:
     return Reading(first.value + second.value)
 
 
-def _extreme(choose: Callable[[float, float], float], first: Reading, second: Reading) -> Reading:
-    """The lower or the higher of two readings; the one that is known if the other is not."""
-    if first.value is None or second.value is None:
-        return _latest(first, second)
-    return Reading(choose(first.value, second.value))
-
-
 def _latest(first: Reading, second: Reading) -> Reading:
     return first if second.value is None and first.value is not None else second
 
@@ -413,11 +387,6 @@ class DisturbanceSummary:
                 f"{_length_text(watched_s)}: {'; '.join(told)}."
             )
         found += [f"Meanwhile {text}." for text in moments]
-        low, high = (clock.value for clock in self.whole.clocks_hz)
-        if low is not None and high is not None and low < _STEADY_CLOCK * high:
-            found.append(
-                f"The processor's clock moved between {low / 1e9:.1f} and {high / 1e9:.1f} GHz."
-            )
         if self.failure is not None:
             found.append(f"The machine was not watched to the end: {self.failure}.")
         elif self.whole.others_s.value is None:

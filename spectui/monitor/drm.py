@@ -11,12 +11,11 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from spectui.documents import Known
-from spectui.monitor.metrics import RETRY_S, TRAFFIC, GpuMeter, RefusedError, SlowMeter
-from spectui.monitor.readings import GpuReading, GpuSource, Reading, pci_address
+from spectui.monitor.metrics import RETRY_S, TRAFFIC, GpuMeter, RefusedError
+from spectui.monitor.readings import GpuReading, GpuSource, pci_address
 
 _DRM = "sys/class/drm"
 _NODE = re.compile(r"card\d+")
@@ -25,7 +24,6 @@ _HEADER = struct.Struct("<HBB")
 """Header of ``gpu_metrics``: size, revision of the format, revision of the content."""
 _OF_PROCESSORS = {2, 3}
 """Formats of the tables of processors with a GPU inside."""
-_CURRENT_LEVEL = re.compile(r"^\d+: *(\d{1,6})MHz \*$", re.MULTILINE | re.IGNORECASE)
 _UNTOLD_THROTTLES = "the kernel does not report why the clock is low"
 
 _FILE_BYTES = 4096
@@ -116,18 +114,10 @@ class _Card:
         )
         # Weights lie in what a processor's GPU takes of the RAM.
         regions = ("vram", "gtt") if in_ram else ("vram",)
-        no_traffic = Reading(None, KernelError(errno.ENOENT).reason(TRAFFIC))
-        is_counted = (device / "pcie_bw").is_file()
+        # Of all fields that no question is for: the link's.
+        untold = self.about.unread(KernelError(errno.ENOENT).reason(TRAFFIC))
         self._meter = GpuMeter(
-            replace(
-                self.about,
-                throttled_by=Known(None, _UNTOLD_THROTTLES),
-                pcie_rx_bytes_per_s=no_traffic,
-                pcie_tx_bytes_per_s=no_traffic,
-            ),
-            _queries(device, regions),
-            # The file takes a second to read: that is how long the driver counts.
-            SlowMeter(partial(_traffic, device)) if is_counted else None,
+            replace(untold, throttled_by=Known(None, _UNTOLD_THROTTLES)), _queries(device, regions)
         )
 
     def read(self, now_s: float) -> GpuReading:
@@ -179,66 +169,9 @@ def _queries(device: Path, regions: Sequence[str]) -> Mapping[str, Callable[[], 
         "utilisation": lambda: _integer(device / "gpu_busy_percent") / 100,
         "power_w": lambda: _integer(sensor("power1_average", "power1_input")) / 1e6,
         "temperature_c": lambda: _integer(sensor("temp1_input")) / 1e3,
-        "clock_hz": lambda: _clock_hz(sensor("freq1_input"), device / "pp_dpm_sclk"),
-        "memory_clock_hz": lambda: _clock_hz(sensor("freq2_input"), device / "pp_dpm_mclk"),
-        "pcie_generation": partial(_link_generation, device),
-        "pcie_width": partial(_link_width, device),
+        "clock_hz": lambda: float(_integer(sensor("freq1_input"))),
+        "memory_clock_hz": lambda: float(_integer(sensor("freq2_input"))),
     }
-
-
-def _clock_hz(sensor: Path, levels: Path) -> float:
-    """The clock of a sensor or, without one, of the level that the driver marks."""
-    try:
-        return float(_integer(sensor))
-    except KernelError:
-        current = _CURRENT_LEVEL.search(_text(levels))
-        if current is None:
-            raise
-        return int(current[1]) * 1e6
-
-
-def _traffic(device: Path) -> tuple[float, float]:
-    """Bytes per second over PCIe, at most: the driver counts packets, and tells the longest."""
-    words = _text(device / "pcie_bw").split()
-    try:
-        received, sent, packet_bytes = (int(word) for word in words)
-    except ValueError as error:
-        raise KernelError(None) from error
-    if min(received, sent, packet_bytes) < 0:
-        raise KernelError(None)
-    return float(received * packet_bytes), float(sent * packet_bytes)
-
-
-_SPEED = re.compile(r"(\d{1,2}(?:\.\d)?) GT/s")
-_GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
-"""By GT/s."""
-
-
-def _slot(device: Path) -> Path:
-    """Return the PCI device whose link is the one into the slot.
-
-    Cards may have a bridge of their own: the link behind it is inside the card, and tells some
-    speed or other.
-    """
-    slot = device
-    with suppress(KernelError):
-        while _text(slot.parent / "vendor") == _text(device / "vendor"):
-            slot = slot.parent
-    return slot
-
-
-def _link_generation(device: Path) -> float:
-    speed = _SPEED.match(_text(_slot(device) / "current_link_speed"))
-    if speed is None or float(speed[1]) not in _GENERATIONS:
-        raise KernelError(None)
-    return _GENERATIONS[float(speed[1])]
-
-
-def _link_width(device: Path) -> float:
-    lanes = _integer(_slot(device) / "current_link_width")
-    if not lanes:
-        raise KernelError(None)
-    return lanes
 
 
 class KernelGpus:

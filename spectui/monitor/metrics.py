@@ -43,8 +43,6 @@ _TOO_MUCH = Reading(None, "the driver reports more memory in use than there is")
 
 _LANE_BYTES_PER_S = {1: 250e6, 2: 500e6, 3: 984.6e6, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
 """Per lane and direction, by generation, after the link's encoding."""
-FASTEST_BYTES_PER_S = 16 * max(_LANE_BYTES_PER_S.values())
-"""Fastest link, per direction."""
 
 
 class RefusedError(Exception):
@@ -152,7 +150,7 @@ class GpuMeter:
         self,
         gpu: GpuReading,
         queries: Mapping[str, Callable[[], Any]],
-        traffic: SlowMeter | None,
+        traffic: SlowMeter | None = None,
     ) -> None:
         """Ask nothing yet.
 
@@ -179,13 +177,10 @@ class GpuMeter:
             found |= {"pcie_rx_bytes_per_s": received, "pcie_tx_bytes_per_s": sent}
         used, total = found.pop("memory_used_bytes"), found.pop("memory_total_bytes")
         used, total = _credible_memory(used, total)
-        return replace(
-            self._gpu,
-            memory_used_bytes=used,
-            memory_total_bytes=total,
-            pcie_limit_bytes_per_s=_link_limit(found["pcie_generation"], found["pcie_width"]),
-            **found,
-        )
+        if "pcie_generation" in found:
+            limit = _link_limit(found["pcie_generation"], found["pcie_width"])
+            found["pcie_limit_bytes_per_s"] = limit
+        return replace(self._gpu, memory_used_bytes=used, memory_total_bytes=total, **found)
 
     def close(self) -> None:
         """End what runs in the background."""
@@ -193,20 +188,14 @@ class GpuMeter:
             self._traffic.close()
 
 
-def link_limit_bytes_per_s(generation: float, width: float) -> float | None:
-    """Return a link's bandwidth per direction; None for a generation that is not known here."""
-    lane_bytes_per_s = _LANE_BYTES_PER_S.get(int(generation))
-    return None if lane_bytes_per_s is None else lane_bytes_per_s * width
-
-
 def _link_limit(generation: Reading, width: Reading) -> Reading:
     """A link's bandwidth per direction, or why it is unknown."""
     if generation.value is None or width.value is None:
         return Reading(None, generation.reason or width.reason)
-    limit = link_limit_bytes_per_s(generation.value, width.value)
-    if limit is None:
+    lane_bytes_per_s = _LANE_BYTES_PER_S.get(int(generation.value))
+    if lane_bytes_per_s is None:
         return Reading(None, f"the speed of PCIe generation {generation.value:.0f} is not known")
-    return Reading(limit)
+    return Reading(lane_bytes_per_s * width.value)
 
 
 def _credible_memory(used: Reading, total: Reading) -> tuple[Reading, Reading]:

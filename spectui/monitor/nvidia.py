@@ -1,73 +1,12 @@
 """NVIDIA's GPUs as NVML tells of them: none, or some that come and go."""
 
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 
 from spectui.monitor import nvml
-from spectui.monitor.metrics import (
-    FASTEST_BYTES_PER_S,
-    RETRY_S,
-    GpuMeter,
-    RefusedError,
-    SlowMeter,
-    Traffic,
-    link_limit_bytes_per_s,
-)
-from spectui.monitor.nvml import Handle, NvmlError
-from spectui.monitor.readings import CounterRate, GpuReading
-
-_WRAP_BYTES = 1 << 32
-
-
-class _PcieMeter(SlowMeter):
-    """Measures one GPU's link, by its counters as long as they can be trusted."""
-
-    def __init__(self, gpu: Handle, clock: Callable[[], float]) -> None:
-        super().__init__(partial(nvml.pcie_throughput, gpu))
-        self._gpu = gpu
-        self._clock = clock
-        self._has_counters = True
-        self._rates = CounterRate(), CounterRate()
-        self._fastest_bytes_per_s = _fastest_bytes_per_s(gpu)
-
-    def read(self) -> Traffic:
-        """Return the traffic since the last read; does not block.
-
-        Raises:
-            NvmlError: the GPU was lost.
-        """
-        return self._by_counters() or super().read()
-
-    def _by_counters(self) -> Traffic | None:
-        """None where the driver counts nothing, or a counter may have wrapped more than once."""
-        if not self._has_counters:
-            return None
-        try:
-            counters = nvml.pcie_counters(self._gpu)
-        except NvmlError as error:
-            if error.is_lost:
-                raise
-            self._has_counters = not error.is_permanent
-            return None
-        now_s = self._clock()
-        received, sent = self._rates
-        elapsed_s = received.elapsed_s(now_s)
-        received.is_32_bit |= counters.is_32_bit
-        sent.is_32_bit |= counters.is_32_bit
-        traffic = received.update(counters.received, now_s), sent.update(counters.sent, now_s)
-        may_wrap = received.is_32_bit or sent.is_32_bit
-        if may_wrap and elapsed_s * self._fastest_bytes_per_s >= _WRAP_BYTES:
-            return None
-        return traffic
-
-
-def _fastest_bytes_per_s(gpu: Handle) -> float:
-    """Bandwidth of the link when it is awake; an unknown link counts as the fastest there is."""
-    limit = None
-    with suppress(NvmlError):
-        limit = link_limit_bytes_per_s(*nvml.fastest_link(gpu))
-    return FASTEST_BYTES_PER_S if limit is None else limit
+from spectui.monitor.metrics import RETRY_S, GpuMeter, RefusedError, SlowMeter
+from spectui.monitor.nvml import NvmlError
+from spectui.monitor.readings import GpuReading
 
 
 class _Card:
@@ -83,7 +22,7 @@ class _Card:
         """Whether it was found, and not lost since."""
         return self._meter is not None
 
-    def find(self, clock: Callable[[], float]) -> None:
+    def find(self) -> None:
         """Look for it in a new session, and begin to read it."""
         index = self._about.index
         try:
@@ -91,7 +30,9 @@ class _Card:
             self._uuid = nvml.uuid_of(gpu)
             self._about = GpuReading(index=index, name=nvml.name(gpu), address=nvml.address(gpu))
             queries = {field: partial(query, gpu) for field, query in nvml.QUERIES.items()}
-            self._meter = GpuMeter(self._about, queries, _PcieMeter(gpu, clock))
+            self._meter = GpuMeter(
+                self._about, queries, SlowMeter(partial(nvml.pcie_throughput, gpu))
+            )
         except NvmlError as error:
             self.lose(error)
 
@@ -120,9 +61,8 @@ class _Card:
 class NvidiaGpus:
     """Reads every GPU that NVML knows. Nothing raises: what fails is a reason."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        """Look for GPUs at the first ``read``; rates refer to ``clock``."""
-        self._clock = clock
+    def __init__(self) -> None:
+        """Look for GPUs at the first ``read``."""
         self._cards: list[_Card] = []
         self._reason: str | None = None
         self._session = ExitStack()
@@ -160,4 +100,4 @@ class NvidiaGpus:
         if not self._cards:
             self._reason = "the NVIDIA driver finds no GPU"
         for card in self._cards:
-            card.find(self._clock)
+            card.find()

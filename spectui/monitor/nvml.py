@@ -6,7 +6,7 @@ below, in our units, may raise it.
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple, NewType, TypeVar
+from typing import Any, NewType, TypeVar
 
 import pynvml
 
@@ -89,20 +89,6 @@ Handle = NewType("Handle", object)
 """A GPU, for as long as the session lasts in which it was asked for."""
 
 _KIB = 1 << 10
-# With their scope, which has no meaning here: without it the binding falls over an exception first.
-_PCIE_FIELDS = (
-    (pynvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES, 0),
-    (pynvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES, 0),
-)
-
-
-class PcieCounters(NamedTuple):
-    """Bytes over the link so far, from the GPU's side."""
-
-    received: int
-    sent: int
-    is_32_bit: bool
-    """They start again at 0 after ``2**32 - 1``."""
 
 
 def count() -> int:
@@ -184,12 +170,6 @@ def memory_bytes_per_s(gpu: Handle) -> float:
     return 2 * clock_hz * float(call(pynvml.nvmlDeviceGetMemoryBusWidth, gpu)) / 8
 
 
-def fastest_link(gpu: Handle) -> tuple[float, float]:
-    """Return generation and lanes at which card and slot can run."""
-    generation = float(call(pynvml.nvmlDeviceGetMaxPcieLinkGeneration, gpu))
-    return generation, float(call(pynvml.nvmlDeviceGetMaxPcieLinkWidth, gpu))
-
-
 QUERIES: Mapping[str, Callable[[Handle], Any]] = {
     "memory_used_bytes": memory_used_bytes,
     "memory_total_bytes": memory_total_bytes,
@@ -210,22 +190,6 @@ QUERIES: Mapping[str, Callable[[Handle], Any]] = {
 
 def _clock_hz(gpu: Handle, kind: int) -> float:
     return float(call(pynvml.nvmlDeviceGetClockInfo, gpu, kind)) * 1e6
-
-
-def pcie_counters(gpu: Handle) -> PcieCounters:
-    """Return the byte counters of the link; this does not block.
-
-    nvml.h calls them bytes and says that they can wrap. The kernel driver keeps 32 bits
-    (``NV2080_CTRL_BUS_GET_PEX_UTIL_COUNTERS_PARAMS``); the value's type tells what reaches us.
-    """
-    received, sent = call(pynvml.nvmlDeviceGetFieldValues, gpu, _PCIE_FIELDS)
-    for field in (received, sent):
-        if field.nvmlReturn != pynvml.NVML_SUCCESS:
-            raise NvmlError(field.nvmlReturn, f"field {field.fieldId}")
-    is_32_bit = received.valueType == pynvml.NVML_VALUE_TYPE_UNSIGNED_INT
-    # NVML leaves the rest of the union as it was.
-    key = "uiVal" if is_32_bit else "ullVal"
-    return PcieCounters(int(getattr(received.value, key)), int(getattr(sent.value, key)), is_32_bit)
 
 
 def pcie_throughput(gpu: Handle) -> tuple[float, float]:

@@ -45,7 +45,7 @@ class LiveSource:
             OSError: /proc is not there.
         """
         self._host = Host(time.monotonic, process=process)
-        self._nvidia = NvidiaGpus(time.monotonic)
+        self._nvidia = NvidiaGpus()
         self._others = KernelGpus(root)
 
     def read(self) -> Snapshot:

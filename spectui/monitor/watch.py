@@ -40,8 +40,6 @@ _STOPPED_S = 10.0
 """Delay from which on this process must have been stopped: a busy machine delays by less."""
 _JOIN_S = 1.0
 _THROTTLES = "sys/devices/system/cpu/cpu[0-9]*/thermal_throttle/*_throttle_count"
-_CLOCKS = "sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_cur_freq"
-_NO_CLOCK = Reading(None, "the system does not report the processor's clock")
 _NO_THROTTLES = Reading(None, "the processor does not report when heat slows it down")
 
 
@@ -71,7 +69,6 @@ class MachineWatch(Closing):
         self._processes = Processes(root=root, own=own, others=lambda: servers)
         self._counters = Counters(self._processes, root=root, clocks=clocks)
         self._throttle_files = tuple(root.glob(_THROTTLES))
-        self._clock_files = tuple(root.glob(_CLOCKS))
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="spectui-watch", daemon=True)
@@ -150,11 +147,8 @@ class MachineWatch(Closing):
             self._failure = f"the watch failed ({type(error).__name__}: {error})"
 
     def _read_slow(self) -> Slow:
-        counts, clocks_khz = _numbers(self._throttle_files), _numbers(self._clock_files)
-        return Slow(
-            n_throttles=Reading(float(sum(counts))) if counts else _NO_THROTTLES,
-            clock_hz=Reading(1000.0 * max(clocks_khz)) if clocks_khz else _NO_CLOCK,
-        )
+        counts = _numbers(self._throttle_files)
+        return Slow(n_throttles=Reading(float(sum(counts))) if counts else _NO_THROTTLES)
 
     def _compare(self) -> None:
         """Book what has happened since the last time; whose the processor was, a scan will tell."""

@@ -6,7 +6,7 @@ Names as in ``options.catalogue``.
 from dataclasses import replace
 
 from spectui.options.option import Option, Switch, Whole, Words, default_of
-from spectui.options.setup import ContextOptions, CpuOptions, FlashAttention, Numa
+from spectui.options.setup import ContextOptions, FlashAttention, Numa
 
 MAX_THREADS = 512
 """``GGML_MAX_N_THREADS``: beyond it ggml crashes."""
@@ -33,31 +33,11 @@ THREADS_BATCH_DRAFT = replace(
     help="Compute threads of the draft for batches (default: as the target's).",
 )
 THREAD_COUNTS = (THREADS, THREADS_BATCH, THREADS_DRAFT, THREADS_BATCH_DRAFT)
-CPU_MASK = Option(
-    ("--cpu-mask", "-C"),
-    "Processors for the compute threads, as hexadecimal bits.",
-    metavar="M",
-    repeats=True,
-)
-CPU_RANGE = Option(
-    ("--cpu-range", "-Cr"),
-    "Processors for them, beside those of --cpu-mask.",
-    metavar="LO-HI",
-    repeats=True,
-)
-PRIO = Option(
-    ("--prio",),
-    "Priority of the compute threads: -1 low, 0 normal, 1 medium, 2 high, 3 real-time.",
-    Whole(-1, 3),
-    default=default_of(CpuOptions, "prio"),
-    shows_default=False,
-)
 NUMA = Option(
     ("--numa",),
     "Spread the threads over the nodes of a machine that has several.",
     Words(tuple(map(str, Numa))),
 )
-CPU = (CPU_MASK, CPU_RANGE, PRIO)
 SWA_FULL = Option(
     ("--swa-full",), "Let layers with a sliding window remember the whole context.", Switch()
 )
@@ -89,7 +69,7 @@ SIZES = (
     ),
     SWA_FULL,
 )
-COMPUTE = (*THREAD_COUNTS, *CPU, NUMA)
+COMPUTE = (*THREAD_COUNTS, NUMA)
 """Options of compute threads."""
 CONTEXT = (*SIZES, *COMPUTE)
 """Options that both contexts share."""

@@ -3,14 +3,14 @@
 import csv
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from spectui.errors import UsageError
-from spectui.options import catalogue, context, placement
+from spectui.options import catalogue, placement
 from spectui.options.drafters import DRAFTERS, HIDDEN_STATE_KINDS, MODEL_KIND, kind_of
 from spectui.options.option import (
     INT_MAX,
@@ -29,7 +29,6 @@ from spectui.options.option import (
 from spectui.options.request import RequestShape
 from spectui.options.setup import (
     ContextOptions,
-    CpuOptions,
     Devices,
     Fit,
     FlashAttention,
@@ -300,46 +299,12 @@ def context_of(values: Mapping[str, Any]) -> ContextOptions:
         threads_batch=values["threads_batch"],
         threads_draft=values["threads_draft"],
         threads_batch_draft=values["threads_batch_draft"],
-        cpu=_cpu_of(values),
         numa=None if values["numa"] is None else Numa(values["numa"]),
         swa_full=values["swa_full"],
         kv_offload=not values["no_kv_offload"],
         op_offload=not values["no_op_offload"],
         moe_cache_mib=values["moe_cache_mib"],
     )
-
-
-def _cpu_of(values: Mapping[str, Any]) -> CpuOptions:
-    cpus = {cpu for mask in values["cpu_mask"] for cpu in _of_mask(mask)}
-    cpus.update(cpu for one in values["cpu_range"] for cpu in _of_range(one))
-    return CpuOptions(cpus=tuple(sorted(cpus)), prio=values["prio"])
-
-
-_MASK = re.compile(r"(?:0x)?([0-9A-Fa-f]*)")
-_MOST_DIGITS = context.MAX_THREADS // 4
-
-
-def _of_mask(mask: str) -> Iterator[int]:
-    """Yield the processors of a mask; llama-server reads its first 128 digits."""
-    found = _MASK.fullmatch(mask)
-    if found is None:
-        raise UsageError(f"--cpu-mask {mask}: write hexadecimal digits, such as 0xff")
-    bits = int(found[1][:_MOST_DIGITS] or "0", 16)
-    yield from (cpu for cpu in range(context.MAX_THREADS) if bits >> cpu & 1)
-
-
-_RANGE = re.compile(r"(\d*)-(\d*)", re.ASCII)
-
-
-def _of_range(cpus: str) -> Iterable[int]:
-    """Return the processors of a range, of which either end may be left out."""
-    found, last = _RANGE.fullmatch(cpus), context.MAX_THREADS - 1
-    low, high = found.groups() if found is not None else ("", str(last + 1))
-    if max(int(low or 0), int(high or last)) > last:
-        raise UsageError(
-            f"--cpu-range {cpus}: write the first and the last processor, up to {last}, such as 0-7"
-        )
-    return range(int(low or 0), int(high or last) + 1)
 
 
 _NO_DEVICE = "none"

@@ -190,16 +190,6 @@ class ModelOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CpuOptions:
-    """Where compute threads run, and how they are scheduled."""
-
-    cpus: tuple[int, ...] = ()
-    """``--cpu-mask`` and ``--cpu-range`` together, ascending; empty for all."""
-    prio: int = 0
-    """``--prio``: -1 is low, 0 normal, 3 real-time."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ContextOptions:
     """Context options that target and draft share, as in llama-server."""
 
@@ -215,9 +205,6 @@ class ContextOptions:
     """``-td``: those of a draft in a file of its own, per token; 0 for as many as ``threads``."""
     threads_batch_draft: int = 0
     """``-tbd``: 0 for as many as the target has for batches, whatever ``threads_draft`` is."""
-    cpu: CpuOptions = CpuOptions()
-    """Processors of the compute threads; with ``threads_batch`` of those per token alone, as
-    llama-server has options of their own for the others."""
     numa: Numa | None = None
     """For the whole process; None for nothing of it."""
     swa_full: bool = False

@@ -29,7 +29,7 @@ class Section:
 
     title: str
     lead: str
-    """What it shows, for somebody who knows nothing of it."""
+    """Its meaning, for somebody who knows nothing of it."""
     table: Table | None = None
     notes: tuple[str, ...] = ()
     """Sentences below."""

@@ -32,7 +32,7 @@ class SweepSetup:
 
     axes: Axes
     place: Place
-    """What cells have where the axes are silent."""
+    """Values of cells where the axes are silent."""
     task: Task
     """As ``place``."""
     base: Setup

@@ -10,7 +10,6 @@ from spectui.documents import Json, or_reason
 from spectui.errors import (
     CancelledError,
     HopelessError,
-    MemoryShortError,
     SpectuiError,
     UsageError,
 )
@@ -170,7 +169,7 @@ def _ended(visit: Visit, measurer: CellMeasurer) -> VisitRecord:
     """The visit measured, or failed for a reason of its cell's own."""
     try:
         return measurer.measure(visit)
-    except (CancelledError, HopelessError, MemoryShortError):
+    except (CancelledError, HopelessError):
         raise
     except SpectuiError as error:
         if getattr(error, "__notes__", None):

@@ -105,7 +105,7 @@ class Curve:
 
 
 def _polished(values: Vector, row: _Index, column: _Index) -> tuple[Vector, Vector]:
-    """What rows and columns add to logarithms: usual means of the rows, medians of the columns."""
+    """Effects of rows and columns on logarithms: means of the rows, medians of the columns."""
     rows, levels = np.zeros(row.max() + 1), np.zeros(column.max() + 1)
     for _ in range(_POLISH):
         rows = _by_group(np.median, values - levels[column], row)

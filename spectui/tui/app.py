@@ -1,30 +1,24 @@
 """The app: screens, the actions that every screen has, and the loop that brings events to them."""
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from textual.app import SystemCommand
-from textual.binding import Binding, BindingType
-from textual.dom import DOMNode
-from textual.screen import Screen
+from textual.binding import BindingType
 
 from spectui.live.sessions import earlier_prompts
 from spectui.live.setup import Activity, ChatRecorded, Launch, TuningChanged
 from spectui.models.files import FoundModel
 from spectui.models.ranking import ModelInspected
 from spectui.tui.base_app import REPAINT_S, BaseApp
-from spectui.tui.chat.prompt_box import PromptBox
 from spectui.tui.chat.screen import LiveScreen
 from spectui.tui.chat.session import Takers
-from spectui.tui.help import actions_of
-from spectui.tui.log import LogScreen
+from spectui.tui.dialogs import LogScreen
 from spectui.tui.mailbox import Mailbox
 from spectui.tui.picker.controller import PickerController
-from spectui.tui.question import QuestionScreen
 from spectui.tui.threads import EngineStarted, ScanFinished, ServersFound, SessionsRead, Threads
 from spectui.tui.tune.controller import TuneController
-from spectui.tui.widgets import QUIT_DISPLAY, ChoiceRow, hidden, key, key_of
+from spectui.tui.widgets import QUIT_DISPLAY, hidden, key
 
 _EAGER_S = 0.005
 """While the first word of an answer is waited for: other events come ahead of it."""
@@ -74,16 +68,21 @@ class SpectuiApp(BaseApp):
         super().__init__(launch.settings, theme=launch.theme, ascii=launch.ascii)
         self._launch = launch
         self.threads = make_threads(self._mailbox)
-        self.picker = PickerController(self)
-        self.live = LiveScreen(launch, self.threads, choose_models=self.picker.open, warn=self.warn)
+        self.live = LiveScreen(
+            launch,
+            self.threads,
+            choose_models=self.choose_models,
+            warn=self.warn,
+        )
         self.session = self.live.session
-        self.tune = TuneController(self)
+        self.picker = PickerController(self, self.session, self.threads)
+        self.tune = TuneController(self, self.session)
         self._takers: Takers = {
             **self.session.takers,
             **dict.fromkeys(
                 (FoundModel, ScanFinished, ServersFound, ModelInspected), self.picker.take
             ),
-            EngineStarted: self._take_engine,
+            EngineStarted: self.session.start,
             TuningChanged: lambda event: self.tune.take(event.state),
             ChatRecorded: self.tune.take_recording,
             SessionsRead: self._take_sessions,
@@ -121,24 +120,6 @@ class SpectuiApp(BaseApp):
         self.live.prompt.remember(earlier_prompts(event.sessions))
         self.picker.offer(event.sessions)
 
-    def _take_engine(self, event: EngineStarted) -> None:
-        self.session.start(event)
-        self._check_keys()
-
-    def _check_keys(self) -> None:
-        """Say which actions of the user's keys there are not, once all screens are imported."""
-        known = {action.id for action in self.all_actions()}
-        unknown = sorted(set(self.settings.keys) - known)
-        if unknown:
-            # Imported for who has set one of its keys, or has mistyped another's.
-            from spectui.tui.attach.app import attach_actions  # noqa: PLC0415 - as needed
-
-            elsewhere = {action.id for action in attach_actions(self.settings.keys)}
-            unknown = [each for each in unknown if each not in elsewhere]
-        if unknown:
-            by = key_of(self, "app.help")
-            self.warn(f"[keys] names {', '.join(unknown)}, which is no action; {by} lists the ids.")
-
     def _set_pace(self) -> None:
         activity = self.live.activity
         if self.session.conversation.chat.awaits_first_word:
@@ -161,38 +142,6 @@ class SpectuiApp(BaseApp):
         }
         return not is_open.get(action, False)
 
-    def all_actions(self) -> Sequence[Binding]:
-        """Every action of every screen, by screen; those of the present one first."""
-        # Imported here: the screens of later use are not needed to start.
-        from spectui.tui.chat.settings import SettingsScreen  # noqa: PLC0415
-        from spectui.tui.export import ExportScreen  # noqa: PLC0415
-        from spectui.tui.picker.folder import FolderScreen  # noqa: PLC0415
-        from spectui.tui.picker.list import PickerList  # noqa: PLC0415
-        from spectui.tui.picker.screen import PickerScreen  # noqa: PLC0415
-        from spectui.tui.tune.map import Heatmap  # noqa: PLC0415
-        from spectui.tui.tune.screen import TuneScreen  # noqa: PLC0415
-        from spectui.tui.tune.table import TrialsTable  # noqa: PLC0415
-
-        places: tuple[type[DOMNode], ...] = (
-            type(self),
-            LiveScreen,
-            PromptBox,
-            SettingsScreen,
-            TuneScreen,
-            TrialsTable,
-            Heatmap,
-            ExportScreen,
-            ChoiceRow,
-            PickerScreen,
-            PickerList,
-            FolderScreen,
-            QuestionScreen,
-        )
-        first = sorted(places, key=lambda place: not isinstance(self.screen, place))
-        keys = self.settings.keys
-        found = {action.id: action for place in first for action in actions_of(place, keys)}
-        return tuple(found.values())
-
     def action_tune(self) -> None:
         """Show the search."""
         self.tune.open()
@@ -213,6 +162,10 @@ class SpectuiApp(BaseApp):
             return
         choices = export_choices(setup, self.tune.state, has_gpu=self.session.tally.has_gpu)
         self.push_screen(ExportScreen(choices))
+
+    def choose_models(self, reason: str | None) -> None:
+        """Have another pair chosen, with what went wrong if something did."""
+        self.picker.open(reason)
 
     def action_models(self) -> None:
         """Choose another pair."""
@@ -235,14 +188,3 @@ class SpectuiApp(BaseApp):
             self.notify("Up brings your text back; Ctrl+C again quits.")
         else:
             self.exit()
-
-    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Offer every action of the app and of the present screen."""
-        yield from super().get_system_commands(screen)
-        engine = self.session.engine
-        if engine is not None and self.session.can_measure:
-            yield SystemCommand(
-                "Measure the baseline again",
-                "Find out how fast the target alone is now; a turn of yours goes first",
-                engine.measure_baseline,
-            )

@@ -4,25 +4,23 @@ import asyncio
 import signal
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, ClassVar
 
 from textual._styles_cache import StylesCache
-from textual.app import ReturnType, SystemCommand
+from textual.app import ReturnType
 from textual.binding import Binding, BindingType
 from textual.events import Event, Key, Paste
 from textual.filter import LineFilter
 from textual.message import Message
 from textual.screen import Screen
-from textual.scrollbar import ScrollBar, ScrollBarRender
 from textual.timer import Timer
 from textual.widget import Widget
 
 from spectui.settings import Settings
-from spectui.tui.colours import THEMES, ColouredApp
-from spectui.tui.filters import AsciiFilter, AsciiScrollBars, SanitisingFilter
-from spectui.tui.help import HelpScreen, system_commands
+from spectui.tui.help import HelpScreen, actions_of
+from spectui.tui.look import THEMES, AsciiFilter, ColouredApp, SanitisingFilter
 from spectui.tui.mailbox import EventsArrived, Mailbox, Pace
 from spectui.tui.terminal import StoppableDriver
 from spectui.tui.widgets import hidden, key_name
@@ -120,8 +118,6 @@ class OrderedApp(ColouredApp[ReturnType]):
 class BaseApp(OrderedApp[None]):
     """An app in the user's look, with the user's keys."""
 
-    ENABLE_COMMAND_PALETTE = True
-
     BINDINGS: ClassVar[list[BindingType]] = [
         hidden(
             "ctrl+z",
@@ -153,8 +149,6 @@ class BaseApp(OrderedApp[None]):
         self._own_filters = (SanitisingFilter(), *((AsciiFilter(),) if is_ascii else ()))
         # Digits of box drawings, for one, are not told apart in ASCII.
         self.set_class(is_ascii, "-ascii")
-        # A class attribute: there is one app in a process, but tests make several.
-        ScrollBar.renderer = AsciiScrollBars if is_ascii else ScrollBarRender
         wanted = theme or settings.theme
         self._unknown_theme = None if wanted in self.available_themes else wanted
         self.theme = THEMES[0].name if self._unknown_theme else wanted
@@ -193,19 +187,13 @@ class BaseApp(OrderedApp[None]):
     def _show_events(self, events: Sequence[object]) -> None:
         """Bring the mailbox's events, of which there is one at least, to the screen."""
 
-    @abstractmethod
-    def all_actions(self) -> Sequence[Binding]:
-        """Every action that has a key, with the keys of the user."""
-
-    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Offer every action of the app and of the present screen, beside Textual's own."""
-        yield from super().get_system_commands(screen)
-        yield from system_commands(self, screen, self.settings.keys)
-
     def action_help(self) -> None:
-        """Show keys and actions."""
+        """Show keys and actions of what is open."""
         if not self.is_open(HelpScreen):
-            self.push_screen(HelpScreen(self.all_actions()))
+            nodes = (*self.screen.walk_children(), self.screen, self)
+            kinds = dict.fromkeys(map(type, nodes))
+            keys = self.settings.keys
+            self.push_screen(HelpScreen([one for kind in kinds for one in actions_of(kind, keys)]))
 
     def copy_selection(self) -> bool:
         """Copy what is selected; False if nothing is."""

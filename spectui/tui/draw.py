@@ -1,4 +1,4 @@
-"""What panels and maps are made of, as plain strings: numbers with their unit, bars, histories.
+"""Parts of panels and tables, as plain strings: numbers with their unit, bars, histories.
 
 All is drawn in Unicode; ``filters.py`` replaces what a terminal lacks.
 """
@@ -70,11 +70,6 @@ def size(n_bytes: float | None) -> str:
 def rate(bytes_per_s: float | None) -> str:
     """Write bytes per second, such as ``41.2 GB/s``."""
     return f"{size(bytes_per_s)}/s"
-
-
-def clock(hz: float) -> str:
-    """Write a clock, such as ``2.52 GHz``."""
-    return f"{hz / 1e9:.2f} GHz"
 
 
 def used_of(part_bytes: float | None, whole_bytes: float | None) -> str:

@@ -9,17 +9,17 @@ from rich.table import Table
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical, VerticalScroll
-from textual.message import Message
+from textual.containers import VerticalScroll
+from textual.notifications import SeverityLevel
 from textual.screen import Screen
-from textual.widgets import Input, Label, Static, TextArea
+from textual.widgets import Static, TextArea
 
 from spectui.commands.command import Start
 from spectui.commands.formats import Format, file_name, render
 from spectui.commands.launch import ExportSetup, Launch
 from spectui.display import displayed, visible
 from spectui.errors import BadInputError
-from spectui.files import write_file, write_new_file
+from spectui.files import write_new_file
 from spectui.live.setup import LiveSetup
 from spectui.options.dialect import Dialect
 from spectui.options.speculation import Speculation
@@ -33,81 +33,6 @@ if TYPE_CHECKING:
 _ASIDE = re.compile(r"[.:;] | \(")
 """Where the help of an option goes on to what is not needed beside a command."""
 _DIALECTS, _FORMATS = tuple(Dialect), tuple(Format)
-
-
-class SaveBar(Vertical):
-    """Hidden until it asks."""
-
-    class Saved(Message):
-        """The text is in the file."""
-
-        def __init__(self, path: Path) -> None:
-            super().__init__()
-            self.path = path
-
-    def __init__(self) -> None:
-        """Start hidden."""
-        super().__init__()
-        self._text = ""
-        self._confirmed: Path | None = None
-        """A file that exists, and that Enter overwrites."""
-
-    def compose(self) -> ComposeResult:
-        """A question, the path, and what is wrong with it."""
-        yield Label("Save to (Enter saves, Esc goes back):", markup=False)
-        yield Input(compact=True)
-        yield Label("", id="answer", markup=False)
-
-    def ask(self, text: str, suggested: str) -> None:
-        """Ask where ``text`` shall go."""
-        self._text = text
-        self.display = True
-        field = self.query_one(Input)
-        field.value = str(Path.cwd() / suggested)
-        field.focus()
-
-    def close(self) -> None:
-        """Hide again."""
-        self.display = False
-        self._answer("")
-
-    def on_input_changed(self) -> None:
-        """Ask again before overwriting, since the path is another one."""
-        self._confirmed = None
-        self._answer("")
-
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Write, or say why not."""
-        event.stop()
-        try:
-            path = Path(event.value).expanduser()
-            problem = self._write(path) if event.value.strip() else "Type the path of a file."
-        except OSError as error:
-            problem = f"{event.value} cannot be written ({error.strerror}); choose another path."
-        except (RuntimeError, ValueError) as error:  # a home that is unknown, a NUL
-            problem = f"{event.value} is no path ({error}); choose another."
-        if problem is not None:
-            self._answer(problem)
-        else:
-            self.close()
-            self.post_message(self.Saved(path.absolute()))
-
-    def _write(self, path: Path) -> str | None:
-        """Write the file, or return why nothing was written."""
-        if path.exists() and not path.is_file():
-            return f"{path} is no ordinary file; choose another path."
-        if self._confirmed != path:
-            try:
-                write_new_file(path, self._text.encode())
-            except FileExistsError:
-                self._confirmed = path
-                return f"{path} exists; press Enter again to overwrite it."
-        else:
-            write_file(path, self._text.encode())
-        return None
-
-    def _answer(self, text: str) -> None:
-        self.query_one("#answer", Label).update(draw.one_line(f"▲ {text}") if text else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,8 +66,8 @@ class ExportScreen(Screen[None]):
             "Copy",
             "Copy the text with the terminal's clipboard, which works over ssh too",
         ),
-        key("s", "export.save", "Save", "Save the text to a file"),
-        key("escape", "export.back", "Back", "Close the export"),
+        key("s", "export.save", "Save", "Save the text to a new file in this folder"),
+        key("escape", "export.back", "Back", "Close the export", action="dismiss"),
     ]
 
     def __init__(self, choices: tuple[ExportChoice, ...]) -> None:
@@ -161,7 +86,6 @@ class ExportScreen(Screen[None]):
         yield ChoiceRow("Dialect", tuple(map(str, _DIALECTS)), id="dialect")
         yield ChoiceRow("Format", tuple(map(str, _FORMATS)), id="format")
         yield Static(id="note", markup=False)
-        yield SaveBar()  # not below: that is where toasts appear
         yield _Command(read_only=True, soft_wrap=True, show_line_numbers=False)
         with VerticalScroll(id="flags", can_focus=False):
             yield Static()
@@ -175,7 +99,6 @@ class ExportScreen(Screen[None]):
 
     def on_choice_row_changed(self) -> None:
         """Show what is chosen now."""
-        self.query_one(SaveBar).close()
         self._show()
 
     def _show(self) -> None:
@@ -202,37 +125,31 @@ class ExportScreen(Screen[None]):
     def action_copy(self) -> None:
         """Hand the text to the terminal (OSC 52)."""
         if self.text is None:
-            self._refuse("copy")
+            self._tell(self._problem, severity="warning")
         else:
             # A line end would start a pasted command before its reader has seen it.
             self.app.copy_to_clipboard(self.text.rstrip("\n"))
-            self.notify("Copied, if your terminal allows it (OSC 52).", markup=False)
+            self._tell("Copied, if your terminal allows it (OSC 52).")
 
     def action_save(self) -> None:
-        """Ask for a path."""
+        """Write the text to a file that is not there yet."""
+        choice, _, format_ = self._chosen()
         if self.text is None:
-            self._refuse("save")
+            self._tell(self._problem, severity="warning")
+            return
+        path = Path.cwd() / file_name(choice.setup.name, format_)
+        try:
+            write_new_file(path, self.text.encode())
+        except FileExistsError:
+            self._tell(f"{path} exists already; move it away, then save again.", severity="warning")
+        except OSError as error:
+            reason = f"{path} cannot be written ({error.strerror})"
+            self._tell(f"{reason}; start spectui in another folder.", severity="warning")
         else:
-            choice, _, format_ = self._chosen()
-            self.query_one(SaveBar).ask(self.text, file_name(choice.setup.name, format_))
+            self._tell(f"Saved to {path}")
 
-    def _refuse(self, what: str) -> None:
-        reason = f"There is nothing to {what}: {self._problem}."
-        self.notify(draw.one_line(reason), severity="warning", markup=False)
-
-    def on_save_bar_saved(self, message: SaveBar.Saved) -> None:
-        """Say where the text is now."""
-        self.notify(draw.one_line(f"Saved to {message.path}"), markup=False)
-        self.query_one(ChoiceRow).focus()
-
-    def action_back(self) -> None:
-        """Leave the question for a path, or the screen."""
-        bar = self.query_one(SaveBar)
-        if bar.display:
-            bar.close()
-            self.query_one(ChoiceRow).focus()
-        else:
-            self.dismiss()
+    def _tell(self, text: str, *, severity: SeverityLevel = "information") -> None:
+        self.notify(draw.one_line(text), severity=severity, markup=False)
 
 
 def _flags(launch: Launch) -> Table:

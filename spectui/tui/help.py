@@ -1,28 +1,24 @@
-"""All actions by the stable ids of their bindings: the help screen and the command palette."""
+"""The help: all actions of a screen by the stable ids of their bindings, and the colours."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from itertools import groupby
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from rich.table import Table
 from rich.text import Text
-from textual.actions import parse
-from textual.app import App, ComposeResult, SystemCommand
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.dom import DOMNode
-from textual.screen import ModalScreen, Screen
+from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from spectui.settings import settings_path
-from spectui.tui.colours import ROLES
+from spectui.tui.look import ROLES
 from spectui.tui.widgets import KeyBar, key, key_name
 
 _SWATCH = 3
-_IDS_FROM = 100
-"""Columns of a terminal from which on there is room for ids."""
 _KEY_CELLS = 16
 """Cells for keys: some actions have several."""
 _PLACES = {
@@ -31,10 +27,8 @@ _PLACES = {
     "live": "Live screen",
     "prompt": "Prompt",
     "tune": "Tune screen",
-    "map": "Map of the tune screen",
     "export": "Export screen",
     "picker": "Choosing models",
-    "folder": "Opening a folder",
     "settings": "Settings",
     "question": "Questions",
     "choice": "Rows of options",
@@ -52,23 +46,6 @@ def actions_of(node_type: type[DOMNode], keys: Mapping[str, str]) -> Iterator[Bi
                 )
 
 
-def system_commands(
-    app: App[Any], screen: Screen[object], keys: Mapping[str, str]
-) -> Iterable[SystemCommand]:
-    """Offer what can be done now in the command palette, each once, by the key that is shown."""
-    for node in (screen, app):
-        # The last of each action counts: the one whose key the footer shows.
-        found = sorted(actions_of(type(node), keys), key=lambda binding: binding.show)
-        for binding in {binding.action: binding for binding in found}.values():
-            _namespace, name, parameters = parse(binding.action)
-            if node.check_action(name, parameters):
-                yield SystemCommand(
-                    f"{binding.description} ({binding.key_display})",
-                    binding.tooltip or binding.description,
-                    partial(app.run_action, binding.action, node),
-                )
-
-
 class HelpScreen(ModalScreen[None]):
     """A table of all actions with their keys and ids."""
 
@@ -76,50 +53,41 @@ class HelpScreen(ModalScreen[None]):
         key("escape,f1,q", "help.back", "Back", "Close the help", action="dismiss")
     ]
 
-    def __init__(self, actions: Sequence[Binding]) -> None:
-        """Show ``actions``."""
+    def __init__(self, actions: Iterable[Binding]) -> None:
+        """Show ``actions``, each once."""
         super().__init__()
-        self._actions = actions
-        self._has_ids: bool | None = None
-        """Whether ids are shown; None before anything is."""
+        self._actions = {action.id: action for action in actions}.values()
 
     def compose(self) -> ComposeResult:
         """One table, scrollable."""
         with VerticalScroll(can_focus=True) as scroll:
             scroll.border_title = "Keys and actions"
-            yield Static(markup=False)
+            yield Static(self._table(), markup=False)
         yield KeyBar()
 
-    def on_resize(self) -> None:
-        """Explanations go before ids, which only who changes a key looks for."""
-        has_ids = self.size.width >= _IDS_FROM
-        if has_ids is not self._has_ids:
-            self._has_ids = has_ids
-            self.query_one(Static).update(self._table(has_ids=has_ids))
-
-    def _table(self, *, has_ids: bool) -> Table:
-        table = Table.grid(padding=(0, 2) if has_ids else (0, 1))
+    def _table(self) -> Table:
+        table = Table.grid(padding=(0, 1))
         table.add_column(max_width=_KEY_CELLS)
         table.add_column(ratio=1)
-        table.add_column(no_wrap=True)
-        for place, actions in groupby(self._actions, key=lambda each: str(each.id).split(".")[0]):
-            table.add_row(Text(_PLACES.get(place, place), style="bold"), "", "")
+        table.add_column(no_wrap=True, style="dim")
+        ordered = sorted(self._actions, key=_place)
+        for place, actions in groupby(ordered, key=_place):
+            table.add_row(Text(_PLACES.get(place, place), style="bold"))
             for action in actions:
-                table.add_row(
-                    # A span: the style of a whole text would fill its cell.
-                    Text.assemble((f" {action.key_display} ", "reverse")),
-                    Text(action.tooltip or action.description),
-                    Text(str(action.id) if has_ids else "", style="dim"),
-                )
-            table.add_row("", "", "")
-        table.add_row(Text("Colours", style="bold"), "", "")
+                # A span: the style of a whole text would fill its cell.
+                keys = Text.assemble((f" {action.key_display} ", "reverse"))
+                table.add_row(keys, Text(action.tooltip or action.description), str(action.id))
+            table.add_row()
+        table.add_row(Text("Colours", style="bold"))
         for role in ROLES:
             colour = self.app.theme_variables[role.name].removeprefix("ansi_")
             block = "█" * _SWATCH
-            table.add_row(Text.assemble(f" {block} ", style=colour), Text(role.meaning), "")
-        table.add_row("", "", "")
-        its_id = "its id" if has_ids else f"its id (shown from {_IDS_FROM} columns on)"
-        table.add_row(
-            "", Text(f"To change a key, write {its_id} under [keys] in {settings_path()}")
-        )
+            table.add_row(Text.assemble(f" {block} ", style=colour), Text(role.meaning))
+        table.add_row()
+        table.add_row("", f"To change a key, write its id under [keys] in {settings_path()}")
         return table
+
+
+def _place(action: Binding) -> str:
+    """Where an action is, as its id says."""
+    return str(action.id).partition(".")[0]

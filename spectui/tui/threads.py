@@ -12,7 +12,7 @@ from spectui.demo import DemoModel, ensure_demo_models
 from spectui.errors import SpectuiError
 from spectui.live.sessions import Session, recent_sessions
 from spectui.models.files import Scan
-from spectui.tui.log import LogLines
+from spectui.tui.dialogs import LogLines
 from spectui.tui.mailbox import Mailbox
 
 if TYPE_CHECKING:

@@ -8,15 +8,14 @@ from rich.style import Style
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import ActiveBinding, Binding, BindingType
+from textual.containers import Horizontal
 from textual.dom import DOMNode
 from textual.events import Click
-from textual.geometry import Size
 from textual.keys import format_key
 from textual.message import Message
 from textual.reactive import reactive
 from textual.screen import Screen
-from textual.widget import Widget
-from textual.widgets import Footer
+from textual.widgets import Footer, Static
 from textual.widgets._footer import FooterKey  # Textual exports it nowhere else
 
 from spectui.settings import Settings
@@ -83,7 +82,7 @@ def key_name(keys: str) -> str:
     return "+".join([*map(str.title, modifiers), word.title() if is_word else word])
 
 
-class ChoiceRow(Widget, can_focus=True):
+class ChoiceRow(Static, can_focus=True):
     """A label and its options, on as many lines as they need.
 
     Brackets stand around what is chosen, and ``>`` before the row that has the keys.
@@ -103,49 +102,27 @@ class ChoiceRow(Widget, can_focus=True):
         hidden("down,j,enter", "choice.down", "Row down", action="app.focus_next"),
     ]
 
-    index: reactive[int] = reactive(0)
+    index: reactive[int] = reactive(0, layout=True)
 
     class Changed(Message):
         """Another option was chosen."""
 
-    def __init__(
-        self,
-        label: str,
-        options: tuple[str, ...],
-        *,
-        index: int = 0,
-        id: str,  # noqa: A002 - Textual's name
-        disabled: bool = False,
-    ) -> None:
-        """Offer ``options``, at least one; the one at ``index`` is chosen."""
-        super().__init__(id=id, disabled=disabled)
-        self.set_reactive(ChoiceRow.index, index)
+    def __init__(self, label: str, options: tuple[str, ...], *, id: str) -> None:  # noqa: A002 - Textual's name
+        """Offer ``options``, at least one; the first is chosen."""
+        super().__init__(id=id)
         self._label = label
         self._options = options
 
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Number of lines that the options take."""
-        del container, viewport
-        return len(self._lines(width))
-
     def render(self) -> Text:
         """Label and options."""
-        return Text("\n").join(self._lines(self.size.width))
-
-    def _lines(self, width: int) -> list[Text]:
-        """Wrap the options into lines, each option whole."""
         mark = ">" if self.has_focus else " "
-        label = f"{mark} {self._label}".ljust(_LABEL_CELLS)
-        lines = [Text(no_wrap=True).append(label, "bold")]
+        line = Text(f"{mark} {self._label}".ljust(_LABEL_CELLS), "bold")
         for index, option in enumerate(self._options):
             chosen = index == self.index
             shown = f"[{option}]" if chosen else f" {option} "
-            is_first = lines[-1].cell_len <= _LABEL_CELLS
-            if not is_first and lines[-1].cell_len + cell_len(shown) > width:
-                lines.append(Text(" " * _LABEL_CELLS, no_wrap=True))
             style = Style(bold=chosen, reverse=chosen, meta={"option": index})
-            lines[-1].append(shown, style)
-        return lines
+            line.append(shown, style)
+        return line
 
     def validate_index(self, index: int) -> int:
         """Go around at both ends."""
@@ -209,7 +186,7 @@ class KeyBar(Footer):
         self._fit()
 
     def _fit(self) -> None:
-        """Leave out keys from the end rather than cut one; the help and the palette have all.
+        """Leave out keys from the end rather than cut one; the help has all.
 
         The ways out and the help are the last to go.
         """
@@ -241,27 +218,16 @@ def _place(binding: Binding) -> tuple[int, int]:
     return (3 if (binding.id or "").startswith("app.") else int(key == "escape")), 0
 
 
-_BETWEEN = " | "
+class StatusBar(Horizontal):
+    """The pair and its settings left, the activity right; the left side gives way."""
 
+    def __init__(self) -> None:
+        """Show nothing yet."""
+        super().__init__()
+        self.left = Static(markup=False, classes="left")
+        self.right = Static(markup=False)
 
-class StatusBar(Widget):
-    """Status bar: the pair and its settings left, the activity right; the left side gives way."""
-
-    left: reactive[tuple[str, ...]] = reactive(())
-    """Facts, the most important first; those for which there is no room are left out."""
-    right: reactive[str] = reactive("")
-
-    def render(self) -> Text:
-        """Draw both sides into one line."""
-        width = self.size.width
-        right = Text(self.right, no_wrap=True)
-        right.truncate(width, overflow="ellipsis")
-        room = max(0, width - right.cell_len - 1)
-        left, *more = (Text(fact, no_wrap=True) for fact in self.left or ("",))
-        left.truncate(room, overflow="ellipsis")
-        for fact in more:
-            if left.cell_len + len(_BETWEEN) + fact.cell_len > room:
-                break
-            left = Text.assemble(left, (_BETWEEN, "dim"), fact)
-        gap = max(1, width - left.cell_len - right.cell_len)
-        return Text.assemble(left, " " * gap, right, no_wrap=True)
+    def compose(self) -> ComposeResult:
+        """Both sides on one line."""
+        yield self.left
+        yield self.right

@@ -10,8 +10,6 @@ from dataclasses import replace
 
 from spectui.documents import Json
 from spectui.engine.driver import Engine
-from spectui.engine.events import Event, MemoryPaused
-from spectui.engine.pressure import MemoryGate
 from spectui.engine.thread import EngineThread
 from spectui.errors import CancelledError, SpectuiError
 from spectui.tune.document import Tuned
@@ -44,7 +42,7 @@ class BackgroundTuning:
         self._sink = sink
         self._lock = threading.RLock()
         self._state = TuningState(phase=Phase.STARTING)
-        self._engine = Engine(self._on_engine, shared=engine, gate=MemoryGate())
+        self._engine = Engine(shared=engine)
         self._thread = threading.Thread(target=self._run, name="spectui-tuning", daemon=True)
         sink(self._state)
         self._thread.start()
@@ -75,10 +73,6 @@ class BackgroundTuning:
         """End the search and wait for it."""
         self.stop()
         self._thread.join()
-
-    def _on_engine(self, event: Event) -> None:
-        if isinstance(event, MemoryPaused):
-            self._change(short_of_memory=event.reason)
 
     def _change(self, **changes: object) -> None:
         with self._lock:

@@ -134,7 +134,6 @@ class Forecaster:
         Raises:
             EngineDiedError: its process ended twice at one prompt.
             KeyboardInterrupt: it was stopped.
-            MemoryShortError: memory stayed short.
         """
         workload, ids = self.workload.first(n_prompts), {one.id for one in self.taken}
         if ids:
@@ -229,7 +228,6 @@ class Forecaster:
         Raises:
             EngineDiedError: its process ended twice at one prompt.
             KeyboardInterrupt: it was stopped.
-            MemoryShortError: memory stayed short.
         """
         known = self._recorded
         names = {one.id for one in (*known.recordings, *self._further)}

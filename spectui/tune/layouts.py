@@ -12,7 +12,6 @@ from typing import Self
 
 from spectui.engine.fit import Fitted, fitted
 from spectui.engine.fitting import alone
-from spectui.engine.placing import OpenContext, warn_of_context
 from spectui.engine.planning import Planner
 from spectui.llama.planned import PlanRequest
 from spectui.options.setup import Fit, ModelOptions, TensorOverride
@@ -104,7 +103,6 @@ def fit_layouts(
     drafts: Mapping[str, ModelOptions],
     options: Fit,
     say: Callable[[str], None],
-    server: OpenContext | None = None,
 ) -> LayoutPlan | None:
     """Lay the target out as ``--fit`` does beside each draft, and without one.
 
@@ -113,8 +111,6 @@ def fit_layouts(
         drafts: by name.
         options: what may be chosen.
         say: told what was chosen.
-        server: a llama-server that chooses the size of its context as well; None for one that does
-            not.
 
     Returns:
         None where there is nothing to choose.
@@ -130,7 +126,6 @@ def fit_layouts(
         largest = beside[by_size[0]]
         if without is None or largest is None:
             return None
-        warn_of_context(planner, asked[by_size[0]], options, largest, server=server, say=say)
     layouts = _layouts(without, {name: beside[name] or largest for name in by_size})
     sentence = f"fitted to free memory: {layouts.text}" if layouts.differ else largest.sentence
     if sentence is not None:

@@ -166,8 +166,8 @@ def _next(found: Tuned, *, has_server: bool) -> list[Part]:
         return []
     if result.speedup is None:
         return ["Next: give the same spectui command again; it goes on from here."]
-    if verdict.answer is Answer.UNDECIDED:
-        wanted = _wanted_prompts(found, result.speedup)
+    wanted = _wanted_prompts(found, result.speedup)
+    if verdict.answer is Answer.UNDECIDED and (wanted or verdict.more_prompts is not None):
         more = f"{wanted} or more prompts with --prompts" if wanted else "more time"
         return [
             f"Next: the same spectui command again, with {more}; it goes on from here.",

@@ -77,7 +77,7 @@ def _is_file(candidate: Candidate, draft: Path | None) -> bool:
 
 
 def present_sentence(present: Known[Arm], result: TuneResult) -> str:
-    """What the present setting gains, beside the verdict on the one that was found."""
+    """The gain of the present setting, beside the verdict on the one that was found."""
     arm = present.value
     if arm is None:
         return f"Your present setting was not measured: {present.reason}."

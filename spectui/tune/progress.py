@@ -47,8 +47,6 @@ class TuningState:
     phase: Phase = Phase.IDLE
     paused: bool = False
     """Whether the user paused it. A turn of the chat holds it back as well, without this."""
-    short_of_memory: str | None = None
-    """Why it measures nothing now; None where there is memory."""
     study: str | None = None
     records: tuple[TrialRecord, ...] = ()
     """Trials so far, by number."""

@@ -16,7 +16,6 @@ from spectui.errors import (
     CancelledError,
     EngineDiedError,
     HopelessError,
-    MemoryShortError,
     ServerError,
     SpectuiError,
 )
@@ -100,7 +99,7 @@ class TrialRunner:
         self.setup.on_event(TrialStarted(number=number, arm=proposal.arm, n_prompts=len(items)))
         try:
             record = self._measured(proposal)
-        except (CancelledError, KeyboardInterrupt, MemoryShortError, OutOfTimeError) as error:
+        except (CancelledError, KeyboardInterrupt, OutOfTimeError) as error:
             # Nothing is wrong with the setting: it is tried again.
             self._by_number[number] = study.interrupt(proposal)
             if isinstance(error, CancelledError):

@@ -203,7 +203,6 @@ class ServedForecaster:
 
         Raises:
             KeyboardInterrupt: it was stopped.
-            MemoryShortError: memory stayed short.
             ServerError: no draft could be measured; the last one's reason.
         """
         self._on_event = on_event

@@ -12,7 +12,6 @@ from spectui.errors import (
     CancelledError,
     DoesNotFitError,
     EngineDiedError,
-    MemoryShortError,
     SpectuiError,
 )
 from spectui.format import percent_text
@@ -135,7 +134,7 @@ class Tracer:
                     self._fit()
         except (KeyboardInterrupt, CancelledError):
             interrupted = True
-        except (EngineDiedError, MemoryShortError) as error:
+        except EngineDiedError as error:
             interrupted, failure = True, error
         recordings = complete(self._recordings)
         kept = {(recording.id, name) for recording in recordings for name in recording.chains}

@@ -30,7 +30,7 @@ _SAID = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What a study has promised, and the prompts to hold it against."""
+    """The promise of a study, and the prompts to hold it against."""
 
     promise: Promise
     prompts: tuple[Prompt, ...]

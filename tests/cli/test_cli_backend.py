@@ -123,7 +123,7 @@ def test_what_only_a_server_can_run_is_measured_by_the_one_of_the_path(
     # Nothing that places a model or changes it; what the engine applies; and what was typed.
     for more in (
         (f"{command} --mmproj m.gguf",),
-        (f"{command} --mlock --no-repack --poll 0 --cpu-range 0-",),
+        (f"{command} --mlock --no-repack",),
         (f"{command} --rope-scale 2", *ENGINE),
     ):
         assert spectui("bench", "--from", *more, *given) == 0, spectui.err

@@ -1,6 +1,5 @@
 """``spectui export`` as a user runs it."""
 
-import json
 import shlex
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,7 +8,7 @@ import optuna
 import pytest
 
 from spectui.commands.arguments import server_arguments
-from spectui.commands.items import divide
+from spectui.commands.sources.reading import read_command
 from spectui.errors import BadInputError
 from spectui.measure.verdict import Verdict
 from spectui.options.dialect import Dialect
@@ -86,16 +85,11 @@ def test_an_export_is_read_back(spectui: Spectui, format_: str, tmp_path: Path) 
     )
     out = tmp_path / f"FILE.{'yaml' if format_ == 'llama-swap' else format_}"
     assert spectui("export", "--from", command, "--format", format_, "--out", out) == 0
-    documents = []
-    for source in (command, out):
-        assert spectui("export", "--from", source, "--format", "json") == 0
-        documents.append(json.loads(spectui.out))
-    wanted, found = (
-        [(given.name, given.values) for given in divide(one["arguments"])] for one in documents
-    )
-    assert found == wanted
-    environment = {} if format_ == "ini" else {"CUDA_VISIBLE_DEVICES": "1"}
-    assert documents[1]["environment"] == environment
+    wanted, found = map(read_command, (command, str(out)))
+    assert [(one.name, one.values) for one in found.items] == [
+        (one.name, one.values) for one in wanted.items
+    ]
+    assert found.environment == (() if format_ == "ini" else wanted.environment)
 
 
 def test_a_command_without_a_model_starts_a_router(spectui: Spectui) -> None:

@@ -47,8 +47,8 @@ def into_nobody(
     ("line", "stderr_too", "expected", "n_lines"),
     [
         ("presets list", False, _UNREAD, 0),
-        ("sweep --list --json -", False, _UNREAD, 0),
-        ("sweep --list", True, _UNREAD, 0),
+        ("studies list --json -", False, _UNREAD, 0),
+        ("presets list", True, _UNREAD, 0),
         # Lint has found something, which its code says.
         (f"lint --no-models '{_LINE} --port 8080'", True, 3, 0),
         ("export nothing", False, 2, 1),

@@ -26,7 +26,7 @@ def test_what_was_promised_is_delivered(
     assert found["order"] == {"keeps_both": True, "n_starts": n_starts, "repeats": 1, "seed": 0}
     assert n_starts == 2
     delivered = found["delivered"]["speculative"]
-    assert delivered["n_drafted"] > delivered["n_accepted"] > 0
+    assert delivered["n_drafted"] >= delivered["n_accepted"] > 0
     low, high = found["delivered"]["speedup_ci95"]
     assert low < found["delivered"]["speedup"] < high
     assert found["agreement"] in {"holds", "less", "more", "open"}
@@ -53,8 +53,8 @@ def test_an_interrupt_shows_what_was_measured_and_leaves_no_server(
     assert study.document["study"] == "mine"
     binary = write_server(tmp_path / "llama-server", "hangs", n_good=3)
     process = spawn(home, "verify", "--server-bin", binary)
-    said = said_until(process, "b: ")
-    assert said[-1].startswith("b: off 100.0, on 125.0 tokens/s"), said
+    said = said_until(process, "e: ")
+    assert said[-1].startswith("e: off 100.0, on 125.0 tokens/s"), said
     assert len(servers_of(process)) == 4, "two servers and their keepers"
     out, err = end(process, number)
     assert process.returncode == code

@@ -13,7 +13,7 @@ from spectui.commands.reader import Accepted, Reader
 from spectui.commands.sources.reading import read_command
 from spectui.commands.translation import translated
 from spectui.errors import BadInputError
-from spectui.options.drafters import DraftMtp, DraftSimple, NgramSimple
+from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, FlashAttention, ModelOptions
 from spectui.options.speculation import Speculation
 from spectui.server.binary import ServerBinary
@@ -51,14 +51,6 @@ def spelled(text: str, setup: ExportSetup = SETUP) -> list[str]:
     return replace(setup, accepted=taken).arguments(taken.dialect)
 
 
-def test_what_only_the_oldest_builds_write() -> None:
-    """The golden files have the commands of the others."""
-    common = "-m t.gguf -ngl 999 -c 4096 -b 2048 -ub 512"
-    draft = "-md d.gguf -ngld 999 --draft-max 8 --draft-min 1 --draft-p-min 0.5"
-    assert " ".join(spelled(OLDEST)) == f"{common} -fa {draft}"
-    assert " ".join(spelled(OLD_IK)) == f"{common} -fa on {draft}"
-
-
 @pytest.mark.parametrize("build", BUILDS)
 @settings(max_examples=30)
 @given(setup=setups)
@@ -77,7 +69,6 @@ def test_what_is_written_is_taken_or_named(build: str, setup: ExportSetup) -> No
     ("build", "extra", "words"),
     [
         ("current", ("--no-mmap",), ["--load-mode", "none"]),
-        ("between", ("--load-mode", "none"), ["--no-mmap"]),
         ("current", ("--model_draft", "x"), ["--model_draft", "x"]),
         ("legacy", ("--spec-draft-n-max=4",), ["--draft-max", "4"]),
         ("current", ("--threads=4",), ["--threads", "4"]),
@@ -97,7 +88,7 @@ def test_the_users_own_arguments_are_spelled_as_well(
         ("current", ("--swa-full",), "--swa-full"),
         ("legacy", ("--spec-type", "ngram-simple"), "--spec-type ngram-simple"),
         ("current", ("--spec-type", "ngram-mod"), "--spec-type ngram-mod"),
-        ("oldest", ("--swa-full",), "--swa-full"),
+        ("between", (), "--spec-type draft-simple"),
     ],
 )
 def test_what_a_binary_does_not_take_is_named(
@@ -106,25 +97,6 @@ def test_what_a_binary_does_not_take_is_named(
     message = rf"/bin/server does not take {flag}; leave it out, or give another --server-bin"
     with pytest.raises(BadInputError, match=f"^{message}$"):
         spelled(BUILDS[build], replace(SETUP, extra=extra))
-
-
-def test_a_build_that_cannot_choose_flash_attention_is_not_asked_to() -> None:
-    off = replace(SETUP, context=ContextOptions(flash_attn=FlashAttention.OFF))
-    assert "-fa" not in spelled(OLDEST, off)
-    auto = replace(SETUP, context=ContextOptions())
-    with pytest.raises(BadInputError, match="-fa takes no value in /bin/server"):
-        spelled(OLDEST, auto)
-
-
-def test_drafters_that_a_build_has_are_called_as_it_calls_them() -> None:
-    mtp = replace(SETUP, speculation=Speculation(DraftMtp()))
-    assert "draft-mtp" in spelled(CURRENT, mtp)
-    assert "mtp" in spelled(BETWEEN, mtp)
-    ngram = NgramSimple(size_n=4, size_m=8)
-    ahead = replace(SETUP, speculation=Speculation().after([ngram]))
-    text = BETWEEN + "--spec-ngram-simple-size-n N   n\n--spec-ngram-simple-size-m N   m\n"
-    words = spelled(text, ahead)
-    assert words[words.index("--spec-type") + 1] == "ngram-simple"
 
 
 @table(("text", "written", "told"), rules()["told"])

@@ -57,8 +57,6 @@ def test_nothing_is_said_of_a_good_command() -> None:
     assert found("-m t -ngl all -ts 3,1/2 --temp 1e-1 -s -1 -n -1 -fitt 5,6 --min-p .05") == []
     # A file for drafts may stand in the target's repository.
     assert found(f"-hf org/a --spec-type draft-dflash -np 1 {LENGTHS}") == []
-    # The cache of a draft that is not there.
-    assert found("-m t -fa off -ctvd q8_0") == [(WARNING, "-ctvd", "")]
     # It drops what ends too early, and no whole draft.
     assert found("-m t -np 1 --spec-type ngram-mod --spec-ngram-mod-n-max 9") == []
     assert found("-m t -md d -ngl 99 --draft-max 4 --draft-p-min 0.5 -fa on", LEGACY) == []
@@ -105,7 +103,6 @@ def test_every_option_in_other_spellings(flag: str) -> None:
 
 def test_one_piece_of_advice_on_a_former_name() -> None:
     assert found("-m t --draft-max 3") == [(ERROR, "--draft-max", "--spec-draft-n-max 3")]
-    assert found("-m t --spec-draft-n-max 3") == [(WARNING, "--spec-draft-n-max", "")]
 
 
 def test_what_a_correction_adds_is_said_first() -> None:
@@ -174,26 +171,6 @@ def test_llama_server_does_not_know_gemmas_mtp_layers_by_their_file() -> None:
     assert told_of(command) == [(WARNING, "--spec-type", "--spec-type draft-mtp")]
 
 
-@table(
-    ("layers", "text", "expected"),
-    [
-        (0, "-cmoe", [(WARNING, "-cmoe", "")]),
-        (0, "-ncmoe 3", [(WARNING, "-ncmoe", "")]),
-        (4, "-cmoe", []),
-        (4, "-ncmoe 4", []),
-        (4, "-ncmoe 400", [(NOTE, "-ncmoe", None)]),
-        (0, "-ot exps=CPU", [(WARNING, "-ot", None)]),
-        (4, r"-ot 'blk\.4\.=CPU'", [(WARNING, "-ot", None)]),
-    ],
-)
-def test_placements_beside_the_tensors_that_are_there(
-    layers: int, text: str, expected: list[tuple[Severity, str, str | None]]
-) -> None:
-    tensors = {f"blk.{n}.ffn_up_exps.weight" for n in range(layers)} | {"output.weight"}
-    command = replace(read_command(f"-m t {text}"), target_tensors=frozenset(tensors))
-    assert told_of(command) == expected
-
-
 def test_a_binary_that_says_what_it_takes() -> None:
     flags = frozenset({"-m", "--draft-max", "-md", "--warp"})
     reader = Reader(accepted=Accepted(program="llama-server", flags=flags))
@@ -225,17 +202,6 @@ def test_what_was_put_right_needs_no_more(
     left = lint(right, reader)
     assert not [finding for finding in left if finding.edits and finding.severity is ERROR]
     assert read_command(right.text).arguments == right.arguments
-
-
-def test_what_ik_takes_for_off_is_an_error() -> None:
-    text = "LLAMA_ARG_FLASH_ATTN=on LLAMA_ARG_MLOCK=enabled LLAMA_ARG_CONT_BATCHING=true"
-    command = read_command(f"{text} llama-server -m m.gguf")
-    report = check(command, Reader(dialect=Dialect.IK))
-    told = [one.replacement for one in report.findings if one.severity is ERROR]
-    assert told == ["LLAMA_ARG_FLASH_ATTN=1", "LLAMA_ARG_MLOCK=1"]
-    assert {"--flash-attn", "--mlock"} <= set(report.corrected.arguments)
-    assert not [one for one in report.left if one.severity is ERROR]
-    assert not [one for one in lint(command, Reader()) if one.severity is ERROR]
 
 
 def test_a_missing_value_is_a_finding_at_its_place() -> None:
@@ -282,12 +248,11 @@ def test_the_real_server_stops_at_what_is_an_error(
 
 
 @pytest.mark.server
-@table("options", ["--spec-draft-n-max 0", "-fa off --spec-draft-type-v q8_0"])
 def test_the_real_server_ends_with_an_error_that_its_line_does_not_show(
-    options: str, tiny: TinyPath, tmp_path: Path, llama_server_binary: Path
+    tiny: TinyPath, tmp_path: Path, llama_server_binary: Path
 ) -> None:
     words = ["-m", str(tiny(TARGET)), "-md", str(tiny(TARGET)), "--spec-type", "draft-simple"]
-    words += ["-np", "1", "-c", "128", *options.split()]
+    words += ["-np", "1", "-c", "128", "-fa", "off", "--spec-draft-type-v", "q8_0"]
     assert ERROR in {one[0] for one in found(shlex.join(words))}
     with (
         pytest.raises(ServerError, match="ended"),
@@ -335,7 +300,7 @@ def test_a_binary_is_asked_what_it_takes(
 def test_hostile_values_stay_inert(spectui: Spectui) -> None:
     hostile_path = "a'; rm -rf ~ #\x1b[2J.gguf"
     text = shlex.join(["llama-server", "-m", hostile_path, "--ctx-size=5", "--x", hostile_path])
-    assert spectui("lint", "--fix", text) == 0
+    assert spectui("export", "--from", text, "--dialect", "llama.cpp") == 0
     words = ["llama-server", "-m", hostile_path, "--ctx-size", "5", "--x", hostile_path]
     assert shlex.split(spectui.out) == words
     assert "\x1b" not in spectui.err

@@ -53,21 +53,6 @@ def test_what_the_router_passes(entries: str, arguments: list[str], tmp_path: Pa
     assert errors(text, tmp_path) == []
 
 
-@table(
-    ("entry", "read"),
-    [
-        ("samplers = top_k;temperature", "top_k"),
-        ("chat-template-file = a#b", "a"),
-        ("samplers = top_k ; the rest is a remark", None),
-        ("samplers = top_k", None),
-    ],
-)
-def test_a_value_that_a_remark_cuts(entry: str, read: str | None, tmp_path: Path) -> None:
-    path = file_of(tmp_path, f"[one]\nmodel = m.gguf\n{entry}\n")
-    told = [one.what for one in lint(read_command(path), Reader())]
-    assert told == ([] if read is None else [f"{entry} (line 3) is read as {read}"])
-
-
 def test_what_the_router_refuses_is_put_right(tmp_path: Path) -> None:
     for entries, refused, right in (
         ("top_p = 0.9", "top_p", ["--top-p", "0.9"]),

@@ -199,7 +199,7 @@ command -v llama-server >/dev/null || { echo none; exit 1; }\nllama-server --ali
 if ! command -v llama-server; then exit 1; fi\nllama-server --alias a
 [ -f other.sh ] || exit 1\n[[ -d models ]] && echo there\nllama-server --alias a
 : "${V:=x}"\n: ${W:=5} "${X:=$V/y}"\nllama-server --alias "$V" -t $W --path "$X"
-M="${1:-m}"\nN=${2-n}\nllama-server --alias "$M$N${3:+x}"
+M="${1:-m}"\nN=${2-n}\nllama-server --alias "$M$N"
 A=a EA=b\nexport EB=1 EC=$EA\nA=5\nEB=2\nW=3\nllama-server --alias $A -t $W
 (cd models; export EA=1; llama-server --alias a)
 { EB=2 llama-server --alias a; } >log 2>&1
@@ -212,20 +212,11 @@ L=(--alias a # remark\n  -t "5"\n)\nL+=(-c 5)\nllama-server "${L[@]}"
 declare -a L=(--alias a)\ndeclare -x EA=1\nreadonly W=5\nllama-server "${L[@]}" -t $W
 T=$(date)\necho "$T $(date)" >/dev/null\nllama-server --alias a >"log $(date +%s)"
 A=1\nEA=$A EB="${A}2" llama-server --alias a
-A=1 B=2\nEA=$A llama-server --alias $B
 cd -- "$( cd -- "$( dirname -- "$0" )" >/dev/null 2>&1 && pwd )"\nllama-server --alias "$PWD"
 say() { echo "$1: llama-server"; A=$1; }\nsay x >/dev/null\nllama-server --alias a
 bash -c 'exec llama-server --alias "a b" -t 5'
 llama-server -ot blk\\.[0-9]\\.ffn_.*_exps=CPU -ot exps?=CPU
 EA=$PWD timeout 9 llama-server --alias a
-(cd models && true)\nllama-server --alias "$PWD"
-A=1\n(A=4)\nllama-server -t $A
-A=1 | true\nllama-server -t ${A:-2}
-A=1\n{ A=2; cd models; } &\nwait\nllama-server -t $A --alias "$PWD"
-build() { cd models; A=2; read B; }\nA=1\nllama-server -t $A
-(source other.sh)\nllama-server --alias a
-V=1 EB=2\nexport EA= EB\nllama-server --alias $V
-V=1 EB=2 # remark\nW=3 EC=4\nEA=5 \\n  llama-server --alias $V$W
 """
 
 
@@ -342,7 +333,7 @@ OTHERS = r"""
 llama-server @ --warp @ V=5 @ export EA=1 @ EA=2 @ $V @ "$EA" @ L=(a b) @ "${L[@]}" @ if true; then
 fi @ else @ for V in a b; do @ done @ while false; do @ case $V in @ 5) @ *) @ ;; @ esac @ f() { @ }
 f @ function f { @ { @ ( @ ) @ ((V=1)) @ [[ $V ]] @ $(echo a) @ `echo b` @ $((1+1)) @ <<<x @ cat
-read V @ [ $V ] @ ! @ * @ m* @ {a,b} @ ~ @ $1 @ "$@" @ $# @ $? @ ${V:+x} @ ${V%5} @ ${#V} @ ${V/5/6}
+read V @ [ $V ] @ ! @ * @ m* @ {a,b} @ ~ @ $1 @ "$@" @ $# @ $? @ ${V%5} @ ${#V} @ ${V/5/6}
 source ./other.sh @ . ./other.sh @ eval EA=4 @ exit 0 @ unset V @ shift @ set -- x @ cd models
 cd - @ pushd models @ false @ true @ echo x @ local V=2 @ alias f=g @ | @ || @ && @ ; @ &
 >/dev/null @ 2>&1 @ <other.sh @ 'q r' @ # @ \ @ -c @ exec @ env @ time @ command @ builtin

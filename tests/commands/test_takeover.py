@@ -16,7 +16,7 @@ from spectui.errors import BadInputError, UsageError
 from spectui.options.catalogue import OPTIONS
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import HIDDEN_STATE_KINDS
-from spectui.options.setup import CpuOptions, Numa
+from spectui.options.setup import Numa
 from tests.commands.test_export import hostile
 from tests.support.tables import rules, table
 
@@ -88,24 +88,30 @@ def test_how_models_are_loaded(words: str, load_mode: str) -> None:
     assert taken.extra == ()
 
 
-@table(("words", "told"), rules()["processors"])
-def test_processors_of_masks_and_ranges(words: str, told: str) -> None:
-    cpus = tuple(map(int, told.split()))
-    context = take_over(read_command(f"llama-server -m t {words}")).to_setup().context
-    assert context.cpu.cpus == cpus
-
-
 @table(("words", "said"), rules()["threads"])
 def test_threads_and_loading_that_cannot_be_are_refused(words: str, said: str) -> None:
     with pytest.raises(UsageError, match=re.escape(said)):
         take_over(read_command(f"llama-server -m t {words}")).to_setup()
 
 
+def test_a_placement_that_counts_after_another_is_refused() -> None:
+    behind = read_command(r"llama-server -m t -ncmoe 2 -ot blk\.1\.ffn_up=CUDA0")
+    with pytest.raises(BadInputError, match="write -ot in front of them"):
+        take_over(behind)
+    ahead = read_command(r"llama-server -m t -ot blk\.1\.ffn_up=CUDA0 -ncmoe 2")
+    assert take_over(ahead).to_setup().target.n_cpu_moe == 2
+
+
+def test_a_pattern_of_the_servers_own_dialect_moves_nothing_where_no_layer_is_in_ram() -> None:
+    command = read_command("llama-server -m t -ncmoe 0 -ot '[[:digit:]]=CUDA0'")
+    target = take_over(command).to_setup().target
+    assert [one.pattern for one in target.override_tensor] == ["[[:digit:]]"]
+
+
 def test_every_option_of_threads_and_loading_comes_back() -> None:
-    words = "-t 4 -tb 6 --cpu-mask 0x5 --prio 2 --numa isolate "
+    words = "-t 4 -tb 6 --numa isolate "
     words += "--load-mode mlock --no-repack --moe-cache-mib 512"
     setup = take_over(read_command(f"llama-server -m t {words}")).to_setup()
-    assert setup.context.cpu == CpuOptions(cpus=(0, 2), prio=2)
     assert (setup.context.numa, setup.extra) == (Numa.ISOLATE, ())
     written = server_arguments(setup.target, None, setup.context, None, dialect=Dialect.LLAMA_CPP)
     assert set(words.split()) <= set(written)

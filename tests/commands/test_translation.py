@@ -123,11 +123,3 @@ def test_what_ik_takes_no_more_is_told_with_the_day() -> None:
     assert "since 2025-10-25 (commit 41d6c42b9)" in found["-fmoe"]
     assert "since 2025-10-20" in found["-ooae"]
     assert "since 2026-06-04" in found["--draft-max"]
-
-
-def test_ik_reads_a_few_variables_and_behind_the_arguments() -> None:
-    text = "LLAMA_ARG_CTX_SIZE=1 llama-server -m a -c 2 -rtr"
-    findings = lint(read_command(text), Reader(dialect=IK))
-    [why] = [one.why for one in findings if one.flag == "-c"]
-    assert "takes its variables before arguments, so that this one does nothing" in why
-    assert written(text, IK) == "--ctx-size 1 -m a -rtr"

@@ -149,15 +149,14 @@ with Planner(rpc=rpc) as planner:
         plan = planner.plan(replace(request, max_draft=8))
         real = sum((one.exact for one in allocate(replace(request, max_draft=8)) if one), Counter())
         sides = (planned_bytes(plan.buffers), real)
-        n_off = sum(one.size_bytes for one in plan.target.misplanned)
-        found[name] = (*({{" ".join(key): n for key, n in one.items()}} for one in sides), n_off)
+        found[name] = [{{" ".join(key): n for key, n in one.items()}} for one in sides]
 print(json.dumps(found))
 """
 """Plans placements, and carries them out, in one process."""
 
 
 def planned_and_allocated(bench: Bench, requests: str, *arguments: object) -> dict[str, Any]:
-    """Bytes of plans and of loads, and those that llama.cpp misplans, by the name of a request."""
+    """Bytes of plans and of loads, by the name of a request."""
     with bench.python("-c", _PLANS.format(requests=requests), *arguments) as process:
         ended = finish(process)
     assert ended.code == 0, ended.err

@@ -37,14 +37,11 @@ def test_the_doctor_plans_on_every_device_and_measures_its_link(
     found = document(bench, "doctor", *bench.pair(*servers), "-ot", "exps=CPU", "--json", "-")
     names = [f"RPC0[{server.endpoint}]" for server in servers]
     assert [gpu["name"] for gpu in found["gpus"]] == names
-    assert set(found["links"]) == {server.endpoint for server in servers}
-    assert all(speed > 0 for link in found["links"].values() for speed in link.values())
     assert set(found["free_bytes"]) == {*names, "CPU"}
     text = bench("doctor", *bench.pair(*servers), "-ot", "exps=CPU")
     assert text.code == 0, text.err
     listed = [f"RPC{number}: {server.endpoint}, " for number, server in enumerate(servers)]
     assert all(one in text.out for one in listed)
-    assert " ".join(text.out.split()).count("for a round trip") == n
 
 
 PLACEMENTS: dict[str, tuple[list[object], set[int]]] = {
@@ -235,7 +232,5 @@ def test_a_plan_on_two_devices_is_what_is_allocated_to_the_byte(
     endpoints = [start().endpoint for _ in range(2)]
     found = planned_and_allocated(bench, PLANNED, tmp_path, *endpoints)
     assert len(found) == 12
-    for name, (planned, allocated, _n_off) in found.items():
+    for name, (planned, allocated) in found.items():
         assert planned == allocated, name
-    # Llama.cpp's own plan is off in some of them.
-    assert sum(n_off > 0 for *_, n_off in found.values()) >= 4

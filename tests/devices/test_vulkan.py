@@ -44,7 +44,7 @@ def test_what_is_planned_is_what_is_allocated(on_vulkan: Bench) -> None:
     assert set(doctor["free_bytes"]) == {FIRST, SECOND, "CPU"}
     found = planned_and_allocated(on_vulkan, PLANS, on_vulkan.target, on_vulkan.draft)
     assert len(found) == 9
-    for name, (planned, allocated, _n_off) in found.items():
+    for name, (planned, allocated) in found.items():
         gaps = {key: allocated[key] - planned[key] for key in planned | allocated}
         # The backend's buffers in RAM are 32 bytes larger than llama.cpp's plan: for alignment.
         extra = {key: gap for key, gap in gaps.items() if gap}

@@ -49,7 +49,7 @@ def _short(arguments: tuple[str, ...]) -> list[str]:
         at = words.index("--target")
         del words[at : at + 2]
     if "--prompt-length" in words:
-        words += ["--prompt-length", "16,32"]
+        words += ["--prompt-length", "16,32" if words[0] == "sweep" else "16"]
     if words[0] in _MEASURING:
         words += _SHORT
     if words[0] == "tune":
@@ -66,8 +66,6 @@ def _code(arguments: tuple[str, ...]) -> int:
             return _USAGE
         case ("attach", _, "--json", *_):
             return _SERVER  # nobody listens
-        case ("lint", "--fix", *_):
-            return _DONE
         case ("lint", *_) | ("tune", "--preset", *_):
             return _INPUT  # it has errors; its models were not fetched
         case ("doctor", *_) if "-devd" in arguments:

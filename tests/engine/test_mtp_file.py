@@ -6,14 +6,12 @@ from pathlib import Path
 import pytest
 
 from spectui.engine.commands import Generate
-from spectui.engine.fit import fit
-from spectui.engine.fitting import alone
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, UsageError
-from spectui.llama.buffers import HOST, BufferKind, DeviceMemory
+from spectui.llama.buffers import BufferKind
 from spectui.llama.planned import PlanRequest
 from spectui.options.drafters import DraftMtp
-from spectui.options.setup import Fit, ModelOptions
+from spectui.options.setup import ModelOptions
 from spectui.options.speculation import Speculation
 from tests.support.architectures import WRITERS, Part, write_pair
 from tests.support.engine import ENDLESS, local_engine, small_context
@@ -123,21 +121,3 @@ def test_the_cache_of_the_targets_own_layers_has_the_types_of_ctkd_and_ctvd(tmp_
             planned_bytes.append(planned)
     # 8.5 and 4.5 bits an element in place of 16 each.
     assert planned_bytes[1] / planned_bytes[0] == pytest.approx(13 / 32)
-
-
-@pytest.mark.parametrize("arch", ["qwen35", "gemma4"])
-def test_an_open_context_is_fitted_with_the_layers_beside_their_target(
-    tmp_path: Path, arch: str
-) -> None:
-    target, layers = pair_of(arch, tmp_path)
-    ram = DeviceMemory(name=HOST, description="", free_bytes=20_000_000, total_bytes=20_000_000)
-    target = replace(target, fit=Fit(targets_mib=(0,)))
-    request = PlanRequest(target=target).beside(layers)
-    with Planner() as planner:
-        sizes = [
-            fit(planner.plan, one, (ram,), open_context=True).ctx_size
-            for one in (alone(request), request)
-        ]
-    assert sizes[0] is not None
-    assert sizes[1] is not None
-    assert sizes[1] < sizes[0]

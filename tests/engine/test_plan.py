@@ -175,8 +175,6 @@ def test_a_header_tells_a_large_models_memory(
     weights = sum(one.size_bytes for one in plan.buffers if one.kind is BufferKind.WEIGHTS)
     # Each tensor begins at a multiple of 32 bytes; a tied output is the embedding again.
     assert 0 <= weights - weights_bytes < 0.001 * weights_bytes
-    states = sum(one.size_bytes for one in plan.buffers if one.kind is BufferKind.RECURRENT)
-    assert abs(states - state_bytes) <= LOG_STEP_BYTES
     assert (plan.info.n_experts, plan.info.n_layers) == (shape.n_experts, shape.n_layers)
     assert plan.rollback is (Rollback.CHECKPOINT if shape.linear else Rollback.TRUNCATE)
 
@@ -220,7 +218,7 @@ def test_a_child_that_was_killed_is_replaced(
         first = planner.pid
         assert first is not None
         os.kill(first, signal.SIGKILL)
-        with pytest.raises(DoesNotFitError, match="was killed"):
+        with pytest.raises(DoesNotFitError, match=r"memory ended while it was planned \(SIGKILL\)"):
             planner.plan(request)
         assert planner.plan(request) == before
         second = planner.pid
@@ -252,7 +250,7 @@ def test_a_child_without_memory_says_so(
     (tmp_path / "sitecustomize.py").write_text(bound, encoding="ascii")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     request = PlanRequest(target=ModelOptions(path=tiny(TARGET)), context=SMALL)
-    said = r"the memory plan: memory ended while it was planned \(its last words: .*close other"
+    said = r"the memory plan: memory ended while it was planned \(.*close other"
     with Planner() as planner, pytest.raises(DoesNotFitError, match=said):
         planner.plan(request)
 
@@ -325,7 +323,7 @@ def test_a_broken_draft_is_told_apart_from_its_target(tiny: TinyPath, tmp_path: 
     nonsense.write_bytes(tiny(MOE).read_bytes().replace(b"expert_used_count", b"expert_used_coins"))
     request = PlanRequest(target=target, draft=ModelOptions(path=nonsense), context=SMALL)
     with Planner() as planner:
-        planner.wait()
+        planner.backend()
         with pytest.raises(BadInputError, match=r"nonsense\.gguf: .* SIGABRT .*llama-model\.cpp:"):
             planner.plan(request)
         assert planner.pid is None

@@ -15,7 +15,6 @@ from spectui.llama.model import Model
 from spectui.options.rendering import Rendering
 from spectui.options.setup import ModelOptions
 from tests.support.models import Tiny, TinyPath
-from tests.support.tables import table
 
 pytest_plugins = ["tests.support.fixtures"]
 
@@ -113,32 +112,6 @@ def test_messages_are_made_what_the_template_reads(templates: Templates) -> None
     assert rendered(templates, "a{% generation %}b{% endgeneration %}c", *TOLD) == "abc"
     # What is undefined adds nothing.
     assert rendered(templates, "{{ 'a' + tools.of + 'b' }}", *TOLD) == "ab"
-
-
-THINKING = {
-    "{% if enable_thinking %}<think>{% endif %}": True,
-    "{% if not enable_thinking %}<think></think>{% endif %}": True,
-    "{{ enable_thinking }}" + "x" * 64 + "{% if not enable_thinking %}<t></t>{% endif %}": True,
-    "{{ messages[1].reasoning_content }}": True,
-    # It says something else with thinking, and does not end otherwise.
-    "{% if enable_thinking %}Think hard. {% endif %}hi": False,
-    "hi": False,
-}
-
-
-@table(("source", "thinks"), THINKING.items())
-def test_thinking_is_on_where_the_template_shows_that_it_can(
-    templates: Templates,
-    source: str,
-    thinks: bool,  # noqa: FBT001 - pytest's
-) -> None:
-    source = (
-        "{% if messages[0].content == 'shown' %}{{ enable_thinking }}{% else %}"
-        + source
-        + "{% endif %}"
-    )
-    assert rendered(templates, source, ("user", "shown")) == str(thinks)
-    assert rendered(templates, source, ("user", "shown"), enable_thinking=False) == "False"
 
 
 def test_what_the_command_says_of_the_template_counts(templates: Templates) -> None:

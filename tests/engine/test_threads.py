@@ -5,12 +5,10 @@ What a process is given there is asked of Linux, not of spectui.
 
 import ctypes
 import json
-import os
 import resource
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,8 +20,7 @@ from spectui.engine.models import LoadedModels
 from spectui.llama.library import C
 from spectui.llama.model import Model
 from spectui.llama.pair import TargetContext
-from spectui.options.setup import ContextOptions, CpuOptions, ModelOptions
-from spectui.server.process import LlamaServer
+from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.speculative.models import Outputs
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 
@@ -143,105 +140,35 @@ def outcome(found: dict[str, Any]) -> tuple[list[int], int, int]:
     return found["tokens"], found["drafted"], found["accepted"]
 
 
-def test_threads_have_their_processors_and_priority_and_weights_are_in_ram(
+def test_weights_are_locked_in_ram_or_it_is_said(
     run: Run, plain: dict[str, Any], tiny: TinyPath
 ) -> None:
-    first, *others = plain["cpus"]
-    second = others[0] if others else first
-    found = run(f"-Cr {first}-{second} --prio -1 --mlock")
-    if others:
-        assert {cpus for cpus, *_ in found["threads"]} == {f"{first}-{second}"}
-    wanted = [5, os.SCHED_BATCH]
-    assert [one[1:] for one in found["threads"]] == [wanted] * len(found["threads"])
-    # The rest of the process, with its screen, stays as it was.
-    assert found["niceness"] == plain["niceness"]
-    assert found["cpus"] == plain["cpus"]
+    found = run("--mlock")
     sizes = [tiny(model).stat().st_size for model in (TARGET, CLOSE_DRAFT)]
-    if any("cannot be locked in RAM" in one for one in found["warned"]):
+    if found["warned"]:
         assert found["locked_kib"] == 0
     else:
         assert found["locked_kib"] << 10 > 0.5 * sum(sizes)
-    assert outcome(found) == outcome(plain)
-
-
-@pytest.mark.long
-def test_a_mask_pins_every_compute_thread_and_no_other(run: Run, plain: dict[str, Any]) -> None:
-    first = plain["cpus"][0]
-    found = run(f"--cpu-mask {1 << first:#x}")
-    assert len(found["threads"]) >= 2
-    assert {cpus for cpus, _niceness, _scheduler in found["threads"]} == {str(first)}
-    (warned,) = found["warned"]
-    assert warned.startswith("--cpu-mask has 1 of the 2 processors that -t 2 asks for, and threads")
-
-
-@pytest.mark.long
-def test_batches_have_threads_of_their_own_with_tb_alone(tiny: TinyPath) -> None:
-    before = os.sched_getaffinity(0)
-    if len(before) < 2:
-        pytest.skip("one processor")
-    first = min(before)
-    every = {*before}
-    context = ContextOptions(ctx_size=64, threads=2, cpu=CpuOptions(cpus=(first,)))
-    try:
-        with Model(ModelOptions(path=tiny(TARGET))) as model:
-            for n_threads_batch, expected in ((2, every), (3, every), (0, {first})):
-                options = replace(context, threads_batch=n_threads_batch)
-                with TargetContext(model, options, max_draft=4) as decoding:
-                    for tokens in ((1, 2, 3), (4,), (5, 6)):
-                        decoding.decode(tokens, Outputs.ALL)
-                        wanted = expected if len(tokens) > 1 else {first}
-                        assert os.sched_getaffinity(0) == wanted, (n_threads_batch, tokens)
-    finally:
-        os.sched_setaffinity(0, before)
-
-
-def test_what_the_system_refuses_is_said_once_and_left_out(run: Run, plain: dict[str, Any]) -> None:
-    found = run("--prio 2 --mlock -Cr 510-511", has_rights=False)
-    assert found["locked_kib"] == 0
-    target, process, processors, threads, draft = found["warned"]
-    assert process.startswith("--prio 2: the system does not let this process have that priority (")
-    assert threads.startswith("--prio 2: the system does not let threads have that priority (")
-    assert processors == (
-        "--cpu-mask: this process cannot run on processor 510, 511; threads run on any"
-    )
-    for warning in (target, draft):
-        assert "weights cannot be locked in RAM (" in warning
-        assert warning.endswith("; allow it with ulimit -l unlimited, or leave out --mlock")
     assert found["threads"] == plain["threads"]
     assert outcome(found) == outcome(plain)
+    refused = run("--mlock", has_rights=False)
+    assert refused["locked_kib"] == 0
+    assert len(refused["warned"]) == 2
+    for warning in refused["warned"]:
+        assert "weights cannot be locked in RAM (" in warning
+        assert warning.endswith("; allow it with ulimit -l unlimited, or leave out --mlock")
+    assert outcome(refused) == outcome(plain)
 
 
-@pytest.mark.long
-@pytest.mark.server
-@pytest.mark.parametrize(
-    "words",
-    [
-        "--cpu-mask 1 --prio -1",
-        "-Cr 0-1 --cpu-mask-draft 1 --prio-draft 1",
-        "-C 1 -C 2",
-    ],
-)
-def test_threads_are_where_the_real_servers_are(
-    run: Run, llama_server_binary: Path, tmp_path: Path, words: str
-) -> None:
-    if not {0, 1} <= os.sched_getaffinity(0):
-        pytest.skip("needs the first two processors")
-    found, command = run(words), run.command(words)
-    arguments = [*command.split()[1:], "-np", "1"]
-    plain = (found["cpus_text"], found["niceness"], found["scheduler"])
-    with LlamaServer(llama_server_binary, arguments, log_path=tmp_path / "log") as server:
-        theirs = server.complete(tuple(range(5, 45)), n_predict=24)
-        threads = {marks_of(Path(one)) for one in Path(f"/proc/{server.pid}/task").iterdir()}
-    assert {tuple(one) for one in found["threads"]} - {plain} == threads - {plain}
-    assert outcome(found)[1:] == (theirs.n_drafted, theirs.n_accepted)
-
-
-def marks_of(task: Path) -> tuple[str, int, int]:
-    """Processors, niceness and scheduler of a thread."""
-    lines = (task / "status").read_text().splitlines()
-    (cpus,) = [line.split()[1] for line in lines if line.startswith("Cpus_allowed_list:")]
-    number = int(task.name)
-    return cpus, os.getpriority(os.PRIO_PROCESS, number), os.sched_getscheduler(number)
+def test_batches_have_as_many_threads_as_tb_says(tiny: TinyPath) -> None:
+    context = ContextOptions(ctx_size=64, threads=2)
+    with Model(ModelOptions(path=tiny(TARGET))) as model:
+        for n_threads_batch in (0, 2, 3, 1):
+            options = replace(context, threads_batch=n_threads_batch)
+            with TargetContext(model, options, max_draft=4) as decoding:
+                for tokens in ((1, 2, 3), (4,), (5, 6)):
+                    decoding.decode(tokens, Outputs.ALL)
+                assert decoding.n_past == 6
 
 
 def test_a_draft_may_have_other_threads(run: Run) -> None:

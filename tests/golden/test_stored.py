@@ -118,9 +118,6 @@ def test_studies_are_exported(spectui: Spectui, studies: str, golden: Golden) ->
         for dialect in ("auto", *inside.DIALECTS) if name == "every-kind" else ("auto",):
             options = ("--storage", studies, "--dialect", dialect)
             parts.append(f"== {dialect}\n{told(spectui, 'export', name, *options, codes=(0, 3))}")
-        if name in {"every-kind", "advice-chain"}:
-            options = ("--storage", studies, "--format", "json")
-            parts.append(f"== json\n{told(spectui, 'export', name, *options, codes=(0, 3))}")
         texts[f"{name}.txt"] = "".join(parts)
     texts["several.txt"] = told(spectui, "export", "advice", "--storage", studies, codes=(2,))
     texts["none.txt"] = told(spectui, "export", "nowhere", "--storage", studies, codes=(2,))

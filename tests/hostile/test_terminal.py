@@ -40,9 +40,11 @@ Carry = Callable[[Path, str], list[list[object]]]
 def _lint(command: object) -> list[list[object]]:
     return [
         ["lint", "--no-models", command],
-        ["lint", "--no-models", "--fix", command],
         ["lint", "--no-models", "--json", "-", command],
-        *(["export", "--from", command, "--format", one] for one in ("env", "compose", "json")),
+        *(
+            ["export", "--from", command, "--format", one]
+            for one in ("ini", "llama-swap", "compose")
+        ),
     ]
 
 

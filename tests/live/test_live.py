@@ -130,24 +130,6 @@ def test_a_baseline_has_an_age_until_it_is_measured_again() -> None:
     assert throughput.baseline_tokens_per_s == 8
 
 
-def test_what_is_measured_beside_others_does_not_replace_a_better_baseline() -> None:
-    tally = answering()
-    disturbed = BaselineMeasured(tokens_per_s=1, step_s=1.0, is_disturbed=True)
-    better = BaselineMeasured(tokens_per_s=10, step_s=0.1)
-    known = []
-    for measured in (disturbed, better, disturbed):
-        tally.baseline(measured)
-        throughput = tally.state().throughput
-        assert throughput.is_baseline_disturbed is tally.wants_baseline
-        known.append((throughput.baseline_tokens_per_s, throughput.is_baseline_disturbed))
-    assert known == [(1, True), (10, False), (10, False)]
-    # Three times in a row are enough.
-    busy = answering()
-    for is_due in (True, True, False):
-        busy.baseline(disturbed)
-        assert busy.wants_baseline is is_due
-
-
 # Acceptance
 
 
@@ -458,20 +440,6 @@ def test_the_largest_loss_is_named() -> None:
         assert state.loss is loss
         assert state.without_loss is not None
         assert state.without_loss > (state.measured or 0.0)
-
-
-def test_other_lengths_are_predicted_from_what_was_seen() -> None:
-    rounds = [
-        make_round(n, 1, RoundTimes(draft_s=0.01 * n + again_s, verify_s=verify_s), step_s=0.01)
-        for n, again_s, verify_s in ((2, 0.02, 0.12), (4, 0.05, 0.15))
-    ]
-    state = drafted(*rounds)
-    assert state.inputs is not None
-    alpha = state.inputs.alpha
-    assert dict(state.by_length) == {
-        2: pytest.approx(expected_tokens(alpha, 2) / (2 * 0.1 + 0.2 + 1.2)),
-        4: pytest.approx(expected_tokens(alpha, 4) / (4 * 0.1 + 0.5 + 1.5)),
-    }
 
 
 # Anything

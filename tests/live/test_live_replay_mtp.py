@@ -7,7 +7,7 @@ import pytest
 
 from spectui.engine.events import GenerationFinished, GenerationResult
 from spectui.live.recording import ChatRecording
-from spectui.live.replay import known_costs, replay_chat
+from spectui.live.replay import replay_chat
 from spectui.live.setup import BaselineMeasured, ChatRecorded, LiveSetup
 from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple, NgramSimple
 from spectui.options.setup import ModelOptions
@@ -104,23 +104,6 @@ def test_who_drafts_is_who_is_recorded(watched: Watched, folder: Path, tiny: Tin
     own, draft = [one.recording for one in watched.told if one.recording is not None][-2:]
     assert (own.draft, own.is_mtp) == (MTP_KIND, True)
     assert (draft.draft, draft.is_mtp) == (tiny(CLOSE_DRAFT).stem, False)
-
-
-@pytest.mark.parametrize("name", ["qwen35", "mimo2"])
-def test_costs_come_of_the_rounds_that_it_drafted(
-    watched: Watched, folder: Path, name: str
-) -> None:
-    setup = setup_of(folder / f"{name}.gguf")
-    watched.load(setup)
-    ask(watched, setup, None)
-    for longest in (1, 2, 3):
-        ask(watched, setup, mtp(longest))
-    found = watched.recording(lambda found: len(found.runs) == 4)
-    costs, _ = known_costs(found, None)
-    assert costs is not None
-    assert costs.step_s > 0
-    # Of a draft model they say nothing.
-    assert known_costs(replace(found, draft="draft", mtp_layers=0), None)[0] is None
 
 
 def test_settings_of_layers_and_of_a_draft_model_are_never_mixed() -> None:

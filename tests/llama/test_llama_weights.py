@@ -192,8 +192,7 @@ def test_buffers_of_one_kind_add_up_except_those_made_anew() -> None:
         ("CPU_Mapped", BufferKind.WEIGHTS): 36786.25 * MIB,
         ("CUDA0", BufferKind.WEIGHTS): 14495 * MIB,
         ("CUDA_Host", BufferKind.OUTPUT): round(1.16 * MIB),
-        ("CUDA0", BufferKind.KV): (1920 + 512) * MIB,
-        ("CUDA0", BufferKind.RECURRENT): round(62.81 * MIB),
+        ("CUDA0", BufferKind.KV): (1920 + 512) * MIB + round(62.81 * MIB),
         ("CUDA0", BufferKind.COMPUTE): round(858.01 * MIB),
     }
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from spectui.engine.commands import Generate
 from spectui.engine.events import GenerationResult
-from spectui.engine.pressure import MemoryGate
-from spectui.errors import MemoryShortError, ServerError
+from spectui.errors import ServerError
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.comparable import spec_digest
 from spectui.measure.measurer import Measurer, Pair, total_counters
@@ -34,7 +33,6 @@ from spectui.server.process import LlamaServer
 from spectui.speculative.counters import Counters, Detail
 from spectui.tune.backends import served_spec
 from spectui.tune.race_runs import RaceRuns
-from tests.support.memory import GIB, Scripted
 from tests.support.scripted_server import LAST_WORDS, write_server
 from tests.support.search import ScriptedMeasurer, items
 
@@ -137,20 +135,14 @@ class Fleets:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.started: list[Setup] = []
-        self.told: list[str] = []
-        """Of waiting for memory."""
-        self.gate: MemoryGate | None = None
-        """Of the next fleet; None for one that reads this machine's memory."""
 
     def open(self, *, keeps_off: bool, manner: str = "is good", n_good: int = 1_000_000) -> Fleet:
-        self.told.clear()
         binary = write_server(self._folder / "llama-server", manner, n_good=n_good)
         return Listed(
             examine(str(binary)),
             keeps_off=keeps_off,
             timeout_s=20.0,
-            say=self.told.append,
-            gate=self.gate or MemoryGate(),
+            say=lambda _text: None,
             started=self.started,
         )
 
@@ -206,7 +198,9 @@ def test_what_a_server_tells_of_a_prompt_counts_only_where_the_draft_is_part_of_
                 assert (servers.generate(command).n_evaluated is not None) is counts
 
 
-def test_a_server_that_fails_is_started_anew_when_it_is_asked_again(fleets: Fleets) -> None:
+def test_a_server_that_fails_is_started_anew_when_it_is_asked_again(
+    fleets: Fleets, home: Path
+) -> None:
     setting = Speculation(DraftSimple(draft_max=4))
     # The first answer is that of the warm-up.
     with fleets.open(keeps_off=True, manner="is killed", n_good=2) as fleet:
@@ -220,37 +214,6 @@ def test_a_server_that_fails_is_started_anew_when_it_is_asked_again(fleets: Flee
         assert fleets.started == [ONE, ONE]
         assert servers.move_s > 0
 
-
-def test_starts_and_requests_wait_for_memory(fleets: Fleets) -> None:
-    memory = Scripted()
-    fleets.gate = memory.gate()
-
-    def short_for(seconds: float) -> None:
-        memory.ram = 0
-        memory.now_s += 1
-        ends_s = memory.now_s + seconds
-        memory.on_sleep = lambda now_s: setattr(memory, "ram", 8 * GIB if now_s > ends_s else 0)
-
-    with fleets.open(keeps_off=True) as fleet:
-        servers = decoding(fleet)
-        command = Generate(prompt=(1, 2), n_predict=4)
-        for _twice in range(2):
-            short_for(5)
-            assert servers.generate(command).n_decoded == 3
-    assert 2 * 5 < servers.waited_s < 2 * 20
-    paused = "paused, because RAM has 0 B left below memory.max; it goes on once there is memory"
-    told = [one for one in fleets.told if not one.startswith("starting")]
-    assert [one.startswith(paused) for one in told] == [True, False, True, False]
-    assert told[1] == "memory is there again, it goes on"
-    with fleets.open(keeps_off=True) as fleet:
-        memory.ram, memory.on_sleep = 0, lambda _now_s: None
-        memory.now_s += 1
-        with pytest.raises(MemoryShortError, match="memory stayed short for 10 min"):
-            decoding(fleet).generate(Generate(prompt=(1, 2), n_predict=4))
-    assert fleets.started == [OFF_SETUP]
-
-
-def test_the_log_of_a_server_that_failed_is_kept(fleets: Fleets, home: Path) -> None:
     with fleets.open(keeps_off=True, manner="is killed", n_good=0) as fleet:
         for setup in (ONE, OTHER):
             with pytest.raises(ServerError, match=LAST_WORDS) as caught:

@@ -177,14 +177,6 @@ def test_what_is_proposed_is_taken(spectui: Spectui, llama_server_binary: Path) 
     assert "an option that was removed" in said("--draft 8 -md d.gguf")
 
 
-@SERVER
-def test_fix_says_what_it_leaves(spectui: Spectui, llama_server_binary: Path) -> None:
-    text = "llama-server -m a.gguf -sm layers"
-    assert spectui("lint", "--fix", "--server-bin", str(llama_server_binary), text) == 3
-    assert spectui.out == f"{text}\n"
-    assert "Not corrected, since only who wrote it knows what was meant" in spectui.err
-
-
 def test_a_file_that_is_missing_beside_its_target_is_an_error(
     spectui: Spectui, tmp_path: Path
 ) -> None:
@@ -233,8 +225,9 @@ def test_commands_are_judged_by_the_server_that_is_found(
     assert "still refused (this llama-server does not take the value 'q9' of -ctk)" in " ".join(
         spectui.out.split()
     )
-    assert spectui("lint", "--fix", text.replace("q9", "q8_0")) == 0
-    assert spectui.out == "llama-server -m a.gguf -ctk q8_0 -fa on --spec-draft-n-max 5\n"
+    assert spectui("export", "--from", text.replace("q9", "q8_0")) == 3
+    assert "the value 'yes' of -fa" in spectui.err
+    assert "write -fa on" in spectui.err
     assert spectui("export", "--from", text) == 3
     assert "the value 'q9' of -ctk" in spectui.err
     assert spectui("export", "--dialect", "llama.cpp", "--from", text) == 0

@@ -37,7 +37,6 @@ Bytes = Counter[tuple[str, str]]
 _USES = {
     BufferKind.WEIGHTS: "weights",
     BufferKind.KV: "cache",
-    BufferKind.RECURRENT: "cache",
     BufferKind.COMPUTE: "compute",
 }
 

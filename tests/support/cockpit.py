@@ -60,7 +60,7 @@ from spectui.speculative.decoder import Stop
 from spectui.speculative.models import Rollback
 from spectui.tui.app import SpectuiApp
 from spectui.tui.chat.prompt_box import PromptBox
-from spectui.tui.colours import ColouredApp
+from spectui.tui.look import ColouredApp
 from spectui.tui.mailbox import Mailbox, Pace
 from spectui.tui.threads import EngineStarted, ServersFound, Threads
 from spectui.tune.progress import TuningState

@@ -25,7 +25,6 @@ from spectui.options.drafters import (
 from spectui.options.setup import (
     CACHE_TYPES,
     ContextOptions,
-    CpuOptions,
     FlashAttention,
     KvOverride,
     ModelOptions,
@@ -127,10 +126,6 @@ def _context(draw: random.Random) -> ContextOptions:
         threads_batch=draw.choice((0, 1, 2)),
         threads_draft=draw.choice((0, 0, 1, 2)),
         threads_batch_draft=draw.choice((0, 0, 1, 2)),
-        # Processors that the machine may well refuse, and no higher priority: others use it.
-        cpu=CpuOptions(
-            cpus=draw.choice(((), (), (0,), (0, 1), (0, 5, 300))), prio=draw.choice((0, 0, -1))
-        ),
         numa=draw.choice((None, None, *Numa)),
         swa_full=draw.random() < 0.2,
     )

@@ -8,7 +8,6 @@ import math
 from collections.abc import Iterator
 
 from spectui.documents import Known
-from spectui.monitor.metrics import link_limit_bytes_per_s
 from spectui.monitor.readings import GpuReading, HostReading, Reading, Snapshot
 
 _UNTOLD = "this GPU does not tell it"
@@ -18,7 +17,7 @@ _OFFLOADED_BYTES = 20_600_000_000
 _MAPPED_BYTES = 38_000_000_000
 """Experts, in host memory."""
 _ANONYMOUS_BYTES = 1_300_000_000
-_GENERATION, _WIDTH = 4, 16
+_GENERATION, _WIDTH, _LIMIT_BYTES_PER_S = 4, 16, 16 * 1.969e9
 
 
 def snapshots() -> Iterator[Snapshot]:
@@ -48,7 +47,7 @@ def _gpu(time_s: float) -> GpuReading:
         throttled_by=Known(None, _UNTOLD),
         pcie_generation=Reading(_GENERATION),
         pcie_width=Reading(_WIDTH),
-        pcie_limit_bytes_per_s=Reading(link_limit_bytes_per_s(_GENERATION, _WIDTH)),
+        pcie_limit_bytes_per_s=Reading(_LIMIT_BYTES_PER_S),
         pcie_rx_bytes_per_s=Reading(_wave(time_s, 38e6, 92e6, 2.1)),
         pcie_tx_bytes_per_s=Reading(_wave(time_s, 14e6, 33e6, 2.1)),
     )

@@ -10,7 +10,6 @@ from spectui.engine.commands import Generate, LoadTarget, ProbeMargin
 from spectui.engine.driver import Engine
 from spectui.engine.events import Event, GenerationResult
 from spectui.engine.guard import Guard
-from spectui.engine.pressure import MemoryGate
 from spectui.engine.thread import EngineThread
 from spectui.engine.worker import LocalWorker
 from spectui.options.drafters import DraftSimple
@@ -57,10 +56,10 @@ def assert_lossless(
 
 
 def local_engine(
-    on_event: Callable[[Event], None] = lambda _event: None, *, gate: MemoryGate | None = None
+    on_event: Callable[[Event], None] = lambda _event: None,
 ) -> Engine:
     """An engine whose models are in this process, whose parts a test may set or watch."""
-    return Engine(on_event, worker=LocalWorker(), gate=gate)
+    return Engine(on_event, worker=LocalWorker())
 
 
 def local_worker(engine: Engine | EngineThread) -> LocalWorker:

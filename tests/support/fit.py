@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 
-from spectui.engine.fit import Fitted, fit
+from spectui.engine.fit import Fitted, fitted
 from spectui.engine.planning import Planner
 from spectui.llama.log import native_log
 from spectui.llama.model import Model
@@ -18,7 +18,6 @@ from tests.support.rpc import RpcBuild, small_device
 
 _LAYER = re.compile(r"load_tensors: layer +\d+ assigned to device (\S+),")
 _ELSEWHERE = re.compile(r"tensor (\S+) \(.*\) buffer type overridden to (\S+)")
-_SHORTENED = re.compile(r"context size reduced from \d+ to (\d+)")
 _FITTED = "fitting params to free memory took"
 _PLACED = "load_tensors: offloaded"
 
@@ -31,13 +30,10 @@ class Chosen:
     """Device of each layer, the output's last."""
     elsewhere: frozenset[tuple[str, str]]
     """Tensors that are not with their layer, and where they are."""
-    shortened_to: int | None
-    """Context, where its length was open and memory too small for the longest."""
 
 
-def _chosen(text: str, shortened_to: int | None) -> Chosen:
-    layers, elsewhere = tuple(_LAYER.findall(text)), frozenset(_ELSEWHERE.findall(text))
-    return Chosen(layers=layers, elsewhere=elsewhere, shortened_to=shortened_to)
+def _chosen(text: str) -> Chosen:
+    return Chosen(layers=tuple(_LAYER.findall(text)), elsewhere=frozenset(_ELSEWHERE.findall(text)))
 
 
 @contextmanager
@@ -61,11 +57,11 @@ def server_chooses(
         assert process.stderr is not None
         try:
             lines = (line.decode(errors="replace") for line in process.stderr)
-            fitting, loading = _until(lines, _FITTED), _until(lines, _PLACED)
+            _until(lines, _FITTED)
+            loading = _until(lines, _PLACED)
         finally:
             process.kill()
-    shortened = _SHORTENED.search(fitting)
-    return _chosen(loading, None if shortened is None else int(shortened[1]))
+    return _chosen(loading)
 
 
 def _until(lines: Iterator[str], end: str) -> str:
@@ -78,17 +74,15 @@ def _until(lines: Iterator[str], end: str) -> str:
     raise AssertionError("".join(seen[-20:]))
 
 
-def engine_chooses(request: PlanRequest, *, open_context: bool = False) -> tuple[Fitted, Chosen]:
+def engine_chooses(request: PlanRequest) -> tuple[Fitted, Chosen]:
     """Fit as the engine does, and place the target in a process of its own."""
     with Planner(rpc=request.target.devices.rpc) as planner:
-        fitted = fit(planner.plan, request, planner.gpus(), open_context=open_context)
-        n_ctx_train = planner.plan(request).target.info.n_ctx_train
+        found = fitted(planner, request, request.target.fit)
+    assert found is not None
     spawn = get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=spawn) as pool:
-        lines = pool.submit(_placed, replace(request, target=fitted.target)).result()
-    is_shorter = open_context and fitted.ctx_size < n_ctx_train
-    shortened = request.n_slots * fitted.ctx_size if is_shorter else None
-    return fitted, _chosen("\n".join(lines), shortened)
+        lines = pool.submit(_placed, replace(request, target=found.target)).result()
+    return found, _chosen("\n".join(lines))
 
 
 def _placed(request: PlanRequest) -> tuple[str, ...]:

@@ -79,10 +79,10 @@ class Machine:
             self.process(pid, name, parent=parent, started=started, used_s=total_s)
         self.stat(self._busy_s, self._steal_s)
         if self.has_pressure:
-            for what, waited_s in (("cpu", 0.0), ("memory", self._memory_wait_s), ("io", 0.0)):
-                averages = "avg10=0.00 avg60=0.00 avg300=0.00"
-                lines = f"some {averages} total={round(waited_s * 1e6)}\nfull {averages} total=7\n"
-                self.write(f"proc/pressure/{what}", lines)
+            averages = "avg10=0.00 avg60=0.00 avg300=0.00"
+            waited_us = round(self._memory_wait_s * 1e6)
+            lines = f"some {averages} total={waited_us}\nfull {averages} total=7\n"
+            self.write("proc/pressure/memory", lines)
 
     def stat(self, busy_s: float, steal_s: float) -> None:
         """What /proc/stat tells since the start; the rest of the time nothing ran."""
@@ -135,13 +135,11 @@ QUIET = DisturbanceSummary(
         own_s=240.0,
         others_s=_NONE,
         steal_s=_NONE,
-        iowait_s=_NONE,
         pressure_s=dict.fromkeys(PRESSURES, _NONE),
         throttled_s=_NONE,
         slept_s=0.0,
         jumped_s=0.0,
         n_throttles=_UNKNOWN,
-        clocks_hz=(_UNKNOWN, _UNKNOWN),
         gpu_others=_UNKNOWN,
         gpu_slowed=_UNKNOWN,
     ),

@@ -16,9 +16,9 @@ MIB = 1 << 20
 
 
 _NUMBERS = (
-    *("pid", "counter_type", "received_kib_per_s", "sent_kib_per_s", "utilisation_percent"),
-    *("power_mw", "temperature_c", "clock_mhz", "generation", "width", "max_generation"),
-    *("max_width", "memory_clock_mhz", "memory_bits", "other_pid", "own_percent", "other_percent"),
+    *("pid", "received_kib_per_s", "sent_kib_per_s", "utilisation_percent"),
+    *("power_mw", "temperature_c", "clock_mhz", "generation", "width"),
+    *("memory_clock_mhz", "memory_bits", "other_pid", "own_percent", "other_percent"),
 )
 
 
@@ -30,8 +30,6 @@ class StandInGpu(ctypes.Structure):
         ("uuid", ctypes.c_char * 96),
         ("memory_total_bytes", ctypes.c_ulonglong),
         ("memory_used_bytes", ctypes.c_ulonglong),
-        ("received_bytes", ctypes.c_ulonglong),
-        ("sent_bytes", ctypes.c_ulonglong),
         ("process_bytes", ctypes.c_ulonglong),
         *((name, ctypes.c_uint) for name in _NUMBERS),
         ("sampled_us", ctypes.c_ulonglong),
@@ -50,7 +48,7 @@ class StandIn:
         self._driver = (ctypes.c_char * 80).in_dll(library, "stub_driver")
 
     def add_gpu(self, **fields: object) -> StandInGpu:
-        """Plug in a GPU on a generation 3 link, whose counters cannot wrap unnoticed at 4 Hz."""
+        """Plug in a GPU on a generation 3 link."""
         index = self._n_gpus.value
         gpu: StandInGpu = self._gpus[index]
         usual: dict[str, object] = {
@@ -59,15 +57,12 @@ class StandIn:
             "bus_id": f"00000000:{index + 1:02X}:00.0".encode(),
             "memory_total_bytes": 24_576 * MIB,
             "memory_used_bytes": 1_024 * MIB,
-            "counter_type": pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG,
             "utilisation_percent": 30,
             "power_mw": 95_500,
             "temperature_c": 51,
             "clock_mhz": 2_520,
             "generation": 3,
             "width": 16,
-            "max_generation": 3,
-            "max_width": 16,
             "memory_clock_mhz": 9_751,
             "memory_bits": 384,
         }
@@ -96,7 +91,7 @@ class StandIn:
     ) -> None:
         """Let a function fail, take its time, or hang until it gets another rule.
 
-        ``*`` is every function of one GPU, and "PCIe counters" the two fields.
+        ``*`` is every function of one GPU.
         """
         arguments = (function.encode(), gpu, code, ctypes.c_longlong(delay_ms), int(hangs))
         self.library.stub_rule(*arguments)

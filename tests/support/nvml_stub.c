@@ -22,7 +22,6 @@ enum {
     NOT_FOUND = 6,
     INSUFFICIENT_SIZE = 7,
 };
-enum { FIELD_TX = 197, FIELD_RX = 198 };
 enum { CLOCK_MEMORY = 2 };
 
 typedef struct {
@@ -30,11 +29,8 @@ typedef struct {
     char uuid[96];
     unsigned long long memory_total_bytes;
     unsigned long long memory_used_bytes;
-    unsigned long long received_bytes;
-    unsigned long long sent_bytes;
     unsigned long long process_bytes;
     unsigned int pid; /* of the one process; 0 for none */
-    unsigned int counter_type; /* nvmlValueType_t */
     unsigned int received_kib_per_s;
     unsigned int sent_kib_per_s;
     unsigned int utilisation_percent;
@@ -43,8 +39,6 @@ typedef struct {
     unsigned int clock_mhz;
     unsigned int generation;
     unsigned int width;
-    unsigned int max_generation;
-    unsigned int max_width;
     unsigned int memory_clock_mhz;
     unsigned int memory_bits;
     unsigned int other_pid; /* of a process that has samples, and is in no list */
@@ -63,17 +57,6 @@ typedef struct {
     int hangs;
     int n_calls;
 } Rule;
-
-typedef struct {
-    unsigned int field, scope;
-    long long timestamp, latency_us;
-    unsigned int value_type, code;
-    union {
-        double d;
-        unsigned int ui;
-        unsigned long long ull;
-    } value;
-} FieldValue;
 
 typedef struct {
     unsigned int pid;
@@ -256,8 +239,6 @@ TEXT(nvmlDeviceGetUUID, uuid)
 NUMBER(nvmlDeviceGetPowerUsage, power_mw)
 NUMBER(nvmlDeviceGetCurrPcieLinkGeneration, generation)
 NUMBER(nvmlDeviceGetCurrPcieLinkWidth, width)
-NUMBER(nvmlDeviceGetMaxPcieLinkGeneration, max_generation)
-NUMBER(nvmlDeviceGetMaxPcieLinkWidth, max_width)
 NUMBER_OF_KIND(nvmlDeviceGetTemperature, temperature_c)
 NUMBER_OF_KIND(nvmlDeviceGetMaxClockInfo, memory_clock_mhz)
 NUMBER(nvmlDeviceGetMemoryBusWidth, memory_bits)
@@ -289,25 +270,6 @@ EXPORT int nvmlDeviceGetUtilizationRates(Gpu *gpu, unsigned int *gpu_and_memory)
     gpu_and_memory[0] = gpu->utilisation_percent;
     gpu_and_memory[1] = 0;
     return check("nvmlDeviceGetUtilizationRates", gpu);
-}
-
-EXPORT int nvmlDeviceGetFieldValues(Gpu *gpu, int count, FieldValue *values) {
-    for (int i = 0; i < count; i++) {
-        FieldValue *field = &values[i];
-        int is_counter = field->field == FIELD_RX || field->field == FIELD_TX;
-        unsigned long long bytes =
-            field->field == FIELD_RX ? gpu->received_bytes : gpu->sent_bytes;
-        field->code = is_counter ? (unsigned int)enter("PCIe counters", index_of(gpu)) : NOT_SUPPORTED;
-        field->value_type = gpu->counter_type;
-        /* As a driver may: what lies beyond a 32-bit value means nothing. */
-        memset(&field->value, 0xAA, sizeof field->value);
-        if (gpu->counter_type == 1) {
-            field->value.ui = (unsigned int)bytes;
-        } else {
-            field->value.ull = bytes;
-        }
-    }
-    return check("nvmlDeviceGetFieldValues", gpu);
 }
 
 EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(
@@ -369,7 +331,6 @@ __attribute__((constructor)) static void begin(void) {
     snprintf(stub_gpus[0].name, sizeof stub_gpus[0].name, "Stand-in GPU");
     snprintf(stub_gpus[0].uuid, sizeof stub_gpus[0].uuid, "GPU-stand-in");
     stub_gpus[0].memory_total_bytes = 24ULL << 30;
-    stub_gpus[0].counter_type = 3;
-    stub_gpus[0].generation = stub_gpus[0].max_generation = 4;
-    stub_gpus[0].width = stub_gpus[0].max_width = 16;
+    stub_gpus[0].generation = 4;
+    stub_gpus[0].width = 16;
 }

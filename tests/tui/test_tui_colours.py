@@ -6,7 +6,7 @@ import pytest
 from textual.color import Color
 from textual.theme import Theme
 
-from spectui.tui.colours import ROLES, THEMES, ColouredApp
+from spectui.tui.look import ROLES, THEMES, ColouredApp
 
 FRAME, TEXT = 3.0, 4.5
 """Contrasts that WCAG asks of what has to be seen, and of what has to be read."""

@@ -2,11 +2,10 @@
 
 import base64
 import dataclasses
-import os
 from pathlib import Path
 
 import pytest
-from textual.widgets import Input, TextArea
+from textual.widgets import TextArea
 
 from spectui.commands.formats import Format, render
 from spectui.commands.launch import ExportSetup
@@ -14,12 +13,11 @@ from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
-from spectui.tui.export import ExportChoice, ExportScreen, SaveBar
-from spectui.tui.widgets import ChoiceRow
+from spectui.tui.export import ExportChoice, ExportScreen
 from tests.support import cockpit
 from tests.support.cockpit import screen_lines, staged
 
-SIZES = [(40, 20), (80, 24), (120, 40), (200, 60)]
+SIZES = [(60, 20), (80, 24), (120, 40), (200, 60)]
 ON = ExportSetup(
     target=ModelOptions(path=Path("/models/big [one].gguf")),
     draft=ModelOptions(path=Path("/models/small.gguf")),
@@ -43,18 +41,6 @@ class Host(cockpit.Host):
         super().__init__()
         self.export = ExportScreen(choices or CHOICES)
         self.opened = self.export
-
-    @property
-    def bar(self) -> SaveBar:
-        return self.export.query_one(SaveBar)
-
-    def asks(self) -> bool:
-        """Whether it asks for a path."""
-        return bool(self.bar.display)
-
-    @property
-    def field(self) -> Input:
-        return self.bar.query_one(Input)
 
 
 def rendered(choice: int, dialect: Dialect, format_: Format) -> str:
@@ -80,16 +66,16 @@ async def test_every_choice_is_reached_with_the_arrows_and_by_clicks() -> None:
             assert f"[{format_}]" in app.text()
             await stage.press("right")
         await stage.press("left", "left")
-        assert app.export.text == rendered(0, Dialect.LLAMA_CPP, Format.JSON)
+        assert app.export.text == rendered(0, Dialect.LLAMA_CPP, Format.COMPOSE)
         await stage.press("up", "up", "left")
-        assert app.export.text == rendered(2, Dialect.LLAMA_CPP, Format.JSON)
-        column = screen_lines(app)[2].index(" compose ")
+        assert app.export.text == rendered(2, Dialect.LLAMA_CPP, Format.COMPOSE)
+        column = screen_lines(app)[2].index(" llama-swap ")
         for x in (column + 2, 1):
             await stage.click("#format", x)
-            assert app.export.text == rendered(2, Dialect.LLAMA_CPP, Format.COMPOSE)
+            assert app.export.text == rendered(2, Dialect.LLAMA_CPP, Format.LLAMA_SWAP)
         await stage.at((40, 20))
-        assert "[compose]" in app.text()
-        assert app.export.text == rendered(2, Dialect.LLAMA_CPP, Format.COMPOSE)
+        assert "[llama-swap]" in app.text()
+        assert app.export.text == rendered(2, Dialect.LLAMA_CPP, Format.LLAMA_SWAP)
 
 
 async def test_what_a_dialect_cannot_say_stands_in_place_of_the_text() -> None:
@@ -100,10 +86,8 @@ async def test_what_a_dialect_cannot_say_stands_in_place_of_the_text() -> None:
         assert f"▲ {reason}" in app.words()
         assert not app.export.query_one(TextArea).display
         await stage.press("c", "s")
-        assert (app.clipboard, app.asks()) == ("", False)
-        assert [told.partition(": ")[0] for told in app.notices] == [
-            f"There is nothing to {what}" for what in ("copy", "save")
-        ]
+        assert app.clipboard == ""
+        assert len(app.notices) == 2
         assert all(reason in told for told in app.notices)
         assert "cannot place" not in await stage.press("left")
 
@@ -126,54 +110,23 @@ async def test_the_text_is_copied_and_cannot_be_edited(monkeypatch: pytest.Monke
         assert area.text == before
 
 
-async def test_saving_asks_for_a_path_and_writes_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_saving_writes_a_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    path, other = tmp_path / "big-one.sh", tmp_path / "other"
+    path = tmp_path / "big-one.sh"
     async with staged(Host(), (200, 60)) as (app, stage):
         await stage.press("s")
-        assert app.field.has_focus
-        assert Path(app.field.value) == path
-        await stage.press("enter")
         assert path.read_text("utf-8") == app.export.text
-        assert not app.asks()
-        assert any("big-one.sh" in toast for toast in app.notices)
-        assert app.export.query_one(ChoiceRow).has_focus
-        # A file is overwritten only after a second Enter.
-        for file in (path, other):
-            file.write_text("mine")
+        assert app.notices == [f"Saved to {path}"]
+        # Nothing is overwritten.
+        path.write_text("mine")
         await stage.press("s")
-        for file in (path, other):
-            app.field.value = str(file)
-            assert "press Enter again" in await stage.press("enter")
-            assert (path.read_text(), other.read_text()) == ("mine", "mine")
-        await stage.press("enter")
+        assert "exists already" in app.notices[-1]
         assert path.read_text() == "mine"
-        assert other.read_text("utf-8") == app.export.text
-        # A path that cannot be written is explained.
+        monkeypatch.setattr("spectui.tui.export.file_name", lambda *_: "none/x")
         await stage.press("s")
-        for typed, problem in (
-            ("", "Type the path"),
-            (f"{tmp_path}/no/such/folder/x", "No such file or directory"),
-            (str(tmp_path), "is no ordinary file"),
-            (os.devnull, "is no ordinary file"),
-            ("~nobody-of-that-name/x", "is no path"),
-        ):
-            app.field.value = typed
-            assert problem in await stage.press("enter")
-            assert app.asks()
-            assert problem not in await stage.press("x")
-        assert {each.name for each in tmp_path.iterdir()} == {"big-one.sh", "other"}
-        # Escape leaves the question, as another choice does, and then the screen.
+        assert "cannot be written (No such file or directory)" in app.notices[-1]
         await stage.press("escape")
-        assert not app.asks()
-        await stage.press("s")
-        await stage.click("#format", 28)
-        assert not app.asks()
-        for is_there in (True, False):
-            assert (app.screen is app.export) is is_there
-            await stage.press("escape")
+        assert app.screen is not app.export
 
 
 async def test_everything_is_in_sight_at_every_size() -> None:

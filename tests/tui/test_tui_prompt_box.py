@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.pilot import Pilot
 
 from spectui.tui.chat.prompt_box import MAX_EDITED_CHARS, PromptBox
-from spectui.tui.colours import ColouredApp
+from spectui.tui.look import ColouredApp
 from tests.support.cockpit import handled, press_keys
 
 

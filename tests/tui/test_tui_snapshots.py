@@ -145,9 +145,8 @@ def test_models_lost(snap_compare: SnapCompare) -> None:
     async def lose(cockpit: Cockpit, pilot: Pilot[None]) -> None:
         failure = EngineFailed(error=died, trace=None)
         cockpit.script.answers = [[*answer_events(STORY)[:12], failure]]
-        cockpit.script.is_lost = True
         cockpit.app.session.ask("And what of the lamp?")
-        await settled(pilot, lambda: cockpit.app.live.activity is Activity.LOST)
+        await settled(pilot, lambda: cockpit.app.live.activity is Activity.READY)
 
     check(snap_compare, (120, 40), machine=without_gpu(30), then=lose)
 
@@ -250,7 +249,8 @@ def test_picker_with_ranked_drafts(snap_compare: SnapCompare, size: tuple[int, i
         for event in (target, good, fair, unfit, ScanFinished(reasons=())):
             cockpit.threads.post(event)
         await settled(pilot)
-        cockpit.app.screen.query_one(TargetList).highlight_model(target.path)
+        targets = cockpit.app.screen.query_one(TargetList)
+        targets.highlighted = targets.get_option_index(str(target.path))
         for draft, why in ((good, None), (fair, None), (unfit, reason)):
             cockpit.threads.post(compared(target, draft, why))
         await settled(pilot)

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.segment import Segment
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.color import Color
 from textual.widgets import Log, Static
 
@@ -15,7 +14,7 @@ from spectui.display import displayed, visible
 from spectui.settings import Settings
 from spectui.tui.base_app import BaseApp
 from spectui.tui.chat.transcript import Transcript
-from spectui.tui.filters import SanitisingFilter
+from spectui.tui.look import SanitisingFilter
 from tests.support.cockpit import handled, screen_lines
 
 FRAGMENTS = (
@@ -139,9 +138,6 @@ class Shown(BaseApp):
         yield Log()
 
     def _show_events(self, events: Sequence[object]) -> None: ...
-
-    def all_actions(self) -> Sequence[Binding]:
-        return ()
 
 
 async def test_no_widget_draws_what_a_terminal_obeys() -> None:

@@ -16,7 +16,6 @@ from spectui.errors import (
     BadInputError,
     DoesNotFitError,
     EngineDiedError,
-    MemoryShortError,
     SpectuiError,
 )
 from spectui.measure.arm import Arm
@@ -763,11 +762,9 @@ class Fails(ScriptedMeasurer):
     ("error", "states"),
     [
         (DIED, [TrialState.FAIL] * 3),
-        # Memory that stays short costs no setting.
-        (MemoryShortError("memory stayed short"), [TrialState.INTERRUPTED]),
         (DEFECT, [TrialState.FAIL]),
     ],
-    ids=["died", "memory", "defect"],
+    ids=["died", "defect"],
 )
 def test_what_ends_a_search_leaves_a_study_that_goes_on(
     tmp_path: Path, error: SpectuiError, states: list[TrialState]

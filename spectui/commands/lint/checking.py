@@ -7,7 +7,7 @@ from dataclasses import replace
 import msgspec
 
 from spectui.commands.command import ServerCommand
-from spectui.commands.finding import Finding, Severity
+from spectui.commands.finding import Finding, Severity, Topic
 from spectui.commands.items import divide
 from spectui.commands.lint import names, settings
 from spectui.commands.lint.drafters import drafters_rule, kinds_rule
@@ -65,13 +65,19 @@ def check(command: ServerCommand, reader: Reader, *, always: bool = False) -> Re
     """
     findings = left = lint(command, reader)
     right = as_server(command.edited(dict.fromkeys(names.own_options(command, reader), ())))
-    if always or any(finding.severity is Severity.ERROR for finding in findings):
+    if always or any(map(_is_unwritable, findings)):
         remarks = tuple(one for one in command.remarks if one.replacement is None)
         right, left = _corrected(replace(right, remarks=remarks), reader)
-    settled = _without_unread(right, reader)
-    if settled.items != right.items or right.start != command.start:
-        left = lint(settled, reader)
-    return Report(findings=findings, corrected=settled, left=left)
+    elif right.start != command.start:
+        left = lint(right, reader)
+    return Report(findings=findings, corrected=right, left=left)
+
+
+def _is_unwritable(finding: Finding) -> bool:
+    """Whether the command cannot be written as it is: an error, or a variable that is not read."""
+    return finding.severity is Severity.ERROR or (
+        finding.topic is Topic.MISREAD and bool(finding.edits)
+    )
 
 
 def _corrected(command: ServerCommand, reader: Reader) -> tuple[ServerCommand, tuple[Finding, ...]]:
@@ -124,15 +130,3 @@ def _worst_first(command: ServerCommand, found: Iterable[Finding]) -> tuple[Find
             key=lambda one: (order.index(one.severity), one.at if one.at >= 0 else end),
         )
     )
-
-
-def _without_unread(command: ServerCommand, reader: Reader) -> ServerCommand:
-    """The command without variables that the server ignores, and would stop at as options."""
-    unread = [
-        one
-        for one in command.items
-        if one.variable is not None
-        and reader.reads(one.variable) is False
-        and reader.takes(one.flag) is False
-    ]
-    return replace(command, items=tuple(one for one in command.items if one not in unread))

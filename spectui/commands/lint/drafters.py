@@ -1,6 +1,5 @@
 """Rules for what drafts: the kinds of ``--spec-type``, and drafts that do not match them."""
 
-import re
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 
@@ -25,13 +24,6 @@ _MEANT = {"yes": "on", "y": "on", "no": "off", "n": "off"}
 _SIGN_OF_MTP = ".nextn.eh_proj.weight"
 """Tensor of a file's last layer by which llama-server recognises MTP layers
 (``common_speculative_types_from_gguf``)."""
-_OF_THE_DRAFT = re.compile(r".+-draft|spec-draft-.+|spec-replace")
-"""Names of options for a draft model."""
-_OF_DRAFTING = (
-    *(*renames.MODEL_FLAGS, "spec-draft-p-split"),
-    *("spec-draft-sampling", "spec-draft-backend-sampling"),
-)
-"""Options for drafting with any model, MTP layers included."""
 
 
 def kinds_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
@@ -112,43 +104,24 @@ def _of_one_context(command: ServerCommand) -> Iterator[Finding]:
 
 
 def _kinds_of_ik(command: ServerCommand) -> Iterator[Finding]:
-    """Find values that are no stages of ik_llama.cpp, and stages that cannot follow each other."""
-    found = list(command.all("spec-type"))
-    faults = [(at, item, renames.fault_of_stage(item.value)) for at, item in found]
-    for at, item, fault in faults:
-        if fault is not None:
-            yield _no_stage(at, item, command, fault)
-        elif renames.stages_of(item.value)[0].kind == renames.UNFINISHED:
-            yield warning(
-                (at, item),
-                f"{item.flag} {renames.UNFINISHED} drafts nothing in ik_llama.cpp",
-                "it takes the name, and has no drafter behind it",
-                write=(),
-            )
-    kinds = [renames.stages_of(item.value)[0].kind for _at, item in found]
-    chain = None if any(fault for _at, _item, fault in faults) else renames.fault_of_chain(kinds)
-    if chain is not None:
-        what = f"ik_llama.cpp does not draft with {', '.join(kinds)}"
-        yield error(found[-1], what, f"it stops: {chain}")
-
-
-def _no_stage(at: int, item: Item, command: ServerCommand, why: str) -> Finding:
-    edits = to_ik_stages(command)
-    words = next(filter(None, edits.values()), ())
-    # What is no stage then either only its author can tell.
-    if any(map(renames.fault_of_stage, words[1::2])):
-        edits, words = {}, ()
-    elif unfit := renames.fault_of_chain([renames.stages_of(one)[0].kind for one in words[1::2]]):
-        edits, words, why = {}, (), f"{why}; {unfit}"
-    what = f"ik_llama.cpp's llama-server knows no {item.flag} {item.value}"
-    return error((at, item), what, why, write=words or None, fix=edits)
+    """Find values that are no stages of ik_llama.cpp."""
+    for at, item in command.all("spec-type"):
+        if renames.is_stage(item.value):
+            continue
+        edits = to_ik_stages(command)
+        words = next(filter(None, edits.values()), ())
+        if not words or not all(map(renames.is_stage, words[1::2])):
+            edits, words = {}, ()
+        what = f"ik_llama.cpp's llama-server knows no {item.flag} {item.value}"
+        known = ", ".join(renames.KNOWN_TO_IK)
+        why = f"it takes one of {known}, numbers behind a colon, and the option again for another"
+        yield error((at, item), what, why, write=words or None, fix=edits)
 
 
 def drafters_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield findings on drafts and drafters that do not match."""
     if command.has_draft:
         yield from _of_draft(command, reader)
-        yield from _without_model(command)
     elif not command.has("draft-params"):
         yield from _without_draft(command, reader)
     for at, item in enumerate(command.items):
@@ -228,7 +201,7 @@ def _no_kind(at: int, shown: str, command: ServerCommand, reader: Reader) -> Ite
 
 
 def _unsaid(kind: str, shown: str, command: ServerCommand) -> tuple[str, str] | None:
-    """What llama-server makes of such a draft, and why; None where it drafts with it."""
+    """Why llama-server makes something else of such a draft; None where it drafts with it."""
     by_name, tensors = kind_by_name(command), command.draft_tensors
     # llama-server takes such a file for MTP layers.
     has_sign = tensors is not None and any(name.endswith(_SIGN_OF_MTP) for name in tensors)
@@ -262,21 +235,8 @@ def _other_kind(command: ServerCommand) -> Iterator[Finding]:
     )
 
 
-def _without_model(command: ServerCommand) -> Iterator[Finding]:
-    found = command.last(*renames.DRAFTS)
-    if found is not None and not command.has(*renames.SERVED) and not command.is_section:
-        yield Finding(
-            flag="-m",
-            severity=Severity.WARNING,
-            what=f"{found[1].shown} is given, but no model that it drafts for",
-            why="without one llama-server starts no model, or another than was meant",
-            replacement="-m FILE",
-            at=found[0],
-        )
-
-
 def _without_draft(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    kinds, is_ik = command.kinds, reader.dialect is Dialect.IK
+    is_ik = reader.dialect is Dialect.IK
     does = "stops without one" if is_ik else "starts, and drafts nothing with it"
     # llama-server fetches drafts of these kinds from the target's repository, if they are there.
     beside = HIDDEN_STATE_KINDS if reader.is_current and command.has("hf-repo") else ()
@@ -291,11 +251,3 @@ def _without_draft(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
                 f"the server {does}",
                 write=("-md", "FILE"),
             )
-    if any(kind in renames.BY_LAYERS | renames.NEED_DRAFT for kind in kinds):
-        return
-    for at, item in enumerate(command.items):
-        is_idle = not kinds if item.name in _OF_DRAFTING else _OF_THE_DRAFT.fullmatch(item.name)
-        # What the reader does not take is told of by its name first.
-        if is_idle and reader.takes(item.flag) is not False:
-            what = f"{item.shown} is about a draft, and there is none"
-            yield warning((at, item), what, "it does nothing", write=())

@@ -1,28 +1,22 @@
 """Rules for names: of the program, of flags and variables that the reader does not take."""
 
 import re
-import shlex
 from collections.abc import Iterator
-from itertools import pairwise
 
 from spectui.commands import rewriting
 from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import is_of_stage
-from spectui.commands.finding import Edits, Finding, Severity, Topic, about, error, note, warning
+from spectui.commands.finding import Finding, Severity, Topic, about, error, note, warning
 from spectui.commands.home import shell_line
-from spectui.commands.items import DASHES, FLASH_ATTENTION, Item
+from spectui.commands.items import DASHES, Item
 from spectui.commands.measured import is_adding
 from spectui.commands.programs import SERVER, as_server, program_of, started_by
 from spectui.commands.reader import Reader
 from spectui.commands.renames import RULES_TODAY
 from spectui.commands.server_options import PREFIX, Arity, drawn_from
 from spectui.commands.takeover import names_model, prints_and_ends
-from spectui.format import named
 from spectui.options.dialect import Dialect
-from spectui.options.drafters import NgramSimple, number_of
 
-_ON_IN_IK = ("1", "true")
-"""Values of a switch's variable that ik_llama.cpp takes for on."""
 _STOPPING = frozenset({"LLAMA_ARG_DRAFT_MAX", "LLAMA_ARG_DRAFT_MIN"})
 """Variables that builds since spring 2026 recognise only to refuse them."""
 
@@ -36,8 +30,7 @@ def program_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     if printing is not None:
         what = f"with {printing.flag} it prints and ends"
         yield note(printing.flag, what, "it starts no server, and loads no model")
-    elif command.is_section or command.has_draft or names_model(command.items):
-        # Beside a draft it is told by the rule for drafts.
+    elif command.is_section or names_model(command.items):
         return
     elif reader.is_current:
         yield note(
@@ -59,7 +52,7 @@ def own_options(command: ServerCommand, reader: Reader) -> frozenset[int]:
     return frozenset(
         at
         for at, item in enumerate(command.items)
-        if item.server is not None and item.server.programs and reader.takes(item.flag) is False
+        if not reader.takes(item.flag) and not rewriting.instead_of(item, command, reader)
     )
 
 
@@ -99,7 +92,7 @@ def spelling_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
             yield error(
                 (at, item),
                 f"{item.flag!r} belongs to no option",
-                f"{reader.name} takes no words by themselves, and stops{_odd(item)}",
+                f"{reader.name} takes no words by themselves, and stops",
                 fix=words or None,
             )
         elif reader.takes(item.flag):
@@ -113,61 +106,50 @@ def spelling_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
 
 def _unknown_variables(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield findings on variables that look like options, and that no server is known to read."""
-    for name, value in command.start.environment:
+    for name, _value in command.start.environment:
         if not name.startswith(PREFIX) or reader.reads(name):
             continue
         what, why = f"{reader.name} does not read {name}", "it ignores it"
         if reader.reads(name) is None:
             what = f"spectui does not know {name}"
             why = f"{_known_builds(reader)}; a newer build may read it, any other ignores it"
-        meant = rewriting.likely_variable(name, reader)
-        did = "" if meant is None else f"; did you mean {meant}={shlex.quote(value)}?"
-        yield warning(name, what, f"{why} without a word{did}", topic=Topic.MISREAD)
+        yield warning(name, what, f"{why} without a word", topic=Topic.MISREAD)
 
 
 def _variable(at: int, item: Item, command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    """Find a variable of an option that the reader does not read, or takes for off."""
-    variable, is_ik = item.shown, reader.dialect is Dialect.IK
-    severity = Severity.ERROR if variable in _STOPPING else Severity.WARNING
-    what = f"{reader.name} does not read {variable}"
-    words: tuple[str, ...] | None = item.words
+    """Find a variable of an option that the reader does not read."""
+    variable = item.shown
     if reader.reads(variable) is not False:
-        value = item.value if item.name == "flash-attn" else item.switched
-        if not is_ik or FLASH_ATTENTION.get(value) != "on" or value in _ON_IN_IK:
-            return
-        # See get_env of ik_llama.cpp.
-        severity, what = Severity.ERROR, f"{variable}={value} is off for {reader.name}"
-        why = f"it takes {' and '.join(_ON_IN_IK)} alone for on"
-        words = (f"{variable}=1",)
-    elif is_ik:
-        why = "it reads a few variables, and this one is not among them: give the option instead"
-    else:
-        does = "stop at it" if variable in _STOPPING else "ignore it without a word"
-        why = f"it is of other builds, and those of {reader.name} {does}"
-    if words is item.words and reader.takes(item.flag) is False:
+        return
+    is_stopping = variable in _STOPPING
+    does = "stop at it" if is_stopping else "ignore it without a word"
+    why = f"it is of other builds, and those of {reader.name} {does}"
+    words: tuple[str, ...] | None = item.words
+    if reader.takes(item.flag) is False:
         words = rewriting.instead_of(item, command, reader)
-    # As an argument first: what that is called comes next.
-    edits: Edits = {at: item.words}
-    yield about(severity, (at, item), what, why, write=words or (), fix=edits, topic=Topic.MISREAD)
-
-
-def _odd(item: Item) -> str:
-    """Hint at a sign of web pages in a word, wherever the command was read from."""
-    signs = (one for one in item.flag if not one.isascii() and not one.isalnum())
-    return "".join(f"; it holds {named(one)}" for one in [*signs][:1])
+    yield about(
+        Severity.ERROR if is_stopping else Severity.WARNING,
+        (at, item),
+        f"{reader.name} does not read {variable}",
+        why,
+        write=words or (),
+        # As an argument first: what that is called comes next.
+        fix={at: item.words},
+        topic=Topic.MISREAD,
+    )
 
 
 def _unknown(at: int, item: Item, command: ServerCommand, reader: Reader) -> Finding:
     words = rewriting.instead_of(item, command, reader)
     if words is not None:
         what = f"{reader.name} does not know {item.flag}"
-        return error((at, item), what, f"it stops at it{_odd(item)}", fix=words)
+        return error((at, item), what, "it stops at it", fix=words)
     alike = rewriting.likely(item, command, reader)
     return warning(
         (at, item),
         f"spectui does not know {item.flag}",
         f"{_known_builds(reader)}; a newer build may take it, any other stops at it (--server-bin "
-        f"PATH asks your own){_odd(item)}{f'; did you mean {shell_line(alike)}?' if alike else ''}",
+        f"PATH asks your own){f'; did you mean {shell_line(alike)}?' if alike else ''}",
     )
 
 
@@ -183,12 +165,8 @@ def _refused(at: int, item: Item, command: ServerCommand, reader: Reader) -> Fin
     words = next(filter(None, shared.values()), words)
     if words is None and item.server is None:
         words = rewriting.likely(item, command, reader) or None
-    why = _why(item, reader)
-    size_m = dict(pairwise(words or ())).get(number_of(NgramSimple, "size_m").flags[0])
-    if item.name == "draft-max" and size_m not in {None, item.value}:
-        why += f"; ngram-simple drops drafts shorter than the {size_m} tokens that it looks up"
     what = f"{reader.name} does not take {item.flag}"
-    return error((at, item), what, why, write=words, fix=edits)
+    return error((at, item), what, _why(item, reader), write=words, fix=edits)
 
 
 def _why(item: Item, reader: Reader) -> str:
@@ -206,16 +184,11 @@ def _why(item: Item, reader: Reader) -> str:
         return f"its place is behind --spec-type{since}, and it stops the server"
     if until is not None:
         return f"builds since {_day(until)} stop at it{today}"
-    if server.programs:
-        return f"it is an option of {server.programs[0]}, and stops the server"
-    if server.taken.keys() == {Dialect.IK}:
-        return "it is an option of ik_llama.cpp, and stops the server"
     if reader.dialect in server.taken:
         return "it knows the option by another name alone, and stops at this one"
-    if reader.is_current:
-        return f"it was removed, and stops the server{today}"
-    builds = " and ".join(server.taken) or "no build today"
-    return f"it is an option of {builds}, and stops the server"
+    others = tuple(map(str, server.taken))
+    whose = f"is an option of {' and '.join(others)}" if others else "was removed"
+    return f"it {whose}, and stops the server{today}"
 
 
 def _day(until: str) -> str:
@@ -241,29 +214,19 @@ def _without_value(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
         yield error((at, item), f"{item.flag} has no value", "it takes one or two, and stops")
     is_bare = item.flag in reader.bare or item.is_negation
     if server.arity is Arity.MAYBE and not is_bare:
-        takes = {
-            "flash-attn": "since autumn 2025 it takes on, off or auto",
-            "fit": "here it takes on or off",
-        }
-        if reader.dialect is Dialect.IK:
-            takes = {"flash-attn": "today it takes on, off or auto"}
-        yield error(
-            (at, item),
-            f"{item.flag} has no value",
-            f"{takes.get(item.name, 'here it takes one')}, and would take the next word for it",
-            fix=(item.flag, "on"),
-        )
+        takes = "on, off or auto today" if item.name == "flash-attn" else "one here"
+        why = f"it takes {takes}, and would take the next word for it"
+        yield error((at, item), f"{item.flag} has no value", why, fix=(item.flag, "on"))
 
 
 def repeats_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield a finding for every option that a later one overrides."""
-    last: dict[str, int] = {}
-    for at, item in enumerate(command.items):
-        before = last.get(item.name)
-        # ik_llama.cpp reads its variables again behind the arguments.
-        is_second = reader.dialect is Dialect.IK and item.variable is None
-        if before is None or not (is_second and command.items[before].variable is not None):
-            last[item.name] = at
+    # ik_llama.cpp reads its variables again behind the arguments.
+    places = sorted(
+        range(len(command.items)),
+        key=lambda at: reader.dialect is Dialect.IK and command.items[at].variable is not None,
+    )
+    last = {command.items[at].name: at for at in places}
     for at, item in enumerate(command.items):
         is_known = item.server is not None or item.option is not None
         if last[item.name] != at and is_known and not is_adding(item):
@@ -280,5 +243,4 @@ def _overruled(at: int, item: Item, winner: Item, reader: Reader) -> Finding:
         f"{item.shown} is given again as {winner.text}",
         f"{reader.name} takes {by}, so that this one does nothing",
         write=(),
-        topic=Topic.OVERRULED,
     )

@@ -18,7 +18,6 @@ _CONTAINED = (
     "it, with paths as they are on this machine where the container mounts a folder of it, and its "
     "own elsewhere."
 )
-_UNCORRECTED = "Not corrected, since only who wrote it knows what was meant"
 _INDENT = "    "
 
 
@@ -96,17 +95,12 @@ def _finding_document(finding: Finding, command: ServerCommand) -> Json:
     }
 
 
-def lint_page(reports: Sequence[Checked], *, with_fixed: bool = True) -> Page:
-    """Every finding, and the corrected command if it differs.
-
-    Args:
-        reports: of the commands.
-        with_fixed: False where the corrected command is printed elsewhere.
-    """
-    return [part for one in reports for part in _parts(one, with_fixed=with_fixed)]
+def lint_page(reports: Sequence[Checked]) -> Page:
+    """Every finding on some commands, and the corrected command if it differs."""
+    return [part for one in reports for part in _parts(one)]
 
 
-def _parts(report: Checked, *, with_fixed: bool) -> Iterator[Part]:
+def _parts(report: Checked) -> Iterator[Part]:
     if report.name is not None:
         yield _broken(f"{report.name}:", "bold")
     for finding in report.findings:
@@ -117,21 +111,19 @@ def _parts(report: Checked, *, with_fixed: bool) -> Iterator[Part]:
     if report.command.inside is not None:
         yield _broken(_CONTAINED)
     before, after = report.command, report.fixed
-    refused = dict.fromkeys(one.what for one in report.left if one.severity is Severity.ERROR)
-    if refused and not with_fixed:
-        yield _broken(f"{_UNCORRECTED}: {'; '.join(refused)}.")
-    if with_fixed and (after.text, after.remarks) != (before.text, before.remarks):
+    if (after.text, after.remarks) != (before.text, before.remarks):
         yield ""
-        yield _broken(_heading(refused), "bold")
-        unshown = _broken("it has characters that cannot be shown; --fix prints it as it is")
+        yield _broken(_heading(report.left), "bold")
+        unshown = _broken("it has characters that cannot be shown; spectui export writes it")
         yield after.text if printable(after.text) == after.text else unshown
     if report.name is not None:
         yield ""
 
 
-def _heading(refused: Iterable[str]) -> str:
+def _heading(left: Iterable[Finding]) -> str:
     """Heading of the corrected command, with the findings that still stop the server."""
-    told = "; ".join(refused)
+    refused = (one.what for one in left if one.severity is Severity.ERROR)
+    told = "; ".join(dict.fromkeys(refused))
     return f"Corrected in part, and still refused ({told}):" if told else "Corrected:"
 
 

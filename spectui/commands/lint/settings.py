@@ -14,16 +14,11 @@ from spectui.commands.server_options import FALSE
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import MTP_KIND
 from spectui.options.option import Decimal, Layers, Whole
-from spectui.options.reading import tensor_pattern
-from spectui.options.setup import EXPERTS
 
 _HURTS = "a draft guesses worse with a quantised cache, and its cache is small"
 _SLOTS = 4
 """Default number of slots in llama-server since winter 2025."""
-_EXPERT = rf"blk\.(\d+)\.{EXPERTS}"
-_IN_TOKENS = frozenset(
-    {"ctx-size", "ctx-size-draft", "batch-size", "ubatch-size", "predict", "keep", "fit-ctx"}
-)
+_IN_TOKENS = frozenset({"ctx-size", "batch-size", "ubatch-size", "predict", "keep", "fit-ctx"})
 _IN_MIB = frozenset({"cache-ram", "fit-target"})
 _TOKENS = {"k": 1 << 10, "m": 1 << 20}
 _MIB = {"m": 1, "g": 1 << 10}
@@ -31,8 +26,6 @@ _MIB = {"m": 1, "g": 1 << 10}
 _WHOLE = r"\s*[-+]?\d+"
 _DECIMAL = r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
 """Pattern of the part of a number that the server reads (``std::stoi``, ``std::stof``)."""
-_GROUPED = r"[-+]?\d{1,3}([,.'_\u2009\u00a0 ]\d{3})+|\d+(_\d+)+"
-_WITH_COMMA = r"[-+]?\d*,\d+"
 _WITH_UNIT = r"(\d+) ?([kmg])(i?b)?"
 _JINJA_KNOWS = "chatml"
 """The only name that llama-server looks up with Jinja as well."""
@@ -85,7 +78,7 @@ def _number(at: int, item: Item) -> Iterator[Finding]:
     read = re.match(ahead, item.value)
     # What begins with no number stops the server.
     if read is not None and read[0] != item.value:
-        meant = _meant(item, is_whole=ahead is _WHOLE)
+        meant = _meant(item)
         yield warning(
             (at, item),
             f"{item.flag} {item.value} is read as {read[0]}",
@@ -95,57 +88,25 @@ def _number(at: int, item: Item) -> Iterator[Finding]:
         )
 
 
-def _meant(item: Item, *, is_whole: bool) -> str | None:
-    """The number that a text stands for, as the server reads it; None where it is not clear."""
-    text = item.value
-    if not is_whole:
-        return text.replace(",", ".") if re.fullmatch(_WITH_COMMA, text) else None
-    if re.fullmatch(_GROUPED, text):
-        return re.sub(r"[^-\d]", "", text)
-    sized = re.fullmatch(_WITH_UNIT, text, re.IGNORECASE)
+def _meant(item: Item) -> str | None:
+    """The number that one with a unit stands for, as the server reads it; None for any other."""
+    sized = re.fullmatch(_WITH_UNIT, item.value, re.IGNORECASE)
     factors = _MIB if item.name in _IN_MIB else _TOKENS if item.name in _IN_TOKENS else {}
     factor = None if sized is None else factors.get(sized[2].lower())
     return None if sized is None or factor is None else str(int(sized[1]) * factor)
 
 
-def caches_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    """Yield findings on caches and contexts."""
+def caches_rule(command: ServerCommand, _reader: Reader) -> Iterator[Finding]:
+    """Yield findings on quantised caches."""
     # The target's MTP layers hardly guess worse.
     is_mtp = command.draft_kind == MTP_KIND or not BY_LAYERS.isdisjoint(command.kinds)
     if command.has_draft and not is_mtp:
-        yield from _draft_caches(command, reader)
-    if command.has_draft:
-        yield from _draft_context(command, reader)
-    yield from _quantised_values(command)
-
-
-def _draft_caches(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    """Find quantised caches of a draft, its own and those that it inherits."""
-    for name, flag in (("cache-type-k", "-ctkd"), ("cache-type-v", "-ctvd")):
-        own = list(command.all(f"{name}-draft"))
-        inherited = [] if own or reader.is_current else [*command.all(name)][-1:]
-        for at, item in (*own, *inherited):
-            what, why = f"the draft's cache is {item.value}", _HURTS
-            if inherited:
-                what = f"{what} as well"
-                why = f"{reader.name} gives the draft the target's types unless told; {why}"
+        for at, item in command.all("cache-type-k-draft", "cache-type-v-draft"):
             if item.value not in FULL_PRECISION:
-                words = (flag if inherited else item.flag, "f16")
-                yield warning((at, item), what, why, write=words, topic=Topic.DRAFT_CACHE)
-
-
-def _draft_context(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    found = command.last("ctx-size-draft")
-    own, whole = command.number("ctx-size-draft"), command.number("ctx-size") or 0
-    if found is None or not own or 0 < whole <= own or reader.takes(found[1].flag) is False:
-        return
-    yield warning(
-        found,
-        f"the draft remembers {own:.0f} tokens, and the target "
-        f"{f'{whole:.0f}' if whole else 'more'}",
-        "once a text is longer, the draft drafts nothing or without what came before",
-        write=(),
-    )
+                what = f"the draft's cache is {item.value}"
+                words = (item.flag, "f16")
+                yield warning((at, item), what, _HURTS, write=words, topic=Topic.DRAFT_CACHE)
+    yield from _quantised_values(command)
 
 
 def _quantised_values(command: ServerCommand) -> Iterator[Finding]:
@@ -166,7 +127,7 @@ def _quantised_values(command: ServerCommand) -> Iterator[Finding]:
 
 
 def placement_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    """Yield findings on a draft that is kept apart, and on placements without effect."""
+    """Yield findings on a draft that is kept apart."""
     found, layers = command.last("gpu-layers-draft"), command.value("gpu-layers")
     is_apart = found is not None and found[1].value == "0" and command.drafts_with_model
     has_layers = layers != "0" and (layers is not None or reader.is_current)
@@ -178,48 +139,17 @@ def placement_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
             "draft takes little of a GPU's memory",
             write=(found[1].flag, "99"),
         )
-    if command.target_tensors is not None:
-        yield from _unmatched(command, "the model", command.target_tensors, "")
-    if command.draft_tensors is not None:
-        yield from _unmatched(command, "the draft", command.draft_tensors, "-draft")
-
-
-def _unmatched(
-    command: ServerCommand, who: str, tensors: frozenset[str], suffix: str
-) -> Iterator[Finding]:
-    """Find placements of a model without effect; ``suffix`` ends the names of their options."""
-    for at, item in command.all(f"override-tensor{suffix}"):
-        for text in item.value.split(","):
-            # None where llama-server's dialect of regular expressions is another one.
-            pattern = tensor_pattern(text.partition("=")[0])
-            if pattern is not None and not any(map(pattern.search, tensors)):
-                what = f"{item.flag} {text} matches no tensor of {who}"
-                yield warning((at, item), what, "a pattern that is part of no name does nothing")
-    layers = {int(one[1]) for name in tensors if (one := re.match(_EXPERT, name)) is not None}
-    first = f"n-cpu-moe{suffix}"
-    for at, item in () if layers else command.all(f"cpu-moe{suffix}", first):
-        yield warning(
-            (at, item),
-            f"{item.text} does nothing: {who} has no experts",
-            "it keeps experts in RAM; -ngl says how many layers of a dense model go to the GPU",
-            write=(),
-        )
-    found, wanted = command.last(first), command.number(first) or 0
-    if found is not None and layers and wanted > max(layers) + 1:
-        what = f"{found[1].text}, but {len(layers)} layers have experts"
-        yield note(found, what, "it means all of them, as the option for all of them does")
 
 
 def serving_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    """Yield findings on parallel slots and sliding windows beside drafts.
+    """Yield a finding on slots that nobody asked for.
 
     Only the author knows how many users there are: slots have no words to write, and no correction
     or export changes them.
     """
-    if not command.kinds and not command.drafts_with_model:
-        return
     found, slots = command.last("parallel"), command.number("parallel")
-    if reader.is_current and (found is None or (slots is not None and slots < 0)):
+    is_open = found is None or (slots is not None and slots < 0)
+    if is_open and reader.is_current and (command.kinds or command.drafts_with_model):
         is_told = "not given" if found is None else "-1"
         yield note(
             found or "-np",
@@ -227,19 +157,4 @@ def serving_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
             "drafts pay best for one user at a time; caches with a sliding window or a recurrent "
             "state are kept for every slot; add -np 1 if there is one user, which neither a "
             "correction nor export does for you",
-        )
-    elif found is not None and slots is not None and slots > 1:
-        yield note(
-            found,
-            f"{slots:.0f} slots draft beside each other",
-            "a batch then verifies the drafts of several users, which costs more than it does "
-            "for one; -np 1 is for one user",
-        )
-    window = command.last("swa-full")
-    if window is not None:
-        yield note(
-            window,
-            "layers with a sliding window remember the whole context",
-            "drafts need no more than the window, and the whole takes several times the memory",
-            write=(),
         )

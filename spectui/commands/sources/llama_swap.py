@@ -6,10 +6,10 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from spectui.commands.command import ASSIGNMENT, LLAMA_SWAP, Entry, ServerCommand
+from spectui.commands.command import ASSIGNMENT, ServerCommand
 from spectui.commands.items import Item
 from spectui.commands.programs import names_server
-from spectui.commands.sources.containers import plain_words
+from spectui.commands.sources.containers import plain_words, scalar
 from spectui.commands.sources.files import Replacement, Tree, chosen
 from spectui.commands.sources.shell import unwrapped
 from spectui.commands.sources.source import LLAMA_CPP
@@ -18,7 +18,8 @@ from spectui.errors import BadInputError
 _MACRO = re.compile(r"\$\{[A-Za-z0-9_.-]+\}")
 _PORT = "${PORT}"
 """The port that llama-swap chooses when the model runs."""
-_PUBLISHED = re.compile(r"\$\{PORT\}:(\d+)\Z")
+CHOSEN_PORT = f"--port {_PORT}"
+_OWN_KEYS = frozenset({"cmd", "env", "macros"})
 _DEEPEST = 8
 """Deepest nesting of macros."""
 
@@ -39,38 +40,24 @@ def read_swap(tree: Tree, path: Path, wanted: str | None) -> ServerCommand:
     name = chosen(servers, wanted, path, "model")
     model, own = models[name], macros[name]
     words = plain_words(_known(model["cmd"], own))
-    # A container is published on its inner port.
-    words = [_PUBLISHED.sub(r"\1:\1", word) for word in words]
     listed = model.get("env")
     variables = map(str, listed if isinstance(listed, list) else ())
     given = (ASSIGNMENT.fullmatch(_known(one, own)) for one in variables)
     environment = {match[1]: match[2] for match in given if match is not None}
     command = unwrapped(words, {**environment, "PORT": _PORT})
     listens = any(_PORT in item.words for item in command.items if item.variable is None)
-    entry = replace(_entry(tree, name, command), given=("--port ${PORT}",) if listens else ())
+    others = (str(key) for key in model if key not in _OWN_KEYS)
     return replace(
         command,
         environment=tuple(pair for pair in command.environment if pair != ("PORT", _PORT)),
         items=tuple(item for item in command.items if not (listens and _is_port(item))),
-        entries=(entry, *command.entries),
+        known_as=name,
+        beside=(*others, *((CHOSEN_PORT,) if listens else ()), *command.beside),
     )
 
 
 def _is_port(item: Item) -> bool:
     return item.variable is None and item.spelling == "--port"
-
-
-def _entry(tree: Tree, name: str, command: ServerCommand) -> Entry:
-    """The model's settings for clients and llama-swap, without its command."""
-    is_inside = command.inside is not None
-    left = {"cmd", "env", *(("cmdStop",) if is_inside else ())}
-    model = tree["models"][name]
-    settings = {key: value for key, value in model.items() if key not in left}
-    uses_macros = any("${" in str(value) for key, value in settings.items() if key != "macros")
-    around = {"macros": tree["macros"]} if uses_macros and tree.get("macros") else {}
-    has_stop = is_inside and "cmdStop" in model
-    notes = ("left out, since it stops the container: cmdStop",) if has_stop else ()
-    return Entry(format=LLAMA_SWAP, name=name, settings=settings, around=around, notes=notes)
 
 
 def _is_server(text: str, macros: Mapping[str, str]) -> bool:
@@ -89,10 +76,8 @@ def _macros(tree: Tree, name: str, model: Tree) -> dict[str, str]:
 
 
 def _named(macros: object) -> dict[str, str]:
-    if isinstance(macros, dict):
-        return {str(name): str(value) for name, value in macros.items()}
-    listed = macros if isinstance(macros, list) else []
-    return {n: v for item in listed if isinstance(item, dict) for n, v in _named(item).items()}
+    found = macros if isinstance(macros, dict) else {}
+    return {str(name): scalar(value) for name, value in found.items()}
 
 
 def _known(text: str, macros: Mapping[str, str]) -> str:

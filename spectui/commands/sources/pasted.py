@@ -10,11 +10,8 @@ from spectui.commands.finding import Finding, error
 from spectui.commands.items import DASHES
 from spectui.commands.programs import SERVER, names_server
 from spectui.commands.server_options import server_option
-from spectui.errors import BadInputError
 from spectui.format import named
 
-_OF_A_FILE = re.compile(r"(?:services|models)[ \t]*:|\[[\w*./:-]+\][ \t]*$")
-"""A line of YAML, of a unit or of a preset."""
 _FENCE = re.compile(r"[ \t]*(?:>[ \t]*)?(```|~~~)")
 _PROMPT = re.compile(
     r"[ \t]*(?:\([^()\n]*\)[ \t]*)?(?:[$%>»\u276f\u279c]|\[?[\w.-]+@[\w.-]+[^\n$#%>]*[$#%>]"
@@ -72,11 +69,7 @@ _FREE = frozenset(
 
 
 def unfenced(text: str) -> str:
-    """The code of a text of Markdown, or that of a terminal without its prompts for more lines.
-
-    Raises:
-        BadInputError: it holds a file, and other commands beside it.
-    """
+    """The code of a text of Markdown, or that of a terminal without its prompts for more lines."""
     lines = text.split("\n")
     if any(map(_FENCE.match, lines)):
         lines = _code(lines)
@@ -107,11 +100,7 @@ def _for_a_shell(match: re.Match[str]) -> str:
 
 
 def _code(lines: list[str]) -> list[str]:
-    """The lines with only the fenced blocks left; those that name llama-server, where some do.
-
-    Raises:
-        BadInputError: as ``unfenced``.
-    """
+    """The lines with only the fenced blocks left; those that name llama-server, where some do."""
     blocks: list[list[int]] = []
     fence = ""
     for at, line in enumerate(lines):
@@ -122,13 +111,6 @@ def _code(lines: list[str]) -> list[str]:
         elif fence:
             blocks[-1].append(at)
     named_so = [block for block in blocks if any("llama" in lines[at] for at in block)]
-    has_file = any(_OF_A_FILE.match(lines[at]) for block in named_so for at in block)
-    if has_file and len(named_so) > 1:
-        first = ", ".join(str(block[0] + 1) for block in named_so)
-        raise BadInputError(
-            f"it has a file beside other commands, in the blocks from the lines {first} on; give "
-            "one of them"
-        )
     kept = {at for block in named_so or blocks for at in block}
     for block in (named_so or blocks)[:-1]:
         if block and lines[block[0]].lstrip().startswith("-"):

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from spectui.commands.command import INI, Entry, ServerCommand
-from spectui.commands.finding import Finding, Severity, Topic, error, warning
+from spectui.commands.command import ServerCommand
+from spectui.commands.finding import Finding, Severity, error
 from spectui.commands.home import with_paths_read
 from spectui.commands.items import divide, placed
 from spectui.commands.server_options import (
@@ -23,7 +23,7 @@ from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
 
 _HEADER = re.compile(r"\[[ \t]*([^\]]+?)[ \t]*\][ \t]*(?:[;#].*)?")
-_ENTRY = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*)[ \t]*=([^;#]*)([;#].*)?")
+_ENTRY = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*)[ \t]*=([^;#]*)(?:[;#].*)?")
 _REMARK = re.compile(r"[ \t]*(?:[;#].*)?")
 _EVERY = "*"
 """Section whose options apply to every model."""
@@ -45,8 +45,6 @@ class Entered:
     key: str
     value: str
     line: int
-    cut: str = ""
-    """Text that a comment sign cuts off right behind the value."""
 
     @property
     def option(self) -> ServerOption | None:
@@ -97,9 +95,7 @@ def read_presets(text: str, path: Path) -> Mapping[str, list[Entered]] | None:
                 sections[_UNNAMED] = entries
             # No shell assigns so.
             has_key = has_key or "-" in entry[1] or line[len(entry[1])] != "="
-            value = entry[2].strip(" \t")
-            cut = entry[3] or "" if value and entry[2].endswith(value) else ""
-            entries.append(Entered(key=entry[1], value=value, line=number, cut=cut))
+            entries.append(Entered(key=entry[1], value=entry[2].strip(" \t"), line=number))
         elif _REMARK.fullmatch(line) is None:
             if path.suffix == ".ini":
                 raise BadInputError(
@@ -129,28 +125,25 @@ def preset_command(
         lines = sorted(sections.get(section, ()), key=lambda one: one.key.encode())
         own = {one.key if one.option is None else one.option.long_flag: one for one in lines}
         given |= dict(sorted(own.items(), key=lambda pair: pair[1].line))
-    kept = {one.key: one.value for one in given.values() if one.key in _OF_THE_ROUTER}
-    options = {key: one for key, one in given.items() if one.key not in kept}
+    options = {key: one for key, one in given.items() if one.key not in _OF_THE_ROUTER}
     words = [word for one in options.values() for word in one.words]
     if _SERVED.isdisjoint(options) and _REPOSITORY.fullmatch(name):
         # The router knows what is in Hugging Face's cache by such names (``load_from_cache``).
         words = ["-hf", name, *words]
-    kept.pop(_VERSION, None)
-    entry = Entry(format=INI, name=None if name == _EVERY else name, settings=kept)
+    beside = (one.key for one in given.values() if one.key in _OF_THE_ROUTER - {_VERSION})
     items = map(with_paths_read, placed(divide(words), _PLACING))
     remarks = tuple(remark for one in options.values() for remark in _remarks(one))
-    return replace(ServerCommand.of(items), entries=(entry,), remarks=remarks)
+    return replace(
+        ServerCommand.of(items),
+        known_as=None if name == _EVERY else name,
+        is_section=True,
+        beside=tuple(beside),
+        remarks=remarks,
+    )
 
 
 def _remarks(one: Entered) -> Iterator[Finding]:
-    """Yield findings on a value that the router cuts, and on a key that it does not know."""
-    if one.cut:
-        yield warning(
-            one.key,
-            f"{one.key} = {one.value}{one.cut} (line {one.line}) is read as {one.value}",
-            f"a remark begins at {one.cut[0]}, wherever it stands, and no quotes change that",
-            topic=Topic.MISREAD,
-        )
+    """Yield a finding on a key that the router does not know."""
     option, likely = one.option, one.flag.lstrip("-")
     if option is None or _is_key(one.key):
         return

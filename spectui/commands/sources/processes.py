@@ -1,7 +1,6 @@
 """llama-servers that run on this machine, and the commands that they were started with."""
 
 import re
-import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,7 +12,6 @@ from spectui.commands.programs import is_server_today, names_server
 from spectui.commands.sources.source import OF_LLAMA, PROCESS, below, command_of
 from spectui.errors import BadInputError
 
-_MOST_SHOWN = 100
 _KEEPER = re.compile(r"spectui/server/keeper\.py$")
 """The program that spectui starts its own servers with."""
 
@@ -105,11 +103,5 @@ def _only() -> int:
         raise BadInputError(
             "no llama-server runs on this machine; start one, or give its command instead of pid:"
         )
-    listed = "\n".join(
-        f"  pid:{pid}  {_short(shlex.join(words))}" for pid, words in sorted(found.items())
-    )
-    raise BadInputError(f"{len(found)} llama-servers run; give one of them:\n{listed}")
-
-
-def _short(command: str) -> str:
-    return command if len(command) <= _MOST_SHOWN else f"{command[:_MOST_SHOWN]}…"
+    listed = ", ".join(f"{PROCESS}{pid}" for pid in sorted(found))
+    raise BadInputError(f"{len(found)} llama-servers run; give one of them: {listed}")

@@ -8,10 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import msgspec
-
 from spectui.commands.command import ServerCommand
-from spectui.commands.items import divide
 from spectui.commands.programs import is_server_today, starts_server
 from spectui.commands.sources.containers import composed
 from spectui.commands.sources.files import MOST_BYTES, SeveralError, text_of_file
@@ -29,7 +26,6 @@ _FILE = re.compile(
 )
 """Text that is meant as a file even if there is none."""
 _SCRIPT = "#!"
-_QUOTED = re.compile(r"'.*'\Z|\".*\"\Z")
 _YAML = re.compile(r"(?m)^(services|models)[ \t]*:")
 _PASTE = Path("the paste")
 """Stands for the file of a text that was pasted."""
@@ -119,8 +115,6 @@ def _of_text(text: str, path: Path | None, wanted: str | None) -> ServerCommand:
     # A script may hold the text of another file.
     if not text.startswith(_SCRIPT):
         text = unfenced(text)
-        if text.lstrip().startswith("{") and (exported := _of_document(text)) is not None:
-            return exported
         check_file(text, "it" if path is None else str(path))
         found = None if path is None else _of_file(text, path, wanted)
         if found is not None:
@@ -136,7 +130,7 @@ def _of_text(text: str, path: Path | None, wanted: str | None) -> ServerCommand:
 
 
 def _of_file(text: str, path: Path, wanted: str | None) -> ServerCommand | None:
-    """The command of a file of Compose, llama-swap, presets or arguments; None for any other."""
+    """The command of a file of Compose, llama-swap or presets; None for any other."""
     if _YAML.search(text):
         # They load what reads YAML.
         from spectui.commands.sources.llama_swap import read_swap
@@ -148,40 +142,7 @@ def _of_file(text: str, path: Path, wanted: str | None) -> ServerCommand | None:
             if isinstance(tree.get("models"), dict):
                 return read_swap(tree, path, wanted)
     sections = read_presets(text, path)
-    return _of_arguments(text) if sections is None else preset_command(sections, path, wanted)
-
-
-class _Document(msgspec.Struct):
-    """The part of ``export --format json`` that is a command."""
-
-    program: list[str]
-    arguments: list[str]
-    environment: dict[str, str] = {}
-
-
-def _of_document(text: str) -> ServerCommand | None:
-    """The command of a document that ``export`` wrote; None for any other JSON."""
-    try:
-        found = msgspec.json.decode(text, type=_Document)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    return replace(
-        ServerCommand.of(divide(found.arguments)),
-        prelude=tuple(found.program),
-        environment=tuple(found.environment.items()),
-    )
-
-
-def _of_arguments(text: str) -> ServerCommand | None:
-    """Arguments of a file that holds one per line; None for any other file.
-
-    A line of a shell script holds an option with its value, which is no option's name.
-    """
-    lines = text.removesuffix("\n").split("\n")
-    if not lines[0].startswith("-") or len(lines) > _MOST_WORDS or any(map(_QUOTED.match, lines)):
-        return None
-    items = tuple(divide(lines))
-    return ServerCommand.of(items) if all(item.server is not None for item in items) else None
+    return None if sections is None else preset_command(sections, path, wanted)
 
 
 def _file_and_name(text: str) -> tuple[Path, str | None] | None:

@@ -29,15 +29,13 @@ _FOREIGN = (
     ),
     (r"\\", "the end of the command, which goes on nowhere; take it out"),
     (r"['\"]", "a quote without its end; close it"),
-    (r"\$\{?\d", "what the caller of the script gives it"),
     (
         r"\$?\(\([^()\n]*(?:\)\))?|\$\([^()\n]*\)?|`[^`\n]*`?|\$\{[^}\n]*\}?|\$[\w@*#?!-]",
         "what only a shell knows",
     ),
-    (r"[^ \t\n;&|<>]+", "for the shell to expand (if not, put it in quotes)"),
     (
-        r"[<>]+(?:\([^()\n]*\)?|[^ \t\n;&|<>]*)|.?",
-        "a sign of the shell (if not, put it in quotes)",
+        r"[<>]+(?:\([^()\n]*\)?|[^ \t\n;&|<>]*)|[^ \t\n;&|<>]+|.?",
+        "for the shell (if not, put it in quotes)",
     ),
 )
 """What stands for something else to a shell, with its description, the most telling first."""

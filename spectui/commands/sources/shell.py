@@ -2,7 +2,7 @@
 
 import os.path
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,6 +42,9 @@ _ASIDE = frozenset(
 """Commands beside the server's start in scripts, or that only mention a program."""
 _ASSUMING = frozenset({"sudo", "doas"})
 _CALLER = re.compile(r"\$\{?@")
+_BRACKETED = frozenset({"subshell", "compound_statement"})
+_AROUND = _BRACKETED | {"redirected_statement", "pipeline", "list"}
+"""Statements that say how a command in them is started."""
 
 
 def read_shell(
@@ -66,18 +69,15 @@ def read_shell(
     if len(text) > MOST_CHARACTERS:
         raise BadInputError("the command is too large; give one that a server can be given")
     flow = Flow(Script(text, str(script or "")), variables or {})
-    if script is not None and not flow.commands and (texts := flow.texts()):
-        return command_of((), texts)
     found = _starting(flow)
     lines = [str(node.start_point.row + 1) for node, _words in found]
     node, words = found[lines.index(chosen(lines, wanted, script, "command"))]
     flow.check(node)
-    beside = _beside(flow.script, node)
     name = words_of(node.children)[0]
     folder = flow.expander.below("", name)
     server = unwrapped(words, flow.variables(name, flow.own(node)), folder)
-    remarks = _remarks(beside, takes_caller=bool(_CALLER.search(flow.script.source(node))))
-    server = replace(server, remarks=(*server.remarks, *remarks))
+    remarks = (*server.remarks, *_remarks(flow.script, node))
+    server = replace(server, remarks=remarks)
     # A container has its own folder.
     is_inside = server.inside is not None or not folder
     return server if is_inside else below(server, path_of(folder))
@@ -142,52 +142,59 @@ def _is_aside(words: Sequence[str]) -> bool:
     return is_asking or first in _ASIDE or (first == "exec" and not others)
 
 
-def _beside(script: Script, node: "Node") -> str:
-    """Redirections, pipes and ``&`` behind a command, on one line.
+def _remarks(script: Script, node: "Node") -> list[Finding]:
+    """Remarks on what is no part of the server's command, and on what is not known of it.
 
     Raises:
-        BadInputError: they are no redirections, or the command does not end there.
+        BadInputError: what stands beside it belongs to it, or is no shell's.
     """
-    whole = node
-    while (around := whole.parent) is not None:
-        if around.type == "redirected_statement":
-            for one in around.children_by_field_name("redirect"):
-                has_more = len(one.children_by_field_name("destination")) > 1
-                if has_more or PLACEHOLDER.match(script.text, one.start_byte):
-                    raise script.foreign(one.start_byte)
-        elif around.type == "pipeline" and around.children[0] != whole:
-            raise script.refusal(around, "what stands in front of a pipe gives it more words")
-        elif around.type != "pipeline" and (
-            around.type != "list" or around.end_byte != whole.end_byte
-        ):
-            break
-        whole = around
-    sign, end = whole.next_sibling, whole.end_byte
-    if sign is not None and sign.type in {";", "&"}:
-        at = sign.start_byte
-        if len(f"{script.text[at - 1 : at]}{script.text[at + 1 : at + 2]}".strip()) > 1:
-            raise script.refusal(
-                sign,
-                f"{sign.type!r} in the midst of a word ends the command for a shell",
-                "put the word in quotes, or blanks around the sign",
-            )
-        end = sign.end_byte if sign.type == "&" else end
-    return re.sub(r"(?:\\\n|\s)+", " ", script.text[node.end_byte : end]).strip()
-
-
-def _remarks(beside: str, *, takes_caller: bool) -> list[Finding]:
-    """Remarks on what is no part of the server's command, and on what is not known of it."""
     found = []
-    if beside:
+    if beside := " ".join(filter(None, _beside(script, node))):
         why = (
             "it concerns how the server is started rather than its arguments, and is not written "
             "again"
         )
         found.append(note(beside, f"left out: {printable(beside)}", why))
-    if takes_caller:
+    if _CALLER.search(script.source(node)):
         why = "what the caller of the script gives it besides is not known"
         found.append(note('"$@"', '"$@" stands for nothing here', why))
     return found
+
+
+def _beside(script: Script, node: "Node") -> Iterator[str]:
+    """Yield the redirections, pipes and ``&`` behind a command, each on one line."""
+    whole = node
+    while True:
+        sign, around = whole.next_sibling, whole.parent
+        if sign is not None and sign.type in {";", "&"}:
+            if whole.type not in _BRACKETED:
+                _check_end(script, sign)
+            yield sign.type.strip(";")
+        if around is None or around.type not in _AROUND:
+            return
+        for one in around.children_by_field_name("redirect"):
+            has_more = len(one.children_by_field_name("destination")) > 1
+            if has_more or PLACEHOLDER.match(script.text, one.start_byte):
+                raise script.foreign(one.start_byte)
+        if around.type == "pipeline" and around.children[0] != whole:
+            raise script.refusal(around, "what stands in front of a pipe gives it more words")
+        if around.type == "list" and around.end_byte != whole.end_byte:
+            return
+        if around.type not in _BRACKETED:
+            text = script.text[whole.end_byte : around.end_byte]
+            yield re.sub(r"(?:\\\n|\s)+", " ", text).strip()
+        whole = around
+
+
+def _check_end(script: Script, sign: "Node") -> None:
+    at = sign.start_byte
+    around = f"{script.text[at - 1 : at]}{script.text[at + 1 : at + 2]}"
+    if len(around.strip()) > 1:
+        raise script.refusal(
+            sign,
+            f"{sign.type!r} in the midst of a word ends the command for a shell",
+            "put the word in quotes, or blanks around the sign",
+        )
 
 
 def unwrapped(
@@ -229,8 +236,8 @@ def contained(container: Container) -> ServerCommand:
         BadInputError: as ``read_shell``.
     """
     inner = unwrapped(container.words, container.environment)
-    inner = replace(inner, entries=(container.entry(inner.prelude),))
-    return outside(inner, container.mounts)
+    found = outside(inner, container.mounts)
+    return replace(found, image=container.image, known_as=container.name)
 
 
 def _shell(words: Sequence[str]) -> int | None:

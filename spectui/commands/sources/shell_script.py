@@ -6,7 +6,6 @@ the value is refused. Nothing is run.
 """
 
 import re
-import sys
 from bisect import bisect_right, insort
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -38,8 +37,8 @@ _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _LOOPS = frozenset({"while_statement", "for_statement", "c_style_for_statement"})
 _CLAUSES = frozenset({"elif_clause", "else_clause"})
 _DECIDING = _LOOPS | _CLAUSES | {"if_statement", "case_statement", "case_item"}
-_APART = frozenset({"function_definition", "subshell", "pipeline"})
-"""Statements whose changes are made elsewhere, or at another time."""
+_APART = frozenset({"subshell", "pipeline"})
+"""Statements whose changes are made elsewhere."""
 _SUBSTITUTED = frozenset({"command_substitution", "process_substitution"})
 
 _MOST_COMMANDS = 5_000
@@ -62,8 +61,10 @@ class Flow:
         self._exports: dict[str, list[Node]] = {}
         self._refused: list[Node] = []
         """Statements that may change anything."""
-        self._called: dict[str, int] = {}
-        """Index of the first command of each name."""
+        self._function: Node | None = None
+        """The last function of those that are read."""
+        self._by_functions: dict[str, Node] = {}
+        """Functions that set a variable, by its name."""
         self._left: dict[int, Value] = {}
         """Values behind statements, by these."""
         for node in _within(script.root):
@@ -84,6 +85,7 @@ class Flow:
                 self._command(node, words)
             case "function_definition":
                 self.functions.add(self.script.source(node.children[0]))
+                self._function = node
             case "unset_command":
                 self._refused.append(node)
             case _ if text.startswith(_ARITHMETIC, at) and _COUNTING.search(
@@ -99,11 +101,14 @@ class Flow:
 
     def _change(self, node: "Node", at: int) -> None:
         """Keep a statement that sets the variable whose name begins at an index."""
-        name = _NAME.match(self.script.text, at)
-        if name is None or name[0] == FOLDER:
+        found = _NAME.match(self.script.text, at)
+        name = FOLDER if node.type == "command" else "" if found is None else found[0]
+        if not name or (name == FOLDER and node.type != "command"):
             self._refused.append(node)
+        elif self._function is not None and at < self._function.end_byte:
+            self._by_functions.setdefault(name, self._function)
         else:
-            insort(self._changes.setdefault(name[0], []), node, key=_end)
+            insort(self._changes.setdefault(name, []), node, key=_end)
 
     def _declaration(self, node: "Node") -> None:
         first, *others = node.children
@@ -122,10 +127,9 @@ class Flow:
         if len(self.commands) > _MOST_COMMANDS:
             # To go up a tree takes as long as that is deep.
             raise BadInputError("the script has too many commands; give the one that is meant")
-        self._called.setdefault(words[0], node.start_byte)
         first, *others = words[1:] if words[0] == "command" and len(words) > 1 else words
         if first == "cd":
-            self._changes.setdefault(FOLDER, []).append(node)
+            self._change(node, node.start_byte)
         if (
             first in _REFUSED
             or (first == "printf" and "-v" in others)
@@ -140,12 +144,13 @@ class Flow:
             BadInputError: one may.
         """
         for node in self._refused:
-            if node.start_byte <= _reach(at) and self._may_reach(node, at):
+            if node.start_byte <= _reach(at):
                 what = shown(self.script.source(node))
                 raise self.script.refusal(node, f"{what} may change what is run")
-        for name, changes in self._changes.items():
-            if changes[0].start_byte < at.start_byte and name not in {FOLDER, "_"}:
-                self.expander.check_name(name, changes[0])
+        firsts = {name: changes[0] for name, changes in self._changes.items()}
+        for name, node in (firsts | self._by_functions).items():
+            if node.start_byte < at.start_byte and name not in {FOLDER, "_"}:
+                self.expander.check_name(name, node)
 
     def value(self, name: str, at: "Node") -> Value | None:
         """The value of a variable at a place; None if it is not set there.
@@ -203,35 +208,20 @@ class Flow:
         Raises:
             BadInputError: only a run would tell.
         """
+        function = self._by_functions.get(name)
+        if function is not None and function.start_byte < at.start_byte:
+            raise self._undecided(function, name)
         at_change = bisect_right(changes, at.start_byte, key=_end)
         loops = [one for one in _around(at) if one.type in _LOOPS]
         later = changes[at_change:] if loops else ()
-        if any(one.end_byte <= loops[-1].end_byte and self._may_reach(one, at) for one in later):
+        if any(one.end_byte <= loops[-1].end_byte for one in later):
             # The round before has run it.
             raise self._undecided(loops[-1], name)
-        earlier = (changes[n] for n in range(at_change - 1, -1, -1))
-        change = next((one for one in earlier if self._may_reach(one, at)), None)
+        change = changes[at_change - 1] if at_change else None
         deciding = None if change is None else self._deciding(change, at)
         if deciding is not None:
             raise self._undecided(deciding, name)
         return change
-
-    def _may_reach(self, node: "Node", at: "Node") -> bool:
-        """Whether a place may see the effect of a statement.
-
-        It sees none of a subshell, a pipe or a job in the background that does not hold it, nor of
-        a function that nobody calls before it.
-        """
-        places = {one.id for one in _around(at)}
-        for one in _around(node):
-            if one.id in places:
-                return True
-            if one.type in {"subshell", "pipeline"} or _sign_behind(one) == "&":
-                return False
-            if one.type == "function_definition":
-                name = self.script.source(one.children[0])
-                return self._called.get(name, sys.maxsize) < _reach(at)
-        return True
 
     def _deciding(self, change: "Node", at: "Node") -> "Node | None":
         """The statement that decides whether a change has happened at a place behind it."""
@@ -261,15 +251,6 @@ class Flow:
         value = "the folder" if name == FOLDER else f"${name}"
         return self.script.refusal(node, f"{value} depends on {what}")
 
-    def texts(self) -> dict[str, str]:
-        """The variables that a text of assignments alone leaves behind.
-
-        Raises:
-            BadInputError: only a run would tell.
-        """
-        values = {name: self._behind(ones[-1], name) for name, ones in self._changes.items()}
-        return {name: value for name, value in values.items() if isinstance(value, str)}
-
     def own(self, command: "Node") -> dict[str, Value]:
         """The variables that are set for a command alone.
 
@@ -280,8 +261,10 @@ class Flow:
         ahead = [one for one in command.children if one.type == "variable_assignment"]
         for node in filter(self.is_ahead, ahead):
             source, behind = self.script.source(node), node.next_sibling
-            is_glued = behind is not None and behind.start_byte == node.end_byte
-            if is_glued or any(re.search(rf"\$\{{?{name}\b", source) for name in found):
+            gap = "" if behind is None else self.script.text[node.end_byte : behind.start_byte]
+            # The grammar takes a line of several assignments for a part of the command below it.
+            is_split = not gap or "\n" in gap.replace("\\\n", "")
+            if is_split or any(re.search(rf"\$\{{?{name}\b", source) for name in found):
                 what = "an assignment that is misread"
                 raise self.script.refusal(node, what, "write it on a line of its own")
             name = source.partition("=")[0].rstrip("+")

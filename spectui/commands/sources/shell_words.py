@@ -6,9 +6,8 @@ folder stays ``HOME``.
 
 import os.path
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
-from itertools import pairwise
 from time import process_time
 from typing import TYPE_CHECKING
 
@@ -49,7 +48,7 @@ _DEFAULT = re.compile(r"[^{}$'\"\\`~*?\[\n]*")
 _BLANKS = re.compile(r"[ \t\n]+")
 _GAP = re.compile(r"(?:[ \t]+|\\\n|#[^\n]*(?=\n)|\n)*")
 _NAMED = re.compile(
-    r"\$\{?(?P<name>[A-Za-z_]\w*|[0-9]|[@*#?$!-])(?P<all>\[@\])?(?:(?P<sign>:?[-=?+]).*)?\}?",
+    r"\$\{?(?P<name>[A-Za-z_]\w*|[0-9]|[@*#?$!-])(?P<all>\[@\])?(?:(?P<sign>:?[-=]).*)?\}?",
     re.DOTALL | re.ASCII,
 )
 _SCRIPTS = frozenset({"$0", "${0}", "$BASH_SOURCE", "${BASH_SOURCE}", "${BASH_SOURCE[0]}"})
@@ -93,11 +92,6 @@ class Script:
         self.text = re.sub(r"(?<!\\)\\\n\s*\Z", "\n", text)
         self.origin = origin
         self.root = self._parsed()
-        if ends := [*self._ends_of_assignments()]:
-            # The grammar takes a line of several assignments for a part of the command below it.
-            parts = (self.text[start:end] for start, end in pairwise([0, *ends, len(self.text)]))
-            self.text = ";".join(parts)
-            self.root = self._parsed()
         if self.root.has_error:
             raise self._unread()
 
@@ -116,21 +110,6 @@ class Script:
                 "the command is no shell's, or takes too long to read; give a plain one"
             ) from error
         return tree.root_node
-
-    def _ends_of_assignments(self) -> Iterator[int]:
-        """Yield the ends of lines of assignments of which a command is read on the next one."""
-        left = [self.root]
-        while left:
-            node = left.pop()
-            left += reversed(node.children)
-            if node.type != "command":
-                continue
-            for one in node.children:
-                behind = one.next_sibling
-                if one.type == "variable_assignment" and behind is not None:
-                    between = self.text[one.end_byte : behind.start_byte].replace("\\\n", "")
-                    if "\n" in between:
-                        yield one.end_byte
 
     def source(self, node: "Node") -> str:
         """The text of a node."""
@@ -337,13 +316,9 @@ class Expander:
     def _with_default(
         self, value: str | list[str] | None, found: re.Match[str], node: "Node"
     ) -> str | list[str] | None:
-        """The value, or what stands behind ``-``, ``=``, ``?`` or ``+`` in its place."""
-        sign = found["sign"]
-        is_set = bool(value) if sign.startswith(":") else value is not None
-        if sign.endswith("?"):
-            return value if is_set else None
-        if is_set != sign.endswith("+"):
-            return value if is_set else ""
+        """The value, or what stands behind ``-`` or ``=`` in its place."""
+        if value if found["sign"].startswith(":") else value is not None:
+            return value
 
         def literal(start: int, end: int) -> str:
             text = self.script.text[start:end]

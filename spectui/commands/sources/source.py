@@ -42,10 +42,10 @@ _WRAPPERS = frozenset({"env", "exec"})
 """Words that only start the command behind them."""
 _UNIFIED = frozenset({"llama", "llama.exe"})
 """The program that starts the server if ``serve`` follows."""
-_FILE_VARIABLES = frozenset({"LLAMA_CACHE", "HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"})
+_FILE_VARIABLES = frozenset(
+    {"LD_LIBRARY_PATH", "LLAMA_CACHE", "HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"}
+)
 """Variables that hold a path."""
-_FOLDER_VARIABLES = frozenset({"LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"})
-"""Variables that hold several folders, divided by ``:``."""
 
 Change = Callable[[str], str]
 
@@ -184,6 +184,4 @@ def _word(word: str, change: Change) -> str:
 
 
 def _value(name: str, value: str, change: Change) -> str:
-    if name in _FOLDER_VARIABLES:
-        return ":".join(map(change, value.split(":")))
     return change(value) if name in _FILE_VARIABLES and value else value

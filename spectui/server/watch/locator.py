@@ -74,7 +74,7 @@ class Locator:
         )
 
     def _reading_rate(self, process: psutil.Process, since_s: float) -> Known[float]:
-        """What it reads from disk since the last look, in bytes/s."""
+        """Bytes per second that it reads from disk since the last look."""
         before, self._n_read_bytes = self._n_read_bytes, None
         try:
             self._n_read_bytes = process.io_counters().read_bytes

@@ -1,30 +1,53 @@
-"""Brings models up: builds the demo's, loads a pair, and loads again what was lost."""
+"""Brings models up: builds the demo's, and loads a pair."""
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from spectui.demo import DemoModel, DemoProgress
 from spectui.engine import events
 from spectui.errors import (
     DoesNotFitError,
-    EngineDiedError,
     ReadsFromDiskError,
     SpectuiError,
 )
 from spectui.live.sessions import Session
-from spectui.live.setup import Activity, Launch, LiveSetup, ModelsLost, ModelsRestored, Pair
-from spectui.tui.question import QuestionScreen
+from spectui.live.setup import Activity, Launch, LiveSetup, Pair
+from spectui.live.tally import LiveTally
+from spectui.options.speculation import Speculation
+from spectui.tui.chat.conversation import ConversationController
+from spectui.tui.chat.view import LiveView
+from spectui.tui.dialogs import QuestionScreen
 from spectui.tui.threads import DemoBuilt, StartFailed, Threads
-from spectui.tui.widgets import key_of
 
 if TYPE_CHECKING:
-    from spectui.tui.chat.session import SessionController
+    from spectui.live.session import LiveSession
+
+
+class LoadingSession(Protocol):
+    """The part of the session that a loader needs."""
+
+    screen: LiveView
+    engine: "LiveSession | None"
+    tally: LiveTally
+    conversation: ConversationController
+    choose_models: Callable[[str | None], None]
+    warn: Callable[[str], None]
+
+    def ready(self) -> None:
+        """Enter the idle state."""
+
+    def put_back(self) -> None:
+        """Give a prompt that waits back to the user."""
+
+    def speculate(self, speculation: Speculation | None) -> None:
+        """Draft in another way from the next answer on."""
 
 
 class PairLoader:
     """Brings a pair up: builds demo models, loads a target and its draft, says why it could not."""
 
-    def __init__(self, session: "SessionController", launch: Launch, threads: Threads) -> None:
+    def __init__(self, session: LoadingSession, launch: Launch, threads: Threads) -> None:
         """Start without a model.
 
         Args:
@@ -213,63 +236,3 @@ class PairLoader:
         self._screen.setup = None
         self._screen.activity = Activity.NO_MODEL
         self._session.choose_models(reason)
-
-
-class LostModels:
-    """Says that the process with the models has ended, and has another one load them."""
-
-    def __init__(self, session: "SessionController") -> None:
-        """Lose nothing yet; ``session`` goes on once the models are back."""
-        self._session = session
-        self._screen = session.screen
-
-    @property
-    def are_lost(self) -> bool:
-        """Whether they are gone, and nothing loads them by itself."""
-        return self._session.engine is not None and self._session.engine.is_lost
-
-    @property
-    def reloads(self) -> str:
-        """How the user gets them back."""
-        by = key_of(self._screen, "live.load_again")
-        return f"{by} loads the models again, as your next prompt does"
-
-    def happened(self, event: ModelsLost) -> None:
-        """Say that they went while nobody waited for them."""
-        if self._screen.activity is Activity.READY and self.are_lost:
-            self.wait(f"{event.error}. {self.advice(event.error)}")
-        else:
-            self._session.warn(f"{event.error}.")
-
-    def wait(self, notice: str | None) -> None:
-        """Wait until the user wants them back.
-
-        Args:
-            notice: what to say; None where it has been said.
-        """
-        if notice is not None:
-            self._session.conversation.say("notice", notice)
-        self._session.put_back()
-        self._screen.loading_bars.finish()
-        self._screen.activity = Activity.LOST
-
-    def advice(self, error: SpectuiError) -> str:
-        """The next step after the end of their process, and where more is told; "" after others."""
-        if not isinstance(error, EngineDiedError):
-            return ""
-        log = key_of(self._screen.app, "app.log")
-        reloads = self.reloads if self.are_lost else "The search loads the models again"
-        return f"{reloads}; the log ({log}) has llama.cpp's last lines."
-
-    def load_again(self) -> None:
-        """Load them."""
-        engine = self._session.engine
-        if engine is not None and self._screen.activity is Activity.LOST:
-            self._screen.activity = Activity.LOADING
-            engine.load_again()
-
-    def restored(self, _event: ModelsRestored) -> None:
-        """Go on: another process has them."""
-        if self._screen.activity is Activity.LOADING:
-            self._screen.loading_bars.finish()
-            self._session.ready()

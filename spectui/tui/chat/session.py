@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from spectui.demo import DemoProgress
 from spectui.engine import events
-from spectui.errors import (
-    CancelledError,
-    DoesNotFitError,
-)
+from spectui.errors import CancelledError, DoesNotFitError, EngineDiedError, SpectuiError
 from spectui.live.chat import SessionStore
 from spectui.live.setup import (
     Activity,
@@ -20,19 +17,19 @@ from spectui.live.setup import (
     Launch,
     LiveSetup,
     ModelsLost,
-    ModelsRestored,
     RamMeasured,
 )
 from spectui.live.tally import LiveTally
 from spectui.monitor.readings import Snapshot
 from spectui.options.speculation import Speculation
 from spectui.tui.chat.conversation import ConversationController, explain_failure
-from spectui.tui.chat.loading import LostModels, PairLoader
+from spectui.tui.chat.loading import PairLoader
+from spectui.tui.chat.view import LiveView
 from spectui.tui.threads import DemoBuilt, EngineStarted, MonitorFailed, StartFailed, Threads
+from spectui.tui.widgets import key_of
 
 if TYPE_CHECKING:
     from spectui.live.session import LiveSession
-    from spectui.tui.chat.screen import LiveScreen
 
 Takers = dict[type, Callable[[Any], None]]
 """Handlers of events of other threads, by the events' types."""
@@ -44,7 +41,7 @@ class SessionController:
     def __init__(
         self,
         launch: Launch,
-        screen: "LiveScreen",
+        screen: LiveView,
         threads: Threads,
         *,
         choose_models: Callable[[str | None], None],
@@ -68,7 +65,6 @@ class SessionController:
         store = SessionStore(warn, enabled=launch.settings.keep_sessions)
         self.conversation = ConversationController(screen.transcript, store, self.tally)
         self.loader = PairLoader(self, launch, threads)
-        self.lost = LostModels(self)
         self._queued: str | None = None
         """A prompt that waits for the pair, or for the end of an answer."""
 
@@ -95,7 +91,7 @@ class SessionController:
         if activity is Activity.NO_MODEL:
             self.screen.prompt.put_back(text)
             self.choose_models(None)
-        elif activity in {Activity.READY, Activity.LOST} and setup is not None:
+        elif activity is Activity.READY and setup is not None:
             self.conversation.ask(text, setup)
             self._send(setup)
             self.screen.activity = Activity.ANSWERING
@@ -173,8 +169,7 @@ class SessionController:
             events.ModelLoaded: self.loader.loaded,
             events.GenerationFinished: self._finished,
             events.EngineFailed: self._failed,
-            ModelsLost: self.lost.happened,
-            ModelsRestored: self.lost.restored,
+            ModelsLost: lambda event: self.warn(f"{event.error}. {self._advice(event.error)}"),
             BaselineMeasured: self.tally.baseline,
             RamMeasured: self.tally.ram_measured,
             Snapshot: self.tally.snapshot,
@@ -196,10 +191,6 @@ class SessionController:
         if self.conversation.is_answering:
             self.conversation.take(event)
             self.ready()
-            # A search measures it at its end.
-            is_searching = bool(self.screen.tuning)
-            if self.engine is not None and self.tally.wants_baseline and not is_searching:
-                self.engine.measure_baseline()
 
     def _monitor_failed(self, event: MonitorFailed) -> None:
         self.warn(event.reason)
@@ -209,20 +200,24 @@ class SessionController:
         if isinstance(event.error, CancelledError) and not self.conversation.is_answering:
             reason = "The load was cancelled."
         if self.conversation.is_answering:
-            self.conversation.fail(event, self.lost.advice(event.error))
+            self.conversation.fail(event, self._advice(event.error))
             self.screen.loading_bars.finish()
-            if self.lost.are_lost:
-                self.lost.wait(None)
-            else:
-                self.ready()
-        elif self.lost.are_lost:
-            self.lost.wait(f"{reason.rstrip('.')}. {self.lost.reloads}.")
+            self.ready()
         elif self.screen.activity is not Activity.LOADING:
             self.warn(explain_failure(event, self.screen.app))
         elif isinstance(event.error, DoesNotFitError):
             self.loader.refuse(event.error)
         else:
             self.loader.fail(reason)
+
+    def _advice(self, error: SpectuiError) -> str:
+        """The next step after the end of the process with the models; "" after other errors."""
+        if not isinstance(error, EngineDiedError):
+            return ""
+        log = key_of(self.screen.app, "app.log")
+        return (
+            f"Your next prompt loads the models again; the log ({log}) has llama.cpp's last lines."
+        )
 
     def flush(self) -> None:
         """Bring everything that has come so far to screen and disk."""

@@ -1,7 +1,6 @@
 """The transcript: every token shows whether the draft or the target produced it."""
 
 import codecs
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import ClassVar, Literal
 
@@ -136,7 +135,6 @@ class Transcript(VerticalScroll):
         self.paragraphs: list[Paragraph] = []
         self._said: list[tuple[Role, list[str]]] = []
         self._is_open = False
-        self._place: tuple[Paragraph, float] | None = None
         self._placeholder.display = True
 
     def compose(self) -> ComposeResult:
@@ -147,25 +145,6 @@ class Transcript(VerticalScroll):
         """Show what was said before, and follow what comes."""
         self._turns.mount_all(self.paragraphs)
         self.anchor()
-
-    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Keep which text is on top, for a change of the width."""
-        super().watch_scroll_y(old_value, new_value)
-        at = bisect_right(self.paragraphs, new_value, key=lambda one: one.virtual_region.y) - 1
-        self._place = None
-        if at >= 0 and not self.is_vertical_scroll_end:
-            top = self.paragraphs[at]
-            region = top.virtual_region
-            self._place = top, (new_value - region.y) / max(region.height, 1)
-
-    def on_resize(self) -> None:
-        """Keep the text on top that was there, unless the end is followed."""
-        if self._place is not None:
-            self.call_after_refresh(self._come_back, *self._place)
-
-    def _come_back(self, top: Paragraph, share: float) -> None:
-        region = top.virtual_region
-        self.scroll_to(y=round(region.y + share * region.height), animate=False, immediate=True)
 
     def clear(self) -> None:
         """Forget everything that was said."""

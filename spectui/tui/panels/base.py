@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
 from itertools import zip_longest
 from textwrap import wrap
 from typing import ClassVar, Generic, TypeVar
@@ -15,7 +14,6 @@ from textual.content import Content
 from textual.events import Resize
 from textual.geometry import Region
 from textual.reactive import reactive
-from textual.renderables.digits import DIGITS, DIGITS3X3_BOLD
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -46,63 +44,48 @@ Lines = tuple[Line, ...]
 
 NOTABLE = 0.02
 """A speedup this near to 1 is neither good nor bad."""
+_TALLEST = 8
+"""Lines of a chart, at most."""
 _COLUMN = 5
 """Cells of a position with its number under it: ``0.92`` and a gap."""
-_MAX_ROWS = 8
-_FRAME = 3
-"""Columns of the frame that stay visible around the heading."""
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
-    """One variant of a text."""
+class Block:
+    """Something to say: as many of its lines as there is room for, or a chart that grows."""
 
     rank: int
     """0 is what must be there first."""
-    height: int
-    draw: Callable[[], Lines]
-    """Called only for forms that are shown: charts cost time."""
+    lines: Lines = ()
+    chart: Callable[[int], Lines] | None = None
+    """Draws a history in so many lines; called only where it is shown."""
+    is_whole: bool = False
+    """Whether it is shown with all of its lines or not at all, as tables are."""
 
 
-Block = tuple[Form, ...]
-"""Something to say, in forms that replace each other; none if there is nothing."""
+def fit(blocks: Iterable[Block], room: int) -> list[Line]:
+    """Choose ``room`` lines by rank; charts share the lines that are left.
 
-
-def block(*forms: tuple[int, Lines]) -> Block:
-    """Return a block of forms, each given by its rank and its lines."""
-    return tuple(Form(rank, len(lines), partial(tuple, lines)) for rank, lines in forms if lines)
-
-
-def growing(rank: int, forms: Iterable[Lines], step: int = 1) -> Block:
-    """Return a block of forms, each ranked ``step`` behind the one before."""
-    return block(*((rank + step * index, lines) for index, lines in enumerate(forms)))
-
-
-def charted(
-    rank: int, step: int, heights: range, draw: Callable[[int], Lines], *, n_more: int = 0
-) -> Block:
-    """Return a block of charts of several heights, drawn when shown, with ``n_more`` lines each."""
-    return tuple(
-        Form(rank + step * index, height + n_more, partial(draw, height))
-        for index, height in enumerate(heights)
-    )
-
-
-def fit(blocks: Sequence[Block], height: int) -> list[Line]:
-    """Choose a form of each block, or none, for ``height`` lines.
-
-    Forms are tried by rank; one takes the place of its block's form so far if there is room for it.
     The order on screen is that of ``blocks``.
     """
-    tries = [(index, form) for index, forms in enumerate(blocks) for form in forms]
-    chosen: dict[int, Form] = {}
-    room = height
-    for index, form in sorted(tries, key=lambda each: each[1].rank):
-        spare = room + (chosen[index].height if index in chosen else 0)
-        if form.height <= spare:
-            chosen[index] = form
-            room = spare - form.height
-    return [line for index in sorted(chosen) for line in chosen[index].draw()]
+    given = list(blocks)
+    by_rank = sorted(range(len(given)), key=lambda index: given[index].rank)
+    shown: dict[int, int] = {}
+    for index in by_rank:
+        one = given[index]
+        height = len(one.lines) + (one.chart is not None)
+        shown[index] = 0 if one.is_whole and height > room else min(room, height)
+        room -= shown[index]
+    charts = [index for index in by_rank if given[index].chart is not None and shown[index]]
+    for n_before, index in enumerate(charts):
+        more = min(room // (len(charts) - n_before), _TALLEST - 1)
+        shown[index] += more
+        room -= more
+    return [line for index, one in enumerate(given) for line in _drawn(one, shown[index])]
+
+
+def _drawn(one: Block, height: int) -> Lines:
+    return one.chart(height) if one.chart is not None and height else one.lines[:height]
 
 
 def cells(line: Iterable[Part]) -> int:
@@ -137,39 +120,28 @@ class Pen:
     """Lays text out in lines of a panel's width."""
 
     width: int
-    has_digits: bool = True
-    """Whether large digits can be read: not in ASCII."""
 
     def sentence(self, text: str, look: str = Look.MUTED) -> Lines:
         """Break a sentence into lines."""
         lines = wrap(text, max(self.width, 1), break_on_hyphens=False)
         return tuple(((line, look),) for line in lines)
 
-    def prose(self, rank: int, text: str, *, look: str = Look.MUTED, step: int = 1) -> Block:
-        """Return a block of a sentence: as one line, which is cropped to the panel, and in full."""
+    def told(self, rank: int, text: str, look: str = Look.MUTED) -> tuple[Block, Block]:
+        """Return a sentence: its first line, and its others where there is more room."""
         lines = self.sentence(text, look)
-        if len(lines) <= 1:
-            return block((rank, lines))
-        one = (((" ".join(line[0][0] for line in lines), look),),)
-        return block((rank, one), (rank + step, lines))
+        return Block(rank, lines[:1]), Block(rank + 20, lines[1:])
 
     def spread(self, left: Line, right: Line) -> Line:
         """Return one line with ``right`` at the right end; without it where there is no room."""
         gap = self.width - cells(left) - cells(right)
         return (*left, (" " * gap, ""), *right) if gap > 0 else left
 
-    def large(self, text: str, look: str) -> Lines:
-        """Return a number as digits of three lines."""
-        drawn = [
-            DIGITS3X3_BOLD[3 * DIGITS.index(one) :][:3] if one in DIGITS else (" ", " ", one)
-            for one in text
-        ]
-        return tuple((("".join(row), look),) for row in zip(*drawn, strict=True))
-
     def factor(self, value: float | None) -> Part:
         """Return a speedup, its direction as an arrow and as a colour."""
+        if value is None:
+            return draw.NONE, Look.MUTED
         text = draw.speedup(value)
-        if value is None or abs(value - 1) < NOTABLE:
+        if abs(value - 1) < NOTABLE:
             return text, Look.STRONG
         arrow, look = ("↑", Look.GAIN) if value > 1 else ("↓", Look.LOSS)
         return f"{arrow}{text}", look
@@ -190,8 +162,6 @@ class Pen:
             scale: writes a value.
             maximum: value at the top, if no sample is larger.
         """
-        if height < 1:
-            return ()
         shown = values[max(0, len(values) - self.width) :]
         top = max([maximum or 0.0, *(value for value in shown if value is not None)])
         ends = [scale(top), *[""] * (height - 1)]
@@ -209,31 +179,13 @@ class Pen:
         beside = (f"{draw.number(length)} tokens/round", look or Look.MUTED)
         return self.spread(labelled(label, draw.number(rate), look), (beside,))
 
-    def positions(self, shares: Sequence[float | None], title: str) -> Block:
-        """Return acceptance by position, as one line, two, or a row each.
-
-        Args:
-            shares: [draft_max], a share per position.
-            title: what they are shares of.
-        """
-        if not shares:
-            return ()
-        label = "by position "
-        n_beside = (self.width - len(label)) // _COLUMN
-        beside = " ".join(map(draw.number, shares[:n_beside]))
-        one: Line = ((label, Look.MUTED), (beside, ""))
-        n_shown = self.width // _COLUMN
-        more = f"+{len(shares) - n_shown + 1}" if len(shares) > n_shown else ""
-        shown = shares[: max(n_shown - bool(more), 0)]
+    def positions(self, shares: Sequence[float | None]) -> Lines:
+        """Return acceptance by position: a bar and a number each, as many as there is room for."""
+        shown = shares[: self.width // _COLUMN]
         levels = (draw.spark([rate], 1, maximum=1.0)[0] for rate in shown)
         bars = "".join(level * (_COLUMN - 1) + " " for level in levels)
         numbers = "".join(draw.number(rate).ljust(_COLUMN) for rate in shown)
-        two: Lines = (((bars, Look.DRAFT),), ((f"{numbers}{more}", Look.MUTED),))
-        rows = (
-            self.gauge(f"{n:>2} ", rate or 0.0, draw.number(rate).rjust(_COLUMN), Look.DRAFT)
-            for n, rate in enumerate(shares[:_MAX_ROWS], start=1)
-        )
-        return block((30, (one,)), (40, two), (60, (((title, Look.MUTED),), *rows)))
+        return (((bars, Look.DRAFT),), ((numbers, Look.MUTED),)) if shown else ()
 
     def gauge(self, label: str, share: float, value: str, look: str = Look.PLAIN) -> Line:
         """Return a label, a bar that fills ``share`` of what is left, and a value."""
@@ -258,35 +210,19 @@ class Panel(Widget, Generic[State]):
     def __init__(self) -> None:
         """Show nothing until there is a state."""
         super().__init__()
-        self._shown_title: str | None = None
         self._lines: list[Line] | None = None
         self._styles_by_look: dict[str, Style] = {}
 
     def on_mount(self) -> None:
         """Name the panel."""
-        self._entitle()
+        self.border_title = Content(self.heading)
 
-    def alert(self) -> str | None:
-        """Return a message that must be shown even without a line, in place of the heading."""
-        return None
-
-    def _entitle(self) -> None:
-        alert = self.alert()
-        room = max(self.size.width - _FRAME, 0)
-        parts = crop(((alert or self.heading, Look.PLAIN),), room)
-        title = "".join(text for text, _look in parts)
-        if title != self._shown_title:
-            self._shown_title = title
-            self.border_title = Content(title)
-            self.set_class(alert is not None, "-alert")
-
-    def blocks(self, state: State, pen: Pen) -> Sequence[Block]:
+    def blocks(self, state: State, pen: Pen) -> Iterable[Block]:
         """Return all there is to say, in the order on screen."""
         raise NotImplementedError
 
     def watch_state(self) -> None:
         """Repaint the lines that differ."""
-        self._entitle()
         before, self._lines = self._lines, None
         width = self.size.width
         if before is None or not width:
@@ -299,7 +235,6 @@ class Panel(Widget, Generic[State]):
 
     def on_resize(self, _event: Resize) -> None:
         """Lay out anew."""
-        self._entitle()
         self._lines = None
 
     def notify_style_update(self) -> None:
@@ -311,8 +246,7 @@ class Panel(Widget, Generic[State]):
         """Return the lines to show, in the details that fit."""
         if self._lines is None:
             width, height = self.size
-            pen = Pen(width, has_digits=not self.app.has_class("-ascii"))
-            blocks = () if self.state is None else self.blocks(self.state, pen)
+            blocks = () if self.state is None else self.blocks(self.state, Pen(width))
             self._lines = [crop(line, width) for line in fit(blocks, height)]
         return self._lines
 

@@ -13,27 +13,32 @@ from spectui.models.files import FoundModel, expand_home, usual_folders
 from spectui.models.ranking import ModelInspected
 from spectui.paths import cache_dir
 from spectui.presets import Preset, list_presets
-from spectui.tui.threads import ScanFinished, ServersFound
+from spectui.tui.base_app import BaseApp
+from spectui.tui.chat.session import SessionController
+from spectui.tui.threads import ScanFinished, ServersFound, Threads
 
 if TYPE_CHECKING:
-    from spectui.tui.app import SpectuiApp
-    from spectui.tui.picker.screen import PickerScreen
+    from spectui.tui.picker.screen import Choice, PickerScreen
 
 _N_RECENT = 8
 _DEMOS = frozenset({"demo", "demo-moe"})
 """Presets of the demo models, which have one row of their own."""
 
 
-Choice = Pair | Session | Preset | DemoModel
-"""Possible choices: two files, an earlier pair with its chat, a preset, a demo target."""
-
-
 class PickerController:
     """Opens the picker on demand; feeds it with what the scan and the engine find."""
 
-    def __init__(self, app: "SpectuiApp") -> None:
-        """Start without a screen."""
+    def __init__(self, app: BaseApp, session: SessionController, threads: Threads) -> None:
+        """Start without a screen.
+
+        Args:
+            app: shows the screen.
+            session: loads what is chosen.
+            threads: look for models.
+        """
         self._app = app
+        self._session = session
+        self._threads = threads
         self._screen: PickerScreen | None = None
         self._recent: tuple[Session, ...] = ()
         """Stored sessions that can be taken up, the newest first."""
@@ -61,13 +66,13 @@ class PickerController:
             folders=folders,
             recent=self._recent,
             presets=[preset for preset in list_presets(self._app.warn) if _is_offered(preset)],
-            n_ctx=self._app.session.loader.launch.n_ctx,
-            can_close=self._app.session.setup is not None,
+            n_ctx=self._session.loader.launch.n_ctx,
+            can_close=self._session.setup is not None,
         )
         self._app.push_screen(self._screen, self._closed)
-        self._app.threads.scan(folders)
-        self._app.threads.read_sessions()
-        self._app.threads.look_for_servers()
+        self._threads.scan(folders)
+        self._threads.read_sessions()
+        self._threads.look_for_servers()
 
     def offer(self, sessions: Sequence[Session]) -> None:
         """Take the stored sessions, the newest first."""
@@ -86,24 +91,24 @@ class PickerController:
 
     def look_in(self, folder: Path) -> None:
         """Search another folder."""
-        self._app.threads.scan((folder,))
+        self._threads.scan((folder,))
 
     def forget_comparisons(self) -> None:
         """Forget all comparisons, since another target is looked at."""
-        if (engine := self._app.session.engine) is not None:
+        if (engine := self._session.engine) is not None:
             engine.inspector.forget()
 
     def compare(self, target: FoundModel, drafts: tuple[FoundModel, ...]) -> None:
         """Ask the engine which drafts fit; the likely ones come first."""
-        engine, launch = self._app.session.engine, self._app.session.loader.launch
+        engine, launch = self._session.engine, self._session.loader.launch
         if engine is not None:
             for draft in drafts:
                 pair = Pair(target=target.path, draft=draft.path)
                 engine.inspector.compare(launch.make_setup(pair))
 
-    def choose(self, choice: Choice) -> None:
+    def choose(self, choice: "Choice") -> None:
         """Load what was chosen."""
-        loader = self._app.session.loader
+        loader = self._session.loader
         match choice:
             case Pair():
                 self._close()
@@ -126,11 +131,11 @@ class PickerController:
         Args:
             text: as ``--from`` takes it.
         """
-        self._begin(lambda: self._app.session.loader.launch.with_command(text))
+        self._begin(lambda: self._session.loader.launch.with_command(text))
 
     def _begin(self, make: Callable[[], Launch]) -> None:
         """Start anew, or say why not; then the picker stays open."""
-        loader = self._app.session.loader
+        loader = self._session.loader
         try:
             launch = make()
         except SpectuiError as error:

@@ -7,7 +7,6 @@ from pathlib import Path
 from textual.widgets.option_list import Option
 
 from spectui.commands.sources.processes import RunningServer
-from spectui.demo import DemoModel
 from spectui.display import visible
 from spectui.format import bytes_text, count_text, counted
 from spectui.live.sessions import Session
@@ -15,14 +14,13 @@ from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
 from spectui.models.ranking import DraftOption, ModelInspected, assess, rank
 from spectui.options.drafters import MTP_KIND
-from spectui.presets import Preset
 from spectui.tui import draw
-from spectui.tui.picker.list import Cell, Entry, PickerList, Row, note
+from spectui.tui.picker.list import Entry, PickerList, columns, heading
 
 ALONE = "alone"
 """Value of the row that takes no draft, and its key."""
 
-_STATE_CELLS, _SIZE_CELLS, _WHY_CELLS = 8, 8, 24
+_NAME, _STATE, _SIZE = 28, 8, -8
 
 
 class DraftList(PickerList):
@@ -64,11 +62,11 @@ class DraftList(PickerList):
         self._asked.update(model.path for model in found)
         return found
 
-    def show_nothing(self, hint: str) -> None:
-        """Say why there is nothing to choose."""
+    def show_nothing(self) -> None:
+        """Show that there is nothing to choose."""
         self.target, self.ranked = None, ()
         self._asked.clear()
-        self.show_rows([note(hint)] if hint else (), None)
+        self.show_rows((), None)
 
     def show_target(self, target: FoundModel, models: Sequence[FoundModel]) -> None:
         """Rank ``models`` for ``target`` with what their inspections told.
@@ -95,27 +93,18 @@ class DraftList(PickerList):
 
 
 def _rows(options: Sequence[DraftOption]) -> Iterator[Option]:
-    alone = Row("No draft: the target alone")
-    yield Entry(ALONE, alone, ALONE, "Runs the target without a draft.")
+    yield heading(_line("draft", "", "memory", "file", "why not"))
+    about = "Runs the target without a draft."
+    yield Entry(ALONE, "No draft: the target alone", ALONE, about=about)
     for option in options:
-        yield Entry(option, _row(option), str(option.model.path))
+        memory = draw.NONE if option.memory_bytes is None else bytes_text(option.memory_bytes)
+        size, why = bytes_text(option.model.size_bytes), option.reason or option.slowness or ""
+        line = _line(option.model.name, _state(option), memory, size, why)
+        yield Entry(option, line, str(option.model.path), is_dim=bool(option.reason))
 
 
-def _row(option: DraftOption) -> Row:
-    memory = draw.NONE if option.memory_bytes is None else bytes_text(option.memory_bytes)
-    size, why = bytes_text(option.model.size_bytes), option.reason or option.slowness or ""
-    style = "dim" if option.reason else ""
-    cells = _cells(_state(option), memory, size, why)
-    return Row(option.model.name, cells, style=style)
-
-
-def _cells(state: str, memory: str, size: str, why: str) -> tuple[Cell, ...]:
-    return (
-        Cell(state, _STATE_CELLS),
-        Cell(memory, _SIZE_CELLS, to_right=True),
-        Cell(size, _SIZE_CELLS, to_right=True),
-        Cell(why, _WHY_CELLS, share=1, is_prose=True),
-    )
+def _line(name: str, state: str, memory: str, size: str, why: str) -> str:
+    return columns((name, _NAME), (state, _STATE), (memory, _SIZE), (size, _SIZE), (why, 0))
 
 
 def _state(option: DraftOption) -> str:
@@ -124,11 +113,6 @@ def _state(option: DraftOption) -> str:
     if option.slowness is not None:
         return "slow"
     return "fits" if option.is_checked else "checking"
-
-
-def column_titles() -> Row:
-    """Names of the columns of a draft's row."""
-    return Row("draft", _cells("", "memory", "file", "why not"))
 
 
 def detail(entry: Entry | None, inspected: ModelInspected | None) -> str:
@@ -162,17 +146,6 @@ def path_of(value: object) -> str:
             return shlex.join((*command.prelude, *command.arguments))
         case _:
             return ""
-
-
-def hint(value: object) -> str:
-    """Say why the value of a target's row leaves no draft to choose."""
-    if isinstance(value, Session):
-        return "Enter takes this chat up again, with its models."
-    if isinstance(value, Preset | DemoModel):
-        return "Enter starts it with the draft that belongs to it."
-    if isinstance(value, RunningServer):
-        return "Drafts as its command says."
-    return ""
 
 
 def problem(model: FoundModel, inspected: ModelInspected | None) -> str | None:

@@ -1,10 +1,11 @@
 """The start screen: a target, and a draft for it."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar, Protocol
 
-from textual import events, on, work
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Horizontal, Vertical
@@ -13,29 +14,49 @@ from textual.widgets import Input, OptionList, Static
 
 from spectui.commands.sources.processes import RunningServer
 from spectui.demo import DemoModel
+from spectui.display import visible
+from spectui.format import counted
 from spectui.live.sessions import Session
 from spectui.live.setup import Pair
 from spectui.models.files import FoundModel
 from spectui.models.ranking import DraftOption, ModelInspected
 from spectui.presets import Preset
-from spectui.tui.picker.drafts import DraftList, column_titles, detail, hint, path_of
-from spectui.tui.picker.folder import FolderScreen
-from spectui.tui.picker.list import PickerList, Row
-from spectui.tui.picker.targets import OPEN_FOLDER, PASTE, Scans, TargetList
+from spectui.tui.picker.drafts import DraftList, detail, path_of
+from spectui.tui.picker.list import PickerList
+from spectui.tui.picker.targets import OPEN_FOLDER, PASTE, TargetList
 from spectui.tui.widgets import KeyBar, hidden, key
-
-if TYPE_CHECKING:
-    from spectui.tui.picker.controller import PickerController
-
 
 _BESIDE_CELLS = 150
 """Width from which on both lists show all their columns beside each other."""
 
 
+Choice = Pair | Session | Preset | DemoModel
+"""Possible choices: two files, an earlier pair with its chat, a preset, a demo target."""
+
+
+class Chooser(Protocol):
+    """Wishes of the screen."""
+
+    def look_in(self, folder: Path) -> None:
+        """Search another folder."""
+
+    def forget_comparisons(self) -> None:
+        """Forget all comparisons, since another target is looked at."""
+
+    def compare(self, target: FoundModel, drafts: tuple[FoundModel, ...]) -> None:
+        """Ask which drafts fit; the likely ones come first."""
+
+    def choose(self, choice: Choice) -> None:
+        """Load what was chosen."""
+
+    def choose_command(self, text: str) -> None:
+        """Load the models of a llama-server command, with its options."""
+
+
 class PickerScreen(Screen[None]):
     """Offers earlier pairs, presets, the demo pair and every model found, with drafts ranked.
 
-    The screen looks at no file and loads nothing: its controller does, and feeds ``add_model``,
+    The screen looks at no file and loads nothing: its chooser does, and feeds ``add_model``,
     ``show_inspection`` and ``scan_finished``.
     """
 
@@ -56,7 +77,7 @@ class PickerScreen(Screen[None]):
 
     def __init__(
         self,
-        controller: "PickerController",
+        chooser: Chooser,
         *,
         folders: Sequence[Path],
         recent: Sequence[Session] = (),
@@ -67,7 +88,7 @@ class PickerScreen(Screen[None]):
         """Offer these.
 
         Args:
-            controller: Finds models, compares pairs, and loads what is chosen.
+            chooser: Finds models, compares pairs, and loads what is chosen.
             folders: Where models are being looked for.
             recent: Earlier pairs, the last one first.
             presets: All there are.
@@ -75,8 +96,10 @@ class PickerScreen(Screen[None]):
             can_close: Whether the user may leave without a choice.
         """
         super().__init__()
-        self._controller = controller
-        self._scans = Scans(folders)
+        self._chooser = chooser
+        self._folders = list(folders)
+        self._n_scans = 1
+        """Searches under way: one of the usual folders, one of each that is opened."""
         self._is_stale = False
         self._can_close = can_close
         self.targets = TargetList(recent, presets)
@@ -88,14 +111,18 @@ class PickerScreen(Screen[None]):
             with Vertical(id="target-pane"):
                 with Horizontal(classes="bar"):
                     yield Static("Target", classes="title", markup=False)
-                    yield Input(placeholder="/ to filter", compact=True, id="filter")
-                    yield Static(self._scans.status(self.targets.models), id="status", markup=False)
+                    yield Input(
+                        placeholder="/ to filter, or the path of a folder",
+                        select_on_focus=False,
+                        compact=True,
+                        id="filter",
+                    )
+                    yield Static(self._status, id="status", markup=False)
                 yield self.targets
             with Vertical(id="draft-pane"):
                 with Horizontal(classes="bar"):
                     yield Static("Draft", classes="title", markup=False)
                     yield Static("", id="draft-title", markup=False)
-                yield Static(column_titles(), classes="columns")
                 yield self._drafts
         yield Static("", id="detail", markup=False)
         yield Static("", id="path", markup=False)
@@ -114,16 +141,18 @@ class PickerScreen(Screen[None]):
 
     def scan_finished(self, reasons: Sequence[str]) -> None:
         """Say that one search has ended, and in sentences what could not be read."""
-        self._scans.finish()
-        self.targets.complete(reasons, self._scans.folders)
-        if (model := self._scans.arrival(self.targets.models)) is not None:
-            self.targets.highlight_model(model.path)
+        self._n_scans -= 1
+        self.targets.complete(reasons, self._folders)
         self._show_status()
+
+    @property
+    def _status(self) -> str:
+        n_models = counted(len(self.targets.models), "model")
+        return f"looking… {n_models}" if self._n_scans else n_models
 
     def _show_status(self) -> None:
         if self.is_mounted:
-            status = self._scans.status(self.targets.models)
-            self.query_one("#status", Static).update(status)
+            self.query_one("#status", Static).update(self._status)
 
     @on(OptionList.OptionHighlighted, "#targets")
     def _look_at_target(self) -> None:
@@ -133,7 +162,7 @@ class PickerScreen(Screen[None]):
         if target is None or target != self._drafts.target:
             if target is not None:
                 # What was asked about the one before is void.
-                self._controller.forget_comparisons()
+                self._chooser.forget_comparisons()
             self._rank(target)
         self._show_detail()
 
@@ -152,13 +181,13 @@ class PickerScreen(Screen[None]):
     def _rank(self, target: FoundModel | None) -> None:
         title = ""
         if target is None:
-            self._drafts.show_nothing(hint(self.targets.value))
+            self._drafts.show_nothing()
         else:
             title = f"for {target.name}"
             self._drafts.show_target(target, self.targets.models)
             if unknown := self._drafts.take_unknown():
-                self._controller.compare(target, unknown)
-        self.query_one("#draft-title", Static).update(Row(title, indent=False))
+                self._chooser.compare(target, unknown)
+        self.query_one("#draft-title", Static).update(visible(title))
 
     @on(OptionList.OptionHighlighted, "#drafts")
     @on(events.DescendantFocus)
@@ -166,16 +195,15 @@ class PickerScreen(Screen[None]):
         focused: PickerList = self._drafts if self._drafts.has_focus else self.targets
         text = detail(focused.entry, self._drafts.target_inspection)
         self.query_one("#detail", Static).update(text)
-        path = Row(path_of(focused.value), indent=False)
-        self.query_one("#path", Static).update(path)
+        self.query_one("#path", Static).update(visible(path_of(focused.value)))
 
     @on(OptionList.OptionSelected, "#targets")
     def _choose_target(self) -> None:
         value = self.targets.value
         if isinstance(value, Preset | DemoModel | Session):
-            self._controller.choose(value)
+            self._chooser.choose(value)
         elif isinstance(value, RunningServer):
-            self._controller.choose_command(value.text)
+            self._chooser.choose_command(value.text)
         elif value == OPEN_FOLDER:
             self.action_folder()
         elif value == PASTE:
@@ -188,7 +216,7 @@ class PickerScreen(Screen[None]):
     def on_paste(self, event: events.Paste) -> None:
         """Take a pasted llama-server command over."""
         if event.text.strip():
-            self._controller.choose_command(event.text.strip())
+            self._chooser.choose_command(event.text.strip())
 
     @on(OptionList.OptionSelected, "#drafts")
     def _choose_draft(self) -> None:
@@ -198,7 +226,7 @@ class PickerScreen(Screen[None]):
             self.app.bell()
             return
         draft = value.model.path if isinstance(value, DraftOption) else None
-        self._controller.choose(Pair(target=target.path, draft=draft))
+        self._chooser.choose(Pair(target=target.path, draft=draft))
 
     @on(Input.Changed, "#filter")
     def _filter(self, event: Input.Changed) -> None:
@@ -206,6 +234,17 @@ class PickerScreen(Screen[None]):
         self.refresh_bindings()
 
     @on(Input.Submitted, "#filter")
+    def _look_in(self, event: Input.Submitted) -> None:
+        """Search the folder whose path was typed: the filter leaves what lies in it."""
+        folder = os.path.expanduser(event.value.strip())  # noqa: PTH111 - there may be no home
+        if folder.startswith("/"):
+            event.input.value = folder
+            self._folders.append(Path(folder))
+            self._n_scans += 1
+            self._show_status()
+            self._chooser.look_in(Path(folder))
+        self.action_targets()
+
     def action_targets(self) -> None:
         """Go to the targets."""
         self.targets.focus()
@@ -236,11 +275,10 @@ class PickerScreen(Screen[None]):
             return True
         return not self.targets.has_focus or bool(self.query_one("#filter", Input).value)
 
-    @work
-    async def action_folder(self) -> None:
-        """Ask for a folder and have it searched."""
-        folder = await self.app.push_screen_wait(FolderScreen(self._scans.start_folder()))
-        if folder is not None:
-            self._scans.open(folder)
-            self._show_status()
-            self._controller.look_in(folder)
+    def action_folder(self) -> None:
+        """Have the path of a folder typed, where a filter is."""
+        field = self.query_one("#filter", Input)
+        field.value = "~/"
+        field.focus()
+        field.action_end()
+        self.notify("Type the path of a folder; Enter searches it.")

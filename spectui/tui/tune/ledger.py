@@ -1,22 +1,22 @@
-"""The settings of a study, the best one, and the actions that are possible now."""
+"""The settings of a search or of a replayed chat, the best one, and what can be done now."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from spectui.live.replay import ChatReplay
 from spectui.measure.arm import OFF, Arm
-from spectui.tune.forecast import Forecast, promising
+from spectui.options.speculation import Speculation
+from spectui.tui import draw
+from spectui.tune.forecast import promising
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.race import finalist
 from spectui.tune.trials import TrialRecord, TrialState
 
-_STARTING = frozenset({"begin", "start", "source"})
-_FOUND = frozenset({"apply", "export"})
-_SORTING = frozenset({"sort"})
-ACTIONS = _STARTING | _FOUND | _SORTING | {"pause", "resume", "stop", "apply_selected"}
+ACTIONS = frozenset({"begin", "start", "apply", "pause", "resume", "stop"})
 """Actions that are not always there."""
-DONE, OLD, FORECAST = "done", "old way", "forecast"
+FORECAST = "forecast"
 _N_FORECASTS = 12
-"""Forecasts in the table, the best of as many drafters and lengths; the map has all."""
+"""Forecasts to show, the best of as many drafters and lengths."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,38 +24,23 @@ class Row:
     """One setting."""
 
     arm: Arm
-    record: TrialRecord | None
-    """The trial; None where the setting was forecast or raced alone."""
-    state: str
+    origin: str
     """Where its numbers are from, or why there are none."""
-    speedup: float | None
-    """Over off, without interval: by the trial, raced, or forecast."""
-    tokens_per_s: float | None
-    acceptance_rate: float | None
-
-    @property
-    def number(self) -> int | None:
-        """Number of its trial; None for a setting that no trial has timed."""
-        return None if self.record is None else self.record.number
-
-    @property
-    def key(self) -> int | Arm:
-        """The same in every state of the search."""
-        return self.arm if self.record is None else self.record.number
-
-    @property
-    def is_known(self) -> bool:
-        """Whether it works here, as far as anything says."""
-        return self.record is None or self.record.state is TrialState.COMPLETE
+    speedup: float | None = None
+    """Over off, without interval: by the trial, raced, forecast, or replayed."""
+    tokens_per_s: float | None = None
+    acceptance_rate: float | None = None
+    is_known: bool = True
+    """Whether it works here, as far as anything says."""
+    detail: str = ""
+    """An error, or the counts of a replay, in a sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """All trials by number, and behind them what was raced or forecast without one."""
+    """All settings: the best, then the fastest, and behind them those without a speedup."""
 
     rows: tuple[Row, ...] = ()
-    forecasts: tuple[Forecast, ...] = ()
-    """All of them, best first."""
     best: Row | None = None
     """The setting that was confirmed; else the one that would be raced now."""
     n_tried: int = 0
@@ -69,34 +54,36 @@ class Ledger:
 
 
 def digest(state: TuningState) -> Ledger:
-    """Return the ledger of a state."""
+    """Return the ledger of a search."""
     rows = (*_trials(state), *_without_trial(state))
     best = state.confirmed or finalist(state.records, state.forecasts)
     # Of several trials of a setting the last one.
     known = {row.arm: row for row in rows if row.is_known}
+    first = None if best is None else known.get(best)
     return Ledger(
-        rows=rows,
-        forecasts=state.forecasts,
-        best=None if best is None else known.get(best),
+        rows=tuple(sorted(rows, key=lambda row: (row is not first, -(row.speedup or 0.0)))),
+        best=first,
         n_tried=sum(record.state.is_tried for record in state.records),
     )
 
 
 def _trials(state: TuningState) -> Iterator[Row]:
     for record in state.records:
+        is_known = record.state is TrialState.COMPLETE
         yield Row(
             arm=record.arm,
-            record=record,
-            state=_state(record),
+            origin=_origin(record),
             speedup=record.speedup,
             tokens_per_s=record.tokens_per_s,
             acceptance_rate=record.acceptance_rate,
+            is_known=is_known,
+            detail=draw.one_line(record.error or ""),
         )
 
 
-def _state(record: TrialRecord) -> str:
+def _origin(record: TrialRecord) -> str:
     if record.state is TrialState.COMPLETE:
-        return OLD if record.is_old else DONE
+        return f"trial {record.number}{', old way' * record.is_old}"
     return "failed" if record.state is TrialState.FAIL else record.state.value
 
 
@@ -111,12 +98,30 @@ def _without_trial(state: TuningState) -> Iterator[Row]:
     for arm in dict.fromkeys((*raced, *counted, *best)):
         yield Row(
             arm=arm,
-            record=None,
-            state="raced" if arm in raced else FORECAST,
+            origin="raced" if arm in raced else FORECAST,
             speedup=raced[arm] if arm in raced else forecast[arm],
-            tokens_per_s=None,
             acceptance_rate=known[arm].acceptance_rate if arm in known else None,
         )
+
+
+def replayed(chat: ChatReplay, in_use: Speculation | None) -> Ledger:
+    """Return the ledger of a chat: the best setting of each longest draft, and the one in use."""
+    best = {one.model.draft_max: one for one in reversed(chat.totals)}
+    rows = tuple(
+        Row(
+            arm=Arm(draft=chat.draft, speculation=one.speculation),
+            origin="in use" if one.speculation == in_use else "replayed",
+            speedup=one.speedup,
+            tokens_per_s=one.tokens_per_s,
+            acceptance_rate=one.acceptance_rate,
+            detail=f"{one.n_rounds} rounds, {one.n_drafted} drafted, {one.n_accepted} accepted, "
+            f"{draw.number(one.tokens_per_round)} tokens/round",
+        )
+        for one in chat.totals
+        if one is best[one.model.draft_max] or one.speculation == in_use
+    )
+    # Without costs nothing says which is the best.
+    return Ledger(rows=rows, best=rows[0] if rows and chat.costs is not None else None)
 
 
 Choice = tuple[Arm, str]
@@ -134,34 +139,24 @@ def best_choice(state: TuningState, ledger: Ledger) -> Choice | None:
         if verdict.use_speculation and best is not None:
             return best, f"Applied the confirmed best: {best.label}."
         return OFF, f"Speculation is turned off. {verdict.reason}"
-    if ledger.best is None or ledger.best.speedup is None:
+    if ledger.best is None:
         return None
     arm, speedup = ledger.best.arm, ledger.best.speedup
+    if speedup is None:
+        # Nothing to compare it with: off was not measured yet.
+        return None
     if speedup <= 1:
         return OFF, "Speculation is turned off: no setting is faster than the target alone so far."
     return arm, f"Applied the best so far, not confirmed yet: {arm.label}."
 
 
-def selected_choice(row: Row | None) -> Choice | None:
-    """Return the choice of a row's setting; None if it is not known to work."""
-    if row is None or not row.is_known:
-        return None
-    what = "Speculation is turned off" if row.arm.is_off else f"Applied {row.arm.label}"
-    origin = f"as {row.state}" if row.record is None else f"as in trial {row.number}"
-    return row.arm, f"{what}, {origin}."
-
-
-def available(state: TuningState, ledger: Ledger, selected: Row | None) -> frozenset[str]:
-    """Return the names of the actions that make sense."""
+def available(state: TuningState, ledger: Ledger) -> frozenset[str]:
+    """Return the names of the actions that make sense, but for those of the form."""
     found: frozenset[str] = frozenset()
     if not state.is_running:
-        found |= _STARTING
+        found |= {"start"}
     elif state.phase is not Phase.STOPPING:
         found |= {"stop", "resume" if state.paused else "pause"}
     if best_choice(state, ledger) is not None:
-        found |= _FOUND
-    if len(ledger.rows) > 1:
-        found |= _SORTING
-    if selected_choice(selected) is not None:
-        found |= {"apply_selected"}
+        found |= {"apply"}
     return found

@@ -56,13 +56,13 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a study keeps beside its trials, under the fields' names.
+    """Records that a study keeps beside its trials, under the fields' names.
 
     A part is None where nothing is kept that this spectui reads.
     """
 
     spec: dict[str, Any] | None = None
-    """What its trials have in common."""
+    """Facts that its trials have in common."""
     layouts: Layouts | None = None
     placing: Placing | None = None
     outcome: Outcome | None = None

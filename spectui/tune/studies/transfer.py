@@ -30,7 +30,7 @@ _HINT = "give a file that spectui studies export wrote"
 
 
 class _Attributes(Kept, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a study keeps, and nothing else."""
+    """The records of a study, and nothing else."""
 
 
 class _Record(msgspec.Struct, frozen=True, kw_only=True):

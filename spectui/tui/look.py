@@ -1,11 +1,22 @@
-"""The colours: one for each thing that is drawn, and what it stands for."""
+"""The colours, one for each thing that is drawn, and filters of all that is drawn.
 
+A filter takes out what a terminal would obey, another one what an ASCII terminal lacks.
+"""
+
+import re
+import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from rich.cells import cell_len
+from rich.segment import Segment
 from textual.app import App, ReturnType
+from textual.color import Color
+from textual.filter import LineFilter
 from textual.theme import Theme
+
+from spectui.format import printable
 
 _LOOKS = "dark", "light", "high-contrast", "ansi"
 
@@ -99,3 +110,66 @@ class ColouredApp(App[ReturnType]):
         found["frame"] = f"{theme.foreground or _TEXT[theme.dark]} 60%"
         own = {"gain": theme.success, "loss": theme.error, "caution": theme.warning}
         return found | {name: colour for name, colour in own.items() if colour}
+
+
+_OTHER = re.compile(r"[^\x00-\x7f]")
+_IN_ASCII = {
+    "▁▂▃▄▅▆▇█": ".:-=+**#",
+    "▏▎▍▌▋▊▉▔": "||||||| ",
+    "▓▒░▚▞": "=+:%o",
+    # Ends of lines: the digits that are drawn of these stay apart.
+    "╺╸╶╴": "    ",
+    "■□▪•◆●": "#x+*=o",
+    "⟨⟩↑↓▲": "[]^v!",
+    "–−…×·±’°αγ": "--.x.~'oag",
+}
+_TABLE = {
+    one: other
+    for these, those in _IN_ASCII.items()
+    for one, other in zip(these, those, strict=True)
+} | {"🔎": "/ "}
+
+
+class SanitisingFilter(LineFilter):
+    """Takes out what a terminal would obey: models, servers and logs may hold it."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """Return the same line, as wide as before."""
+        del background
+        return [
+            one
+            if one.control or one.text.isprintable()
+            else one._replace(text="".join(map(_neutralised, one.text)))
+            for one in segments
+        ]
+
+
+def _neutralised(character: str) -> str:
+    # Most of them take no cell.
+    return printable(character, mark="?" * cell_len(character))
+
+
+class AsciiFilter(LineFilter):
+    """Replaces what an ASCII terminal lacks."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """Return the same line, as wide as before, in ASCII."""
+        del background
+        return [segment._replace(text=plain(segment.text)) for segment in segments]
+
+
+def plain(text: str) -> str:
+    """Return ``text`` in ASCII, as many cells wide."""
+    return text if text.isascii() else _OTHER.sub(_replacement, text)
+
+
+def _replacement(match: re.Match[str]) -> str:
+    character = match[0]
+    if character in _TABLE:
+        return _TABLE[character]
+    words = unicodedata.name(character, "").split()
+    if words[:2] != ["BOX", "DRAWINGS"]:
+        return "?" * cell_len(character)
+    is_upright = not {"VERTICAL", "UP", "DOWN"}.isdisjoint(words)
+    is_level = not {"HORIZONTAL", "LEFT", "RIGHT"}.isdisjoint(words)
+    return "|" if not is_level else "+" if is_upright else "-"

@@ -1,12 +1,11 @@
 """The app over a running llama-server: its panels, in as many columns as fit."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from textual.app import ComposeResult, SystemCommand
-from textual.binding import Binding, BindingType
-from textual.events import Resize
+from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.screen import Screen
 from textual.widgets import Static
 
@@ -17,7 +16,10 @@ from spectui.server.watch.poller import Attachment, Poller
 from spectui.server.watch.sample import Failure, HostState, ServerSample
 from spectui.server.watch.tracker import AttachState, Tracker
 from spectui.settings import Settings
-from spectui.tui.attach.panels import (
+from spectui.tui.base_app import BaseApp
+from spectui.tui.panels.base import PanelStack
+from spectui.tui.panels.machine import MemoryPanel
+from spectui.tui.panels.server import (
     DraftsPanel,
     MachinePanel,
     ServedPanel,
@@ -25,34 +27,15 @@ from spectui.tui.attach.panels import (
     SlotsPanel,
     model_name,
 )
-from spectui.tui.base_app import BaseApp
-from spectui.tui.help import actions_of
-from spectui.tui.panels.base import PanelStack
-from spectui.tui.panels.machine import MemoryPanel
 from spectui.tui.threads import Monitor, MonitorFailed
-from spectui.tui.widgets import KeyBar, StatusBar, hidden, key
+from spectui.tui.widgets import QUIT_DISPLAY, KeyBar, StatusBar, hidden, key
 
-_TWO_COLUMNS, _THREE_COLUMNS = 72, 150
-_PANEL_LINES = 4
-"""Height from which on a panel can have a frame."""
-_N_PANELS, _N_OF_SERVER = 6, 4
-_OURS = frozenset({"Quit"})
-"""Textual's commands that this app has under its own keys."""
 _NO_ESTIMATE = Reading(None, "it is only known of models that spectui runs itself")
 _NOT_COUNTED = Reading(None, "page faults are only counted of spectui itself")
 
 
-def title(state: AttachState) -> str:
-    """Return which server, and which model."""
-    facts = state.sample.facts.value
-    address = state.url.removeprefix("http://")
-    return address if facts is None else f"{address}  {model_name(facts)}"
-
-
-def connection(state: AttachState, *, is_paused: bool) -> str:
+def connection(state: AttachState) -> str:
     """Return how it stands, in a few words."""
-    if is_paused:
-        return "paused"
     if state.failure is not None:
         return state.failure.trouble
     if state.sample.took_s is None:
@@ -125,17 +108,6 @@ class AttachPanels(PanelStack):
         yield MemoryPanel()
         yield MachinePanel()
 
-    def on_resize(self, event: Resize) -> None:
-        """Choose columns and frames."""
-        width, height = event.size
-        n_columns = 1 + (width >= _TWO_COLUMNS) + (width >= _THREE_COLUMNS)
-        self.set_class(n_columns == 2, "-two-columns")  # noqa: PLR2004 - as its name says
-        self.set_class(n_columns == 3, "-three-columns")  # noqa: PLR2004 - as its name says
-        is_few = height * n_columns < _N_PANELS * (_PANEL_LINES - 1)
-        self.set_class(is_few, "-few")
-        n_shown = _N_OF_SERVER if is_few else _N_PANELS
-        self.set_class(height * n_columns >= n_shown * _PANEL_LINES, "-framed")
-
     def show(self, state: AttachState, machine: Machine) -> None:
         """Hand every panel its part."""
         self.set_class(not state.sample.host.is_here, "-remote")
@@ -147,23 +119,24 @@ class AttachPanels(PanelStack):
 
 
 class AttachScreen(Screen[None]):
-    """Shows the states that it is given; never asks the server."""
+    """Shows what is known of the server and its machine; never asks either."""
+
+    HORIZONTAL_BREAKPOINTS = [(0, "-one"), (72, "-two"), (150, "-three")]  # noqa: RUF012 - as Screen has it
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (20, "-tall")]  # noqa: RUF012 - as Screen has it
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("r", "attach.retry", "Ask now", "Ask the server at once"),
-        key("p", "attach.pause", "Pause", "Hold the picture; what happens meanwhile is kept"),
     ]
 
-    def __init__(self, state: AttachState, try_now: Callable[[], None]) -> None:
+    def __init__(self, url: str, try_now: Callable[[], None]) -> None:
         """Show what is known before the first answer; ``try_now`` asks for another at once."""
         super().__init__()
         self._try_now = try_now
-        self._state = state
+        self._tracker = Tracker(url)
         self._machine = Machine()
         self._panels = AttachPanels()
         self._status = StatusBar()
         self._trouble = Static(markup=False, id="trouble")
-        self.is_paused = False
 
     def compose(self) -> ComposeResult:
         """Status, what is wrong, panels, keys."""
@@ -174,28 +147,41 @@ class AttachScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Show the beginning."""
-        self.show(self._state, self._machine)
+        self.show()
 
-    def show(self, state: AttachState, machine: Machine) -> None:
-        """Show this, unless the user holds the picture."""
-        self._state, self._machine = state, machine
-        self._status.right = connection(state, is_paused=self.is_paused)
-        if self.is_paused:
-            return
-        self._status.left = (title(state),)
+    @property
+    def is_here(self) -> bool:
+        """Whether the server runs on this machine."""
+        return self._tracker.state.sample.host.is_here
+
+    def take(self, event: object) -> None:
+        """Take an answer of the server, or a reading of its machine."""
+        match event:
+            case ServerSample() | Failure():
+                self._tracker.add(event)
+            case Snapshot():
+                self._machine.add(event, self._tracker.state.sample.host)
+            case MonitorFailed():
+                self._machine.fail(event.reason)
+            case BaseException():
+                raise event
+
+    def show(self) -> None:
+        """Show all that was taken."""
+        state = self._tracker.state
+        facts = state.sample.facts.value
+        address = state.url.removeprefix("http://")
+        name = "" if facts is None else f"  {model_name(facts)}"
+        self._status.left.update(f"{address}{name}")
+        self._status.right.update(connection(state))
         wrong = trouble(state.failure)
         self._trouble.update(wrong)
         self._trouble.set_class(bool(wrong), "-shown")
-        self._panels.show(state, machine)
+        self._panels.show(state, self._machine)
 
     def action_retry(self) -> None:
         """Ask at once."""
         self._try_now()
-
-    def action_pause(self) -> None:
-        """Hold the picture, or go on."""
-        self.is_paused = not self.is_paused
-        self.show(self._state, self._machine)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,9 +203,8 @@ class AttachApp(BaseApp):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("f1", "app.help", "Help", "Keys and actions"),
-        hidden("ctrl+q", "app.quit", "Quit", "End spectui"),
         hidden("ctrl+c", "app.interrupt", "Copy or quit", "Copy what is selected, else quit"),
-        key("q", "attach.quit", "Quit", "End spectui; the server goes on"),
+        key("ctrl+q", "app.quit", "Quit", "End spectui", display=QUIT_DISPLAY),
     ]
 
     def __init__(
@@ -241,9 +226,7 @@ class AttachApp(BaseApp):
             launch.attachment, post, interval_s=launch.interval_s, on_failure=post
         )
         self.monitor = make_monitor(post)
-        self._tracker = Tracker(launch.attachment.address.url)
-        self._machine = Machine()
-        self.watched = AttachScreen(self._tracker.state, self.poller.try_now)
+        self.watched = AttachScreen(launch.attachment.address.url, self.poller.try_now)
 
     async def on_mount(self) -> None:
         """Show the screen, then ask."""
@@ -254,45 +237,18 @@ class AttachApp(BaseApp):
 
     def _show_events(self, events: Sequence[object]) -> None:
         for event in events:
-            self._take(event)
-        state = self._tracker.state
-        if state.sample.host.is_here:
+            self.watched.take(event)
+        if self.watched.is_here:
             self.monitor.start(1 / self.settings.monitor_hz)
         with self.batch_update():
-            self.watched.show(state, self._machine)
-
-    def _take(self, event: object) -> None:
-        match event:
-            case ServerSample() | Failure():
-                self._tracker.add(event)
-            case Snapshot():
-                self._machine.add(event, self._tracker.state.sample.host)
-            case MonitorFailed():
-                self._machine.fail(event.reason)
-            case BaseException():
-                raise event
+            self.watched.show()
 
     def close(self) -> None:
         """End the threads."""
         self.poller.close()
         self.monitor.close()
 
-    def all_actions(self) -> Sequence[Binding]:
-        """Every action of the screen."""
-        return attach_actions(self.settings.keys)
-
-    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Offer every action."""
-        yield from (each for each in super().get_system_commands(screen) if each.title not in _OURS)
-
     def action_interrupt(self) -> None:
         """Copy a selection, or quit."""
         if not self.copy_selection():
             self.exit()
-
-
-def attach_actions(keys: Mapping[str, str]) -> tuple[Binding, ...]:
-    """Every action of the screen over a running server, with the user's ``keys``."""
-    found = (one for place in (AttachApp, AttachScreen) for one in actions_of(place, keys))
-    # Parents of both have actions of the app.
-    return tuple(sorted(found, key=lambda one: not str(one.id).startswith("app.")))

@@ -1,0 +1,139 @@
+"""``--fit`` by llama.cpp itself: layers and experts by device, where llama-server would put them.
+
+``common_fit_params`` is no part of llama.cpp's interface: it is called by its symbol. It opens
+models without reading a weight, as plans do, some ten to thirty times.
+"""
+
+import ctypes
+import os
+from functools import cache
+from itertools import takewhile
+from typing import Any
+
+from spectui.llama.context import cache_type, context_params
+from spectui.llama.library import C, library
+from spectui.llama.model import Model, ModelParams, Override
+from spectui.llama.native import buffer_name, native_function
+from spectui.llama.pair import add_moe_cache
+from spectui.llama.planned import Fitting, PlanRequest
+from spectui.options.setup import Fit, TensorOverride
+
+_SYMBOL = (
+    "_Z17common_fit_paramsPKcP18llama_model_paramsP20llama_context_paramsPfP32llama_model_tensor_"
+    "buft_overridePmjPK22common_fit_extra_model14ggml_log_level"
+)
+_ERROR = 4
+"""``GGML_LOG_LEVEL_ERROR``."""
+
+
+class _Extra(ctypes.Structure):
+    """``struct common_fit_extra_model``: what drafts beside the target."""
+
+    _fields_ = (
+        ("path", ctypes.c_char_p),
+        ("model_params", ctypes.c_void_p),
+        ("context_params", ctypes.c_void_p),
+        ("shares_model", ctypes.c_bool),
+    )
+
+
+@cache
+def _function() -> Any:  # noqa: ANN401 - ctypes
+    """llama.cpp's function, of a library beside libllama or in it; None where there is none."""
+    folder = library().folder
+    # llama-cpp-python has it beside its package.
+    folders = folder, folder.parents[1] / "lib"
+    found = (file for one in folders for file in sorted(one.glob("libllama-common.so*")))
+    function = getattr(ctypes.CDLL(str(next(found, library().file))), _SYMBOL, None)
+    if function is not None:
+        pointer = ctypes.c_void_p
+        function.argtypes = (
+            ctypes.c_char_p,
+            *[pointer] * 5,
+            ctypes.c_uint32,
+            pointer,
+            ctypes.c_int,
+        )
+    return function
+
+
+def fit(request: PlanRequest, target: Model, draft: Model | None) -> Fitting:
+    """Choose where a target lies whose placement is open.
+
+    Args:
+        request: what is to be loaded.
+        target: its target, without memory.
+        draft: its draft, likewise; None without.
+    """
+    function = _function()
+    if function is None:
+        return Fitting(failure=f"{library()} has none of its own beside it; give -ngl")
+    options, most = request.target.fit or Fit(), C.llama_max_devices()
+    params, context = _params(request, target), _target_params(request, target)
+    split = (ctypes.c_float * most)()
+    n_overrides = native_function("llama_max_tensor_buft_overrides", ctypes.c_size_t)()
+    overrides = (Override * n_overrides)()
+    margins = (ctypes.c_size_t * most)(*map(options.margin_bytes, range(most)))
+    extra, kept = _extra(request, target, draft)
+    failed = function(
+        os.fsencode(request.target.path),
+        ctypes.byref(params.c),
+        ctypes.byref(context),
+        split,
+        overrides,
+        margins,
+        options.min_ctx,
+        None if extra is None else ctypes.byref(extra),
+        _ERROR,
+    )
+    del kept
+    placed = takewhile(lambda one: one.pattern, overrides)
+    return Fitting(
+        n_gpu_layers=params.c.n_gpu_layers,
+        split=tuple(split),
+        override_tensor=tuple(
+            TensorOverride(pattern=one.pattern.decode(), buffer=buffer_name(one.buffer_type))
+            for one in placed
+        ),
+        failure="llama.cpp does not with these options, nor does llama-server" if failed else None,
+    )
+
+
+def _params(request: PlanRequest, model: Model) -> ModelParams:
+    params = ModelParams(model.options)
+    params.c.load_mtp = request.mtp
+    return params
+
+
+def _target_params(request: PlanRequest, target: Model) -> Any:  # noqa: ANN401 - a C structure
+    params = context_params(
+        target,
+        request.context,
+        max_outputs=request.max_draft + 1,
+        n_snapshots=request.max_draft if request.mtp else 0,
+        n_slots=request.n_slots,
+    )
+    add_moe_cache(params, request.context)
+    return params
+
+
+def _extra(
+    request: PlanRequest, target: Model, draft: Model | None
+) -> tuple[_Extra | None, tuple[object, ...]]:
+    """The draft of the parameters, and the arrays that it points to."""
+    if draft is None and not request.mtp:
+        return None, ()
+    model = draft or target
+    params = _params(request, model)
+    # One output a slot, as in llama-server.
+    context = context_params(model, request.context, max_outputs=1, n_slots=request.n_slots)
+    if request.mtp:
+        context.ctx_type = C.LLAMA_CONTEXT_TYPE_MTP
+        context.n_seq_max = request.n_slots
+    if draft is None:
+        own = model.options
+        context.type_k = cache_type("-ctkd", own.cache_type_k_mtp)
+        context.type_v = cache_type("-ctvd", own.cache_type_v_mtp)
+    path = os.fsencode(model.options.path)
+    extra = _Extra(path, ctypes.addressof(params.c), ctypes.addressof(context), draft is None)
+    return extra, (params, context)

@@ -1,1 +1,0 @@
-"""The screen over a llama-server that somebody else has started."""

@@ -1,0 +1,165 @@
+"""The live screen's widgets, and what they show of the session: its owner changes that."""
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.events import Resize
+from textual.reactive import reactive
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Static
+
+from spectui.live.setup import Activity, LiveSetup
+from spectui.live.tally import LiveState
+from spectui.tui import draw
+from spectui.tui.chat.prompt_box import PromptBox
+from spectui.tui.chat.transcript import Transcript
+from spectui.tui.panels.base import PanelStack
+from spectui.tui.panels.live import AcceptancePanel, ExpectationPanel, RoundPanel, ThroughputPanel
+from spectui.tui.panels.machine import MemoryPanel, TrafficPanel
+from spectui.tui.widgets import KeyBar, StatusBar
+
+_BAR_CELLS = 24
+_TWO_COLUMNS = 84
+_FRAMED = 33
+"""Lines from which on six panels in a column can have a frame each."""
+_HELLO = "Ask something. Every token shows who wrote it: underlined ones come from the draft."
+_PANELS_FROM = 64
+_NARROW = f"Panels: widen the terminal to {_PANELS_FROM} columns or more."
+
+
+class Panels(PanelStack):
+    """The six live panels, each in the detail that its size allows."""
+
+    def compose(self) -> ComposeResult:
+        """Yield the panels in the order of the questions: does it pay, why, and what of."""
+        yield ThroughputPanel()
+        yield AcceptancePanel()
+        yield RoundPanel()
+        yield MemoryPanel()
+        yield TrafficPanel()
+        yield ExpectationPanel()
+
+    def on_resize(self, event: Resize) -> None:
+        """Choose columns and frames."""
+        is_wide = event.size.width >= _TWO_COLUMNS
+        lines = event.size.height * (2 if is_wide else 1)
+        self.set_class(is_wide, "-two-columns")
+        self.set_class(lines >= _FRAMED, "-framed")
+
+    def show(self, state: LiveState) -> None:
+        """Hand every panel its part."""
+        self.query_one(ThroughputPanel).state = state.throughput
+        self.query_one(AcceptancePanel).state = state.acceptance
+        self.query_one(RoundPanel).state = state.rounds
+        self.query_one(MemoryPanel).state = state.memory
+        self.query_one(TrafficPanel).state = state.traffic
+        self.query_one(ExpectationPanel).state = state.expectation
+
+
+class Loading(Widget):
+    """One line per part with its bar; hidden while there is nothing to wait for."""
+
+    parts: reactive[tuple[tuple[str, float | None], ...]] = reactive((), layout=True)
+    """(name, fraction) of each part; None for one that cannot say how far it is."""
+
+    def set_part(self, name: str, fraction: float | None) -> None:
+        """Add a part, or move its bar."""
+        known = dict(self.parts)
+        known[name] = fraction
+        self.parts = tuple(known.items())
+        self.add_class("-busy")
+
+    def finish(self) -> None:
+        """Hide the progress."""
+        self.parts = ()
+        self.remove_class("-busy")
+
+    def render(self) -> Text:
+        """Draw a line per part."""
+        lines = []
+        for name, fraction in self.parts:
+            if fraction is None:
+                lines.append(Text(f"{name} …"))
+                continue
+            lines.append(Text(f"{draw.bar(fraction, _BAR_CELLS)} {fraction:4.0%}  {name}"))
+        return Text("\n").join(lines)
+
+
+class LiveView(Screen[None]):
+    """Shows the chat, and beside it what speculation does while the model talks."""
+
+    HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - as Screen has it
+        (0, "-tiny"),
+        (_PANELS_FROM, "-narrow"),
+        (100, "-normal"),
+        (160, "-wide"),
+    ]
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (16, "-tall")]  # noqa: RUF012 - as Screen has it
+
+    activity: reactive[Activity] = reactive(Activity.STARTING, init=False)
+    setup: reactive[LiveSetup | None] = reactive(None, init=False)
+    """The pair with its options; None before one was chosen."""
+    tuning: reactive[str] = reactive("", init=False)
+    """Activity of the search beside the chat, in a word; empty for none."""
+
+    def __init__(self) -> None:
+        """Create it with nothing said."""
+        super().__init__()
+        # Kept rather than looked up: events may still come when the widgets are going.
+        self.transcript = Transcript(placeholder=_HELLO)
+        self.loading_bars = Loading()
+        self.prompt = PromptBox(placeholder="Enter sends, Ctrl+J starts a new line")
+        self.panels = Panels()
+        self._status = StatusBar()
+
+    def compose(self) -> ComposeResult:
+        """Status, then transcript and prompt beside the panels."""
+        yield self._status
+        yield Static(_NARROW, id="narrow", markup=False)
+        with Horizontal(id="body"):
+            with Vertical(id="talk"):
+                yield self.loading_bars
+                yield self.transcript
+                yield self.prompt
+            yield self.panels
+        yield KeyBar()
+
+    def on_mount(self) -> None:
+        """Let the user type at once, even while models load."""
+        self.prompt.focus()
+        for shown in ("setup", "tuning"):
+            self.watch(self, shown, self._show_status)
+
+    def watch_activity(self) -> None:
+        """The box shows that an answer is being written."""
+        self.prompt.busy = self.activity is Activity.ANSWERING
+        self._show_status()
+        self.refresh_bindings()
+
+    def _show_status(self) -> None:
+        facts = describe(self.setup) if self.setup else ("spectui",)
+        self._status.left.update(" | ".join(facts))
+        shown = (self.tuning, str(self.activity))
+        self._status.right.update(" • ".join(filter(None, shown)))
+
+
+def describe(setup: LiveSetup) -> tuple[str, ...]:
+    """Return the pair, where it lies, how it drafts and how it samples, each with its name."""
+    models = [setup.target] if setup.draft is None else [setup.target, setup.draft]
+    how = "draft off" if setup.can_draft else "no draft"
+    if setup.drafting is not None:
+        how = ", ".join(f"{one.kind} {one.summary}".strip() for one in setup.drafting.chain)
+    pair = " + ".join(one.path.stem for one in models)
+    return pair, _placed(setup), how, f"sampling {setup.sampling.label}"
+
+
+def _placed(setup: LiveSetup) -> str:
+    """The target's layers and experts, the context and the threads, as llama-server's options."""
+    target, context = setup.target, setup.context
+    layers = "" if target.n_gpu_layers < 0 else f"-ngl {target.n_gpu_layers}"
+    experts = "-cmoe" if target.cpu_moe else f"-ncmoe {target.n_cpu_moe}" * bool(target.n_cpu_moe)
+    tensors = " ".join(f"-ot {one.pattern}={one.buffer}" for one in target.override_tensor)
+    size = f"-c {context.ctx_size}"
+    threads = f"-t {context.threads}" if context.threads else ""
+    return " ".join(part for part in (layers, experts, tensors, size, threads) if part)

@@ -1,0 +1,264 @@
+"""Panels of an attached server: its work, the server itself, and the machine under it."""
+
+from collections.abc import Iterator
+from pathlib import PurePath
+
+from spectui.format import bytes_text, count_text, counted
+from spectui.live.machine import TrafficState
+from spectui.server.metrics import DraftCounts
+from spectui.server.replies import SlotPhase, SlotReply
+from spectui.server.watch.sample import HostState, ServerFacts, Work
+from spectui.server.watch.tracker import AttachState
+from spectui.tui import draw
+from spectui.tui.panels.base import (
+    Block,
+    Line,
+    Lines,
+    Look,
+    Panel,
+    Pen,
+    any_of,
+    cells,
+    labelled,
+)
+from spectui.tui.panels.machine import (
+    cores_block,
+    disk_blocks,
+    gpu_blocks,
+    link_blocks,
+)
+
+_SMALLEST_BAR = 4
+_SPEED = len(" 123.4/s")
+_LOOKS = {
+    SlotPhase.GENERATING: Look.STRONG,
+    SlotPhase.PROMPT: Look.PLAIN,
+    SlotPhase.IDLE: Look.MUTED,
+}
+_PHASE = max(map(len, SlotPhase))
+
+
+class ServedPanel(Panel[AttachState]):
+    """Shows how fast it generates, now and on average, and how fast it reads prompts."""
+
+    heading = "Throughput"
+
+    def blocks(self, state: AttachState, pen: Pen) -> Iterator[Block]:
+        """Headline, what is missing, history, averages, prompts, counts."""
+        now, counters, work = state.now_tokens_per_s, state.sample.counters, state.sample.work
+        yield Block(0, _headline(now.value, work, pen))
+        # Once, where the reason is the same for all.
+        reasons = {} if counters.value is not None else {str(counters.reason): None}
+        if now.value is None and work is not Work.IDLE:
+            reasons[str(now.reason)] = None
+        for reason in reasons:
+            yield from pen.told(2, reason)
+        if (told := counters.value) is not None:
+            yield Block(10, _pair("generation", state.last_tokens_per_s, told.tokens_per_s, pen))
+            read = told.prompt_tokens_per_s
+            yield Block(20, _pair("prompts", state.last_prompt_tokens_per_s, read, pen))
+            generated = labelled("generated", f"{told.n_predicted:,}")
+            prompt = labelled("prompt tokens", f"{told.n_prompt:,}")
+            yield Block(40, (pen.spread(generated, prompt),))
+        if any_of(state.speeds):
+            yield Block(15, chart=lambda height: pen.chart(state.speeds, height, draw.per_s))
+
+
+def _headline(now: float | None, work: Work, pen: Pen) -> Lines:
+    if work is Work.UNKNOWN:
+        return ()
+    doing: Line = ((str(work), Look.STRONG if work is not Work.IDLE else Look.MUTED),)
+    if now is None or work is Work.IDLE:
+        return (doing,)
+    speed: Line = ((draw.tokens_per_s(now), Look.STRONG), (" now", Look.MUTED))
+    return (pen.spread(speed, doing),)
+
+
+def _pair(label: str, last: float | None, mean: float | None, pen: Pen) -> Lines:
+    """Speed of the last request, and the mean beside it."""
+    if mean is None:
+        return ()
+    beside: Line = ((f"mean {draw.per_s(mean)}", Look.MUTED),)
+    return (pen.spread(labelled(label, draw.tokens_per_s(last)), beside),)
+
+
+class DraftsPanel(Panel[AttachState]):
+    """Shows acceptance since the server's start, and of the requests that ended last."""
+
+    heading = "Acceptance"
+
+    def blocks(self, state: AttachState, pen: Pen) -> Iterator[Block]:
+        """Headline, the last request, positions, counts."""
+        counters = state.sample.counters.value
+        counts = None if counters is None else counters.drafts
+        if state.sample.undrafted is not None or counts is None:
+            yield from pen.told(0, state.sample.undrafted or "")
+            return
+        yield Block(0, _rate("rate", counts, Look.STRONG, pen))
+        yield Block(10, _rate("last request", state.last_drafts, Look.PLAIN, pen))
+        if shares := counts.share_per_position:
+            yield Block(40, ((("accepted by position, of all drafts", Look.MUTED),),))
+            yield Block(30, pen.positions(shares))
+        if any_of(state.rates):
+            yield Block(70, ((("rate of each request", Look.MUTED),),))
+            yield Block(
+                71,
+                chart=lambda height: pen.chart(state.rates, height, draw.number, maximum=1.0),
+            )
+        told = f"{counts.n_accepted:,} of {counts.n_drafted:,} tokens"
+        by = f" of {', '.join(state.sample.drafters)}" if state.sample.drafters else ""
+        yield Block(50, pen.sentence(f"{told} in {counted(counts.n_drafts, 'draft')}{by}"))
+
+
+def _rate(label: str, counts: DraftCounts | None, look: Look, pen: Pen) -> Lines:
+    if counts is None:
+        return ()
+    rate, length = counts.acceptance_rate, counts.mean_accepted_length
+    return (pen.acceptance(label, rate, length, look),)
+
+
+class SlotsPanel(Panel[AttachState]):
+    """A row per slot: what it does, how much of its context is used, how fast it generates."""
+
+    heading = "Slots"
+
+    def blocks(self, state: AttachState, pen: Pen) -> Iterator[Block]:
+        """A summary; a row per slot, those at work first if not all fit."""
+        slots, waiting = state.sample.slots.value, _waiting(state)
+        if slots is None:
+            yield from pen.told(0, state.sample.slots.reason or "")
+            yield Block(5, (waiting,) if waiting else ())
+            return
+        n_busy = sum(slot.phase is not SlotPhase.IDLE for slot in slots)
+        text = f"{n_busy} of {counted(len(slots), 'slot')} at work"
+        look = Look.STRONG if n_busy else Look.MUTED
+        yield Block(1, (pen.spread(((text, look),), waiting),))
+        speeds = state.slot_tokens_per_s
+        for slot in slots:
+            is_idle = slot.phase is SlotPhase.IDLE
+            yield Block(20 if is_idle else 10, (_slot(slot, speeds.get(slot.id), pen),))
+            if details := _details(slot):
+                yield Block(30, (((f"   {details}", Look.MUTED),),))
+
+
+def _waiting(state: AttachState) -> Line:
+    counters = None if state.sample.took_s is None else state.sample.counters.value
+    n_deferred = 0 if counters is None else counters.n_deferred
+    return ((f"▲ {n_deferred} waiting", Look.WARNING),) if n_deferred else ()
+
+
+def _slot(slot: SlotReply, tokens_per_s: float | None, pen: Pen) -> Line:
+    speed = f"{draw.number(tokens_per_s, 1)}/s".rjust(_SPEED)
+    if slot.phase is not SlotPhase.GENERATING:
+        speed = " " * _SPEED
+    left: Line = (
+        (f"{slot.id:>2} ", Look.PLAIN),
+        (str(slot.phase).ljust(_PHASE), _LOOKS[slot.phase]),
+    )
+    context = _context(slot)
+    room = max(pen.width - cells(left) - len(context) - len(speed) - 2, 1)
+    used = " " * room
+    if slot.n_ctx and slot.n_used is not None and room >= _SMALLEST_BAR:
+        used = draw.bar(slot.n_used / slot.n_ctx, room)
+    return (*left, (f" {used} ", Look.CACHE), (context, Look.MUTED), (speed, Look.STRONG))
+
+
+def _context(slot: SlotReply) -> str:
+    """Used and whole context, right-aligned so that bars of all slots begin and end alike."""
+    n_ctx, n_used = slot.n_ctx, slot.n_used
+    if n_ctx is None:
+        return "" if n_used is None else str(n_used)
+    used = draw.NONE if n_used is None else str(n_used)
+    return f"{used.rjust(len(str(n_ctx)))}/{n_ctx}"
+
+
+def _details(slot: SlotReply) -> str:
+    """Describe the slot's request, the last one if it rests."""
+    processed, cached = slot.n_prompt_processed, slot.n_prompt_cached
+    reused = f" + {cached} cached" if cached else ""
+    said = [
+        f"prompt {processed or 0}{reused}" if processed or cached else "",
+        "" if slot.n_decoded is None else f"{slot.n_decoded} generated",
+    ]
+    return ", ".join(filter(None, said))
+
+
+class ServerPanel(Panel[AttachState]):
+    """Shows facts that hardly change."""
+
+    heading = "Server"
+
+    def blocks(self, state: AttachState, pen: Pen) -> Iterator[Block]:
+        """Model, context, sleep, process, address, build, connection."""
+        facts = state.sample.facts.value
+        if facts is None:
+            yield from pen.told(0, state.sample.facts.reason or "")
+        else:
+            yield from pen.told(0, model_name(facts), Look.STRONG)
+            if facts.is_sleeping:
+                asleep = "asleep: the model is unloaded until the next request"
+                yield Block(3, pen.sentence(asleep, Look.WARNING))
+            yield from pen.told(5, ", ".join(_model_facts(facts)), Look.PLAIN)
+            by = [f"drafts by {one}" for one in state.sample.drafters]
+            yield from pen.told(10, ", ".join([*_context_facts(facts), *by]), Look.PLAIN)
+        if state.failure is None:
+            yield from pen.told(20, _process(state.sample.host), Look.PLAIN)
+        build = "" if facts is None or facts.build is None else f", llama.cpp {facts.build}"
+        yield from pen.told(25, f"{state.url}{build}")
+        if state.n_restarts:
+            yield Block(40, pen.sentence(f"restarted {counted(state.n_restarts, 'time')}"))
+        if facts is not None and len(facts.models) > 1:
+            yield Block(45, pen.sentence(f"models: {', '.join(facts.models)}"))
+
+
+def model_name(facts: ServerFacts) -> str:
+    """Return the shortest name that the server gives its model."""
+    if facts.is_router:
+        return "a router"
+    # Without a name of its own, the alias is the file's path.
+    name = next(filter(None, (facts.alias, facts.model_path, *facts.models)), None)
+    if name is None:
+        return "a model without a name"
+    is_file = name.endswith(".gguf")
+    return PurePath(name.replace("\\", "/")).stem if is_file else name
+
+
+def _model_facts(facts: ServerFacts) -> tuple[str, ...]:
+    """Return parameters, quantization and size of the weights."""
+    parameters = None if facts.n_params is None else f"{count_text(facts.n_params)} parameters"
+    size = None if facts.size_bytes is None else bytes_text(facts.size_bytes)
+    return tuple(filter(None, (parameters, facts.quantization, size)))
+
+
+def _context_facts(facts: ServerFacts) -> tuple[str, ...]:
+    """Return slots and context."""
+    slots = None if facts.n_slots is None else counted(facts.n_slots, "slot")
+    context = None if facts.n_ctx is None else f"{facts.n_ctx} tokens of context"
+    if slots is not None and context is not None:
+        return (f"{slots} with {context}{' each' if facts.n_slots != 1 else ''}",)
+    return tuple(filter(None, (slots, context)))
+
+
+def _process(host: HostState) -> str:
+    process = host.process.value
+    if process is None:
+        return str(host.process.reason)
+    busy = "" if host.cores is None else f", {draw.number(host.cores, 1)} cores busy"
+    size = draw.size(process.rss_bytes)
+    return f"{process.name} {process.pid}: {size} of RAM{busy}"
+
+
+class MachinePanel(Panel[TrafficState]):
+    """Shows cores, GPUs, links and disk."""
+
+    heading = "CPU, GPU, PCIe, disk"
+
+    def blocks(self, state: TrafficState, pen: Pen) -> Iterator[Block]:
+        """Cores, GPUs, links, disk."""
+        if state.reason is not None:
+            yield from pen.told(0, state.reason)
+            return
+        yield cores_block(state.cpu_per_core, pen, rank=1)
+        yield from gpu_blocks(state.links, pen, rank=2)
+        yield from link_blocks(state, pen)
+        yield from disk_blocks(state, pen)
