@@ -34,16 +34,17 @@ def run(preset: str, seed: int, time_budget: str) -> dict[str, Any]:
         (Path(home) / "cache").symlink_to(cache_dir())
         command = [sys.executable, "-m", "spectui", "tune", "--preset", preset]
         command += ["--seed", str(seed), "--time-budget", time_budget]
+        written = Path(home) / "found.json"
         began = time.perf_counter()
         done = subprocess.run(
-            [*command, "--json", "-", "--quiet"],
+            [*command, "--json", str(written)],
             check=True,
             capture_output=True,
             text=True,
             env={**os.environ, "SPECTUI_HOME": home},
         )
         wall_s = time.perf_counter() - began
-    document = json.loads(done.stdout)
+        document = json.loads(written.read_text("utf-8"))
     return {
         "preset": preset,
         "seed": seed,
@@ -51,6 +52,8 @@ def run(preset: str, seed: int, time_budget: str) -> dict[str, Any]:
         "n_trials": len(document["trials"]),
         "verdict": document["verdict"],
         "best": document["best"],
+        # The answer, up to its tables.
+        "answer": done.stdout.partition("\ncategory ")[0].splitlines(),
     }
 
 

@@ -305,7 +305,7 @@ def test_an_import_without_room_leaves_no_study_and_can_be_done_again(
         shutil.copyfile(file, disk / "s.sqlite3")
         new = ("studies", "import", path, "--as", "new", "--storage", url)
         assert spectui(*new) == 3
-        assert "check --storage and SPECTUI_STORAGE, its disk" in spectui.err
+        assert "check --storage and SPECTUI_STORAGE, and that its disk has room" in spectui.err
         assert spectui.err.count("\n") == 1
         remount("size=8m")
         found = listed(spectui, "--storage", url)

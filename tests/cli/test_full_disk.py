@@ -166,7 +166,7 @@ def test_studies_are_read(spectui: Spectui, mounted: Callable[[str], None], home
         assert "writable" in spectui.err, spectui.err
 
 
-def test_nothing_is_loaded_that_could_not_be_stored(
+def test_nothing_is_measured_that_could_not_be_stored(
     run: Run, spectui: Spectui, mounted: Callable[[str], None]
 ) -> None:
     mounted("ro")

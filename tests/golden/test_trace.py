@@ -19,11 +19,13 @@ def test_trace(golden: Golden, place: Place) -> None:
 
 def test_replay(golden: Golden, place: Place) -> None:
     assert place.run(*TRACE, "-md", "rough.gguf", "--keep-text", "--out", "a.gz").code == 0
+    assert place.run(*TRACE[:-1], 1, "--out", "b.gz").code == 0
     place.time.cost = compute_bound
     assert place.run(*TRACE, "--out", "slow.gz").code == 0
     assert place.run(*TRACE, "--no-costs", "--out", "c.gz").code == 0
     texts = {
-        **place.both("priced", "replay", "a.gz"),
+        **place.page("priced", "replay", "a.gz"),
+        **place.both("short", "replay", "b.gz"),
         **place.page("slow", "replay", "slow.gz"),
         **place.page("no-costs", "replay", "c.gz"),
     }

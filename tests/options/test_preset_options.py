@@ -15,7 +15,7 @@ ALONE = {
     *("ascii", "backend", "chats", "costs", "from", "json", "keep-text", "libraries", "min-gain"),
     *("out", "parallel", "preset", "prompt-length", "prompts", "quiet", "repeats", "request"),
     *("server-bin", "storage", "study", "theme", "time-budget", "timeout", "trials", "tune"),
-    *("verbose", "yes"),
+    *("until", "verbose", "yes"),
 }
 """Of the command line alone."""
 

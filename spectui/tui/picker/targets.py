@@ -59,7 +59,7 @@ def _recent_entry(session: Session, index: int) -> tuple[str, Entry]:
     about = f"{when:%Y-%m-%d %H:%M}, {counted(len(prompts), 'turn')}. "
     about += "Starts this pair again and takes the chat up."
     line = columns(
-        (Path(header.target).stem, _NAME), (f"{when:%m-%d %H:%M}", 11), (draft, 22), (said, 0)
+        (Path(header.target).stem, _NAME), (f"{when:%m-%d %H:%M}", 11), (draft, 18), (said, 0)
     )
     return f"{header.target} {header.draft or ''} {said}", Entry(
         session, line, f"recent {index}", about=about

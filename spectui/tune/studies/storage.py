@@ -275,8 +275,8 @@ def _unusable(url: str, error: Exception) -> BadInputError:
     if file is not None and ("malformed" in reason or is_garbage):
         return _moved_aside(file)
     said = (
-        f"cannot be used ({reason}); check --storage and {STORAGE_VARIABLE}, its disk and who may "
-        "write there; what was stored before is kept"
+        f"cannot be used ({reason}); check --storage and {STORAGE_VARIABLE}, and that its disk has "
+        "room and is writable; what was stored before is kept"
     )
     if "optuna storage upgrade" in reason:
         optuna_program = Path(sys.executable).with_name("optuna")
