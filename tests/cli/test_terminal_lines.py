@@ -25,7 +25,7 @@ def test_an_interrupted_search_leaves_whole_words_and_no_box(
     shown = pyte.Screen(_SIZE[1], _SIZE[0])
     with Terminal(arguments, tmp_path, size=_SIZE) as terminal:
         terminal.child.logfile_read = io.StringIO()
-        terminal.see("trial 0: off ·")
+        terminal.see("trial 0: ")
         terminal.press(_CTRL_C)
         terminal.end()
         assert terminal.exit_code == 130
