@@ -9,7 +9,6 @@ import os
 import resource
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +19,7 @@ from spectui.commands.takeover import take_over
 from spectui.engine.commands import LoadDraft, LoadTarget
 from spectui.engine.models import LoadedModels
 from spectui.llama.library import C
-from spectui.llama.model import Model
-from spectui.llama.pair import TargetContext
-from spectui.options.setup import ContextOptions, CpuOptions, ModelOptions
 from spectui.server.process import LlamaServer
-from spectui.speculative.models import Outputs
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 
 pytest_plugins = ["tests.support.fixtures"]
@@ -172,27 +167,6 @@ def test_a_mask_pins_every_compute_thread_and_no_other(run: Run, plain: dict[str
     assert {cpus for cpus, _niceness, _scheduler in found["threads"]} == {str(first)}
     (warned,) = found["warned"]
     assert warned.startswith("--cpu-mask has 1 of the 2 processors that -t 2 asks for, and threads")
-
-
-@pytest.mark.long
-def test_batches_have_threads_of_their_own_with_tb_alone(tiny: TinyPath) -> None:
-    before = os.sched_getaffinity(0)
-    if len(before) < 2:
-        pytest.skip("one processor")
-    first = min(before)
-    every = {*before}
-    context = ContextOptions(ctx_size=64, threads=2, cpu=CpuOptions(cpus=(first,)))
-    try:
-        with Model(ModelOptions(path=tiny(TARGET))) as model:
-            for n_threads_batch, expected in ((2, every), (3, every), (0, {first})):
-                options = replace(context, threads_batch=n_threads_batch)
-                with TargetContext(model, options, max_draft=4) as decoding:
-                    for tokens in ((1, 2, 3), (4,), (5, 6)):
-                        decoding.decode(tokens, Outputs.ALL)
-                        wanted = expected if len(tokens) > 1 else {first}
-                        assert os.sched_getaffinity(0) == wanted, (n_threads_batch, tokens)
-    finally:
-        os.sched_setaffinity(0, before)
 
 
 def test_what_the_system_refuses_is_said_once_and_left_out(run: Run, plain: dict[str, Any]) -> None:
