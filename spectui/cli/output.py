@@ -101,7 +101,9 @@ def say(text: str) -> None:
         raise BadInputError("stdout is closed; let it go to a file or a program that reads it")
     try:
         # Unless told, it takes colours out of what goes to a file, and so parts of a file's name.
-        click.echo(_sanitised(text) if sys.stdout.isatty() else text, color=True)
+        # click itself would write UTF-8 to a stdout that is to be ASCII.
+        shown = _sanitised(text) if sys.stdout.isatty() else text
+        click.echo(shown, file=sys.stdout, color=True)
     except BrokenPipeError:
         reader.leave()
     except OSError as error:
@@ -235,9 +237,8 @@ def check_writable(
         raise BadInputError(f"{json_path} is an input of this run; give {option} another file")
     if must_be_file and path.exists() and not path.is_file():
         raise BadInputError(f"{option} {json_path} is no regular file; give another path")
-    # A file that is written takes the place of the one that is there.
-    written = {path.parent, path} if path.exists() else {path.parent}
-    if path.is_dir() or not all(os.access(one, os.W_OK) for one in written):
+    is_closed = path.exists() and not os.access(path, os.W_OK)
+    if path.is_dir() or is_closed or not _takes_files(path.parent):
         raise BadInputError(
             f"{option} {json_path} cannot be written; give a file in a writable folder"
         )
@@ -288,6 +289,17 @@ class NewFile:
     @property
     def _taken(self) -> BadInputError:
         return BadInputError(f"{self.name} exists; {self.remedy}, or add --force to overwrite it")
+
+
+def _takes_files(folder: Path) -> bool:
+    """Whether the folder takes a new file, by trying: access rights alone do not tell."""
+    from tempfile import TemporaryFile
+
+    try:
+        with TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
 
 
 def _encode(document: dict[str, Any]) -> str:

@@ -125,14 +125,13 @@ class SweepStore(Closing):
         self._file.seek(0)
         content = self._file.read()
         whole, _, torn = content.rpartition(b"\n")
+        header, *lines = map(_decoded, whole.splitlines()) if whole else (_Header(spec=spec),)
+        self._check(header, spec)
         if torn:
             # An end of power cut it off.
             self._file.truncate(len(content) - len(torn))
         if not whole:
             self._write(_Header(spec=spec))
-            return
-        header, *lines = map(_decoded, whole.splitlines())
-        self._check(header, spec)
         self._last = {one.record.visit: one.record for one in lines if isinstance(one, _Line)}
 
     def _check(self, header: _Header | _Line | None, spec: dict[str, Any]) -> None:
