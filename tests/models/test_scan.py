@@ -190,9 +190,8 @@ def test_what_is_not_there_or_cannot_be_used_exits_with_3(
 
 
 def test_a_model_is_not_replaced_by_the_result(spectui: Spectui, folder: Path) -> None:
-    (folder / "link.json").symlink_to(folder / "misfit.gguf")
     target = folder / "target-1B-Q4_K_M.gguf"
-    for name in ("misfit.gguf", "below/rough.gguf", target.name, "link.json"):
+    for name in ("misfit.gguf", "below/rough.gguf", target.name):
         before = (folder / name).read_bytes()
         assert spectui("models", "scan", folder, "-m", target, "--json", folder / name) == 3
         assert spectui.err.endswith("give --json another file\n")

@@ -134,8 +134,8 @@ def test_the_screen_in_a_terminal(script: Script, tmp_path: Path) -> None:
     script.plays["/metrics"] = page(metrics_text({**METRICS, "requests_deferred": 3}))
     with Terminal(["attach", script.address], tmp_path) as terminal:
         # Drawn once, before or after the line that says that it is connected.
-        terminal.see("3 requests waiting")
-        terminal.press("q")
+        terminal.see("3 waiting")
+        terminal.press("\x11")
         terminal.assert_restored(terminal.end())
         assert terminal.exit_code == 0
 
