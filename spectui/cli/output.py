@@ -242,7 +242,7 @@ def check_writable(
         raise BadInputError(
             f"{option} {json_path} cannot be written; give a file in a writable folder"
         )
-    if path.suffix == ".gguf":
+    if os.path.realpath(path).endswith(".gguf"):
         raise BadInputError(f"{json_path} has the name of a model; give {option} another file")
 
 
