@@ -203,7 +203,7 @@ def test_the_process_goes_on_whatever_is_asked_of_it(engine: Isolated, tmp_path:
     assert engine.tokenize(Tokenize(text="in\udce4")) == engine.tokenize(Tokenize(text="in?"))
     path = tmp_path / "no\udce4.gguf"
     path.write_bytes(b"GGUF" + bytes(100))
-    with pytest.raises(BadInputError, match=r"no.\.gguf has a broken header"):
+    with pytest.raises(BadInputError, match=r"no.\.gguf cannot be loaded"):
         engine.load_target(ModelOptions(path=path), small_context(), max_draft=4)
     engine.load()
 
