@@ -1,6 +1,5 @@
 """Prompts decoded beside others: who takes turns with whom, and what the rates are."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -23,7 +22,6 @@ from tests.support.streams import (
     ON,
     WORKLOAD,
     Recorded,
-    T,
     backend,
 )
 
@@ -107,20 +105,6 @@ def test_drafters_that_remember_are_kept_busy_with_their_own_prompts() -> None:
     assert servers.ended == []
     list(measurer.pairs(ITEMS[:1], ngram))
     assert [one.is_off for one in servers.ended] == [False]
-
-
-def test_what_is_measured_again_meets_no_drafter_that_remembers_its_answer() -> None:
-    class Repeating(Recorded):
-        def measure(self, run: Callable[[], T]) -> T:
-            run()
-            return run()
-
-    ngram = Speculation(NgramMod())
-    servers = Repeating(keeps_off=True)
-    decoder = backend(servers, 1, ngram)
-    decoder.generate(Generate(prompt=(65,), n_predict=4, speculation=ngram))
-    assert len(servers.asked) == 2
-    assert servers.ended == [decoder.setup(ngram)]
 
 
 @pytest.mark.parametrize(

@@ -306,13 +306,6 @@ def test_servers_are_our_own(machine: Machine) -> None:
         found = between(before, watch.mark())
     assert found.own_s == pytest.approx(1.8)
     assert not found.causes
-    # One that ran before is, where its number is given.
-    machine.process(700, "llama-server", used_s=60.0)
-    for others, is_disturbed in (((), True), ((700,), False)):
-        with machine.watch(*others) as watch:
-            machine.run(1.0, {700: 1.8}, own_s=0.1)
-            watch.tick()
-            assert bool(watch.summary().causes) is is_disturbed
 
 
 def test_what_is_not_known_of_a_gpus_processes_has_a_reason(

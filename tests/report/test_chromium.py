@@ -25,7 +25,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Pages by what they are of."""
-    many = content(found=document("requests/depths"))
+    many = content(found=document("verdicts/use"))
     word = '<img src=x onerror="alert(1)"><script>alert(1)</script>'
     hostile = content(
         found=renamed(document("disturbed/disturbed"), lambda text: f"{word}{text}{'w' * 300}"),

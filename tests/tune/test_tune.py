@@ -507,9 +507,9 @@ def test_a_changed_output_is_found_in_the_confirmation(tmp_path: Path) -> None:
 
 
 def test_where_nothing_is_left_to_judge_on_nothing_is_recommended(tmp_path: Path) -> None:
-    result = run(open_study(tmp_path), ScriptedMeasurer(gain=1.8), n_trials=3, n_prompts=8)
+    result = run(open_study(tmp_path), ScriptedMeasurer(gain=1.8), n_trials=3, n_prompts=6)
     assert known(result.speedup).estimate > 1.4
-    assert len(result.pairs) == 8
+    assert len(result.pairs) == 6
     assert not result.verdict.use_speculation
     assert result.verdict.answer is Answer.UNDECIDED
     assert result.verdict.basis is Basis.SAME
