@@ -114,11 +114,9 @@ def examine(
 
 
 def _together(own: tuple[Finding, ...], of_models: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """The findings on words and models, the worst first; what both tell is told at the words."""
-    topics = {one.topic for one in own}
-    others = (one for one in of_models if one.topic is None or one.topic not in topics)
+    """The findings on words and models, the worst first."""
     order = list(Severity)
-    return tuple(sorted((*own, *others), key=lambda one: order.index(one.severity)))
+    return tuple(sorted((*own, *of_models), key=lambda one: order.index(one.severity)))
 
 
 def _named_reader(given: Reader) -> tuple[Reader, str]:

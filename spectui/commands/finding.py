@@ -30,10 +30,6 @@ class Severity(StrEnum):
 class Topic(StrEnum):
     """Subject of a finding, for code that acts on it."""
 
-    LARGE_BATCH = "large-batch"
-    """Drafts so long that weights in RAM are copied to a GPU."""
-    DRAFT_CACHE = "draft-cache"
-    """A draft's quantised cache."""
     MISREAD = "misread"
     """The reader understands an option otherwise than it looks, or ignores it."""
     CONTRADICTION = "contradiction"

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui.commands.command import ServerCommand
-from spectui.commands.finding import Severity, Topic
+from spectui.commands.finding import Severity
 from spectui.commands.lint.checking import check, lint
 from spectui.commands.reader import Accepted, Reader
 from spectui.commands.server_options import Arity, flags_of, server_option
@@ -119,7 +119,7 @@ def test_what_copies_no_weights_does_not_warn_of_it() -> None:
     [copied], [other] = (
         lint(read_command(one), CURRENT) for one in (text, f"{text} --no-op-offload")
     )
-    assert (copied.topic, other.topic) == (Topic.LARGE_BATCH, None)
+    assert "copies" in copied.why
     assert "copies" not in other.why
 
 

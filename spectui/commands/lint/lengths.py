@@ -10,7 +10,7 @@ from spectui.commands.drafting import (
     numbers_behind_kinds,
     own_words,
 )
-from spectui.commands.finding import OFFLOAD_BATCH, Finding, Severity, Topic, about, warning
+from spectui.commands.finding import OFFLOAD_BATCH, Finding, Severity, about, warning
 from spectui.commands.reader import Reader
 from spectui.commands.renames import KINDS, MODEL_FLAGS
 from spectui.options.dialect import Dialect
@@ -94,7 +94,6 @@ def _large_batches(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         f"drafts of {longest:.0f} tokens, beside weights in RAM",
         why,
         write=(flag, str(_SHORT)) if found[1].name == "draft-max" else None,
-        topic=Topic.LARGE_BATCH if is_batch else None,
     )
 
 

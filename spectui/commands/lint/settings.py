@@ -105,7 +105,7 @@ def caches_rule(command: ServerCommand, _reader: Reader) -> Iterator[Finding]:
             if item.value not in FULL_PRECISION:
                 what = f"the draft's cache is {item.value}"
                 words = (item.flag, "f16")
-                yield warning((at, item), what, _HURTS, write=words, topic=Topic.DRAFT_CACHE)
+                yield warning((at, item), what, _HURTS, write=words)
     yield from _quantised_values(command)
 
 
