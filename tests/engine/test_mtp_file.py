@@ -100,7 +100,7 @@ def test_a_file_of_another_model_is_refused_with_the_reason(tmp_path: Path, tiny
 
 
 def test_the_cache_of_the_targets_own_layers_has_the_types_of_ctkd_and_ctvd(tmp_path: Path) -> None:
-    path, planned_bytes = tmp_path / "whole.gguf", []
+    path, planned_bytes, further_bytes = tmp_path / "whole.gguf", list[int](), list[int]()
     WRITERS["qwen35"](Tiny(), path)
     with Planner() as planner, local_engine() as engine:
         for key, value in (("f16", "f16"), ("q8_0", "q4_0")):
@@ -117,7 +117,10 @@ def test_the_cache_of_the_targets_own_layers_has_the_types_of_ctkd_and_ctvd(tmp_
                     ).memory.buffers,
                 )
             )
-            assert both - alone == pytest.approx(planned, abs=6000)
             planned_bytes.append(planned)
+            further_bytes.append(both - alone - planned)
+    # Beside them the target keeps further recurrent states, whatever the types. llama.cpp logs
+    # hundredths of a MiB.
+    assert further_bytes[1] == pytest.approx(further_bytes[0], abs=12_000)
     # 8.5 and 4.5 bits an element in place of 16 each.
     assert planned_bytes[1] / planned_bytes[0] == pytest.approx(13 / 32)

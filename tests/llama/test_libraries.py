@@ -328,7 +328,6 @@ def test_the_users_own_comes_before_packages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(LIBRARY_VARIABLE, raising=False)
-    monkeypatch.setattr("spectui.llama.search._named", [])
     monkeypatch.setenv("HOME", str(tmp_path))
     server = write_server_of(write_library(tmp_path / "llama" / "bin"))
     (tmp_path / "bin").mkdir()
