@@ -176,7 +176,6 @@ CARRIERS: dict[str, Carry] = {
     "ini's section": _file("a.ini", "[@]\nmodel = a\n[b]\nmodel = c\n"),
     "ini's key": _file("a.ini", "[a]\nmodel = a\n@ = 1\n"),
     "ini's value": _file("a.ini", "[a]\nmodel = @\nctx-size = @\n"),
-    "document": _file("a.json", '{"program": [&], "arguments": ["-m", &], "environment": {&: &}}'),
     "preset's description": _preset("description = &\n"),
     "preset's trap": _preset("description = 'x'\ntraps = [&]\n"),
     "preset's key": _preset("description = 'x'\n& = 1\n"),
