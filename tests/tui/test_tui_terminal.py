@@ -77,8 +77,9 @@ def assert_quits(terminal: Terminal) -> None:
     """Two seconds are the aim, and ``benchmarks/tui_latency.py`` measures them."""
     program = terminal.program
     terminal.press(CTRL_Q)
-    terminal.assert_restored(terminal.end())
-    assert terminal.exit_code == 0
+    rest = terminal.end()
+    terminal.assert_restored(rest)
+    assert terminal.exit_code == 0, rest[-2000:]
     assert not program.is_running()
 
 

@@ -173,7 +173,8 @@ class Transcript(VerticalScroll):
             self.paragraphs[-1].fit()
         paragraph = Paragraph(mark, show_rejected=self.show_rejected, classes=classes)
         self.paragraphs.append(paragraph)
-        if self.is_mounted:
+        # An answer may go on while the screen is taken down.
+        if self.is_mounted and self._turns.is_attached:
             self._turns.mount(paragraph)
 
     def append_text(self, text: str) -> None:
