@@ -76,13 +76,8 @@ class ServerBackend:
         """Duration of the last start of a server."""
 
     @property
-    def n_interruptions(self) -> int:
-        """Nobody else has the servers."""
-        return 0
-
-    @property
     def waited_s(self) -> float:
-        """Nor waits for them."""
+        """Nobody else has the servers."""
         return 0.0
 
     def load(self, draft: str | None) -> None:

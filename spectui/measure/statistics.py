@@ -42,9 +42,6 @@ _LEAST_STRATUM = 3
 _FEWEST_STRATIFIED = 12
 """Prompts from which on categories are strata: of fewer, each stratum costs more than it gains."""
 
-MAX_DRIFT = 0.15
-"""Anchors further apart than this make a measurement noisy."""
-
 _LEVEL = 0.95
 _N_RESAMPLES = 10_000
 _HALVINGS = 60
@@ -191,17 +188,6 @@ def paired_ratio(ours: Sequence[PairedMeasurement], theirs: Sequence[PairedMeasu
     """
     ours, totals = _on_both(ours, theirs)
     return replace(_resampled(totals, np.zeros(len(totals), int)), n_pairs=len(ours))
-
-
-def drift(anchor_tokens_per_s: Sequence[float]) -> float:
-    """Relative drift of the machine between anchor runs: fastest over slowest, minus 1.
-
-    Raises:
-        ValueError: fewer than two anchors, or one without throughput: drift is unknown then, not 0.
-    """
-    if len(anchor_tokens_per_s) < 2 or min(anchor_tokens_per_s) <= 0:  # noqa: PLR2004 - a pair
-        raise ValueError(f"drift needs two anchors with throughput, got {anchor_tokens_per_s}")
-    return max(anchor_tokens_per_s) / min(anchor_tokens_per_s) - 1
 
 
 def _on_both(

@@ -167,7 +167,6 @@ class DraftMtp(ModelDrafter, frozen=True, kw_only=True, tag="draft-mtp"):
 
 
 ONLY_BY_SERVER = "llama-server can run it, and spectui's own engine cannot"
-THROUGH_SERVER = "spectui bench and spectui tune measure it through yours with --backend server"
 
 
 class HiddenStateDrafter(ModelDrafter, frozen=True, kw_only=True):

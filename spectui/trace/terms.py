@@ -10,12 +10,8 @@ import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-import numpy as np
-
 from spectui.speculative.counters import Counters
 from spectui.speculative.expectation import expected_tokens
-from spectui.trace.costs import Costs, along
-from spectui.trace.replay import Total
 
 _BISECTIONS = 60
 """Halvings of the interval of α: beyond the precision of a float."""
@@ -144,38 +140,6 @@ def measured_terms(
         step_s=chain_s / (speculative.n_steps or speculative.n_drafted),
         target_step_s=target_step_s,
     )
-
-
-def replayed_terms(total: Total, costs: Costs) -> RoundTerms | None:
-    """Terms of a replayed setting; None where it would draft nothing, or has no price."""
-    if not (total.alpha is not None and total.seconds and total.off_s):
-        return None
-    n, n_rejections = total.n_rounds, total.n_rejections
-    costs = costs.at(total.mean_past)
-    # [longest + 1]: by drafted tokens.
-    shares = np.asarray(total.batches) / n
-    lengths = np.arange(float(len(shares)))
-    redone_s = costs.rollback_token_s * total.n_before_mismatch
-    terms = RoundTerms(
-        drafted=float(shares @ lengths),
-        chain_s=0.0,
-        again_s=float(shares @ along(costs.lengths, costs.again_s, lengths)),
-        verify_s=float(shares @ along(costs.lengths, costs.verify_s, lengths)),
-        fixed_s=costs.fixed_s,
-        mark_s=costs.mark_s * float(shares[1:].sum()),
-        token_s=costs.token_s,
-        rejection_s=costs.rollback_s + (redone_s / n_rejections if n_rejections else 0.0),
-        off_s=total.off_s / total.n_decoded,
-        alpha=total.alpha,
-        emitted=total.n_decoded / n,
-        rejected=n_rejections / n,
-        step_s=costs.step_s,
-        target_step_s=costs.single_s,
-    )
-    # A draft that stops at the floor takes one more step than it proposes tokens: what is left
-    # of the seconds counts them all.
-    chain_s = max(0.0, total.seconds / n - terms.total_s) if costs.step_s else 0.0
-    return replace(terms, chain_s=chain_s)
 
 
 class Outlook:

@@ -12,7 +12,6 @@ from spectui.measure.statistics import (
     FEWEST_CHANGED,
     MIN_PROMPTS,
     changed,
-    drift,
     paired_speedup,
     speedup_within,
     student_quantile,
@@ -169,14 +168,6 @@ def test_eight_prompts_cover_the_truth_about_as_often_as_promised() -> None:
         low, _, high = bounds(pairs(list(zip(off.tolist(), on.tolist(), strict=True))))
         hits += low <= math.exp(0.2 - (0.15**2 + 0.03**2) / 2) <= high
     assert hits / 400 >= 0.92
-
-
-def test_drift_is_fastest_over_slowest_and_takes_two_anchors() -> None:
-    assert drift([10.0, 12.0, 11.0]) == pytest.approx(0.2)
-    assert drift([10.0, 10.0]) == 0
-    for anchors in ([], [10.0], [10.0, 0.0]):
-        with pytest.raises(ValueError, match="two anchors"):
-            drift(anchors)
 
 
 def test_quantiles_of_students_t() -> None:

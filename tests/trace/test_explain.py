@@ -19,7 +19,6 @@ from spectui.trace.terms import (
     find,
     largest_loss,
     measured_terms,
-    replayed_terms,
 )
 from spectui.tune.explain import explain_measured, explained
 from tests.support.replay import COSTS, SCENE, record
@@ -94,31 +93,6 @@ def test_the_break_even_acceptance_breaks_even(case: tuple[RoundTerms, float, Ou
         assert (alpha < own.alpha) == (now > 1) or now == pytest.approx(1)
 
 
-def terms_of(draft_max: int, p_min: float = 0.0) -> RoundTerms:
-    recording, chains = record(SCENE)
-    grid = Grid(draft_max=(draft_max,), draft_p_min=(p_min,))
-    recordings = (replace(recording, chains={"draft": chains}),)
-    (total,) = replay_trace(recordings, "draft", grid, COSTS)
-    found = replayed_terms(total, COSTS)
-    assert found is not None
-    assert found.total_s == pytest.approx((total.seconds or 0) / total.n_rounds)
-    assert found.off_s * total.n_decoded == pytest.approx(total.off_s)
-    return found
-
-
-def test_the_terms_of_a_replay_are_those_of_its_prices() -> None:
-    found = terms_of(4)
-    assert found.alpha == pytest.approx(found.emitted - 1) or found.alpha > 0
-    # Every round drafts four tokens but where the budget ends: never more steps than that.
-    assert 0 < found.chain_s <= 4 * found.step_s + 1e-12
-    assert found.step_s == pytest.approx(COSTS.step_s, rel=0.02)
-    assert found.target_step_s == pytest.approx(COSTS.verify_s[0], rel=0.02)
-    assert 1 < found.verify_ratio <= COSTS.verify_s[3] / COSTS.verify_s[0]
-    # What ends at the floor was decoded once more than it drafted.
-    at_floor = terms_of(6, p_min=0.99)
-    assert at_floor.chain_s > at_floor.drafted * at_floor.step_s
-
-
 def test_costs_of_before_that_have_marks_in_verifying_come_to_the_same_seconds() -> None:
     recording, chains = record(SCENE)
     recordings = (replace(recording, chains={"draft": chains}),)
@@ -134,13 +108,6 @@ def test_costs_of_before_that_have_marks_in_verifying_come_to_the_same_seconds()
         strict=True,
     ):
         assert one.seconds == pytest.approx(other.seconds)
-        terms, earlier = replayed_terms(one, now), replayed_terms(other, before)
-        assert terms is not None
-        assert earlier is not None
-        assert terms.total_s == pytest.approx(earlier.total_s)
-        assert terms.mark_s > 0
-        assert earlier.mark_s == 0
-        assert terms.rollback_s == pytest.approx(earlier.rollback_s + terms.mark_s)
 
 
 SPECULATIVE = Counters(
