@@ -12,7 +12,6 @@ from spectui.cli.options import DIALECTS, STORAGE, server_bin_option
 from spectui.cli.output import NewFile, complain, say_exactly
 from spectui.cli.taken import found_reader, given_reader, warn_of_secrets, warn_of_silence
 from spectui.commands.command import ServerCommand
-from spectui.commands.container_formats import MOUNTED
 from spectui.commands.formats import Format, render
 from spectui.commands.home import places_at_home
 from spectui.commands.launch import ExportSetup, Launch
@@ -34,10 +33,10 @@ _AUTO = "auto"
 _EXAMPLES = (
     ("What the latest tune advised, as a command", "spectui export"),
     (
-        "A study's flags for Compose, in a file",
-        "spectui export STUDY --format compose --out new.yml",
+        "A study's flags for llama-swap, in a file",
+        "spectui export STUDY --format llama-swap --out new.yml",
     ),
-    ("A command in today's words, as a file", "spectui export --from serve.sh --format compose"),
+    ("A command in today's words, as a preset", "spectui export --from serve.sh --format ini"),
 )
 
 
@@ -199,13 +198,8 @@ def _export(
         new_file = NewFile(path=out, force=request.force, name=f"--out {out}")
         new_file.check(exported.files)
     reader = Reader(dialect=usual) if given is None else replace(given, judge=None)
-    if format_ is Format.COMPOSE:
-        # A container has a program of its own.
-        reader = replace(reader, accepted=None)
-    program = None if reader.accepted is None else reader.accepted.program
-    launch = _launch(exported, reader, program, format_)
-    if format_ is not Format.COMPOSE:
-        _check_taken(launch, given)
+    launch = _launch(exported, reader)
+    _check_taken(launch, given)
     text = render(launch, format_)
     for line in (*launch.notes, *_left_behind(launch, format_)):
         complain(line)
@@ -218,11 +212,7 @@ def _export(
 
 def _left_behind(launch: Launch, format_: Format) -> Iterator[str]:
     """Yield notes on what the chosen format cannot hold."""
-    items = launch.command.items
-    if format_ is Format.COMPOSE:
-        # Compose knows the home folder in what is mounted.
-        items = tuple(item for item in items if item.name not in MOUNTED)
-    places = places_at_home(replace(launch.command, items=items, prelude=launch.start.program))
+    places = places_at_home(replace(launch.command, prelude=launch.start.program))
     if places and format_ is not Format.LLAMA_SERVER:
         yield (
             f"note: only a shell knows what ~ stands for, and none reads {format_}: write the "
@@ -234,20 +224,13 @@ def _left_behind(launch: Launch, format_: Format) -> Iterator[str]:
         yield f"left out, since only its own file has it: {printable(', '.join(left))}"
 
 
-def _launch(
-    exported: ExportSetup | ServerCommand, reader: Reader, program: str | None, format_: Format
-) -> Launch:
-    """The launch of a program, or of the command's own, for its reader."""
-    has_gpu = True
-    if format_ is Format.COMPOSE:
-        # It loads llama.cpp.
-        from spectui.llama import devices
-
-        has_gpu = devices.has_gpu()
+def _launch(exported: ExportSetup | ServerCommand, reader: Reader) -> Launch:
+    """The launch of the program that was named, or of the command's own, for its reader."""
+    program = None if reader.accepted is None else reader.accepted.program
     if isinstance(exported, ExportSetup):
-        setup = replace(exported, has_gpu=has_gpu, program=program, accepted=reader.accepted)
+        setup = replace(exported, program=program, accepted=reader.accepted)
         return setup.launch(reader.dialect)
-    return translated(exported, reader, program=program, has_gpu=has_gpu)
+    return translated(exported, reader, program=program)
 
 
 def _check_taken(launch: Launch, given: Reader | None) -> None:

@@ -44,6 +44,10 @@ _REMOVED = {
     "replay --spec-type": _REPLAY,
     "bench --server-url": _RUNNING,
     "bench --baseline-url": _RUNNING,
+    "export --format compose": (
+        "spectui writes no Compose files any more; put the options of the plain command into the "
+        "service's command, with paths as its container sees them"
+    ),
     "report --format json": "the card of JSON is gone; studies show --json - has the document",
     "report OTHER": "two studies side by side are gone; write a report of each",
     "sweep --grid": _GRIDS,

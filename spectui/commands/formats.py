@@ -1,11 +1,14 @@
 """Renders one launch as a shell command, or as a file of a program that starts llama-server."""
 
 import re
+import shlex
 from collections.abc import Callable
 from enum import StrEnum
+from typing import Any
+
+import yaml
 
 from spectui.commands.arguments import puts_elsewhere
-from spectui.commands.container_formats import compose, llama_swap
 from spectui.commands.items import PLACING, Item
 from spectui.commands.launch import Launch, commented, slug
 from spectui.commands.reader import Reader
@@ -25,7 +28,6 @@ class Format(StrEnum):
     LLAMA_SERVER = "llama-server"
     INI = "ini"
     LLAMA_SWAP = "llama-swap"
-    COMPOSE = "compose"
 
 
 def render(launch: Launch, format_: Format) -> str:
@@ -43,9 +45,9 @@ def file_name(name: str, format_: Format) -> str:
     return f"{slug(name)}.{_WRITERS[format_][1]}"
 
 
-def _unfit(why: str, or_else: str = "") -> BadInputError:
+def _unfit(why: str) -> BadInputError:
     """The error of a format that cannot hold a launch."""
-    return BadInputError(f"{why}; choose another format{or_else}")
+    return BadInputError(f"{why}; choose another format")
 
 
 def _command(launch: Launch) -> str:
@@ -77,7 +79,7 @@ def _preset(launch: Launch) -> str:
     """
     dialect, accepted = launch.reader.dialect, launch.reader.accepted
     if dialect is Dialect.IK:
-        raise _unfit(f"{dialect} reads no models preset file", ", such as llama-swap")
+        raise _unfit(f"{dialect} reads no models preset file")
     if accepted is not None and _READS_IT not in accepted.flags:
         raise _unfit(f"{accepted.program} reads no models preset file")
     own = launch.elsewhere("the router that reads the file")
@@ -125,14 +127,48 @@ def _value(item: Item) -> str:
     value = item.values[0] if item.values else "true"
     if _CUTS.search(value):
         what = "a models preset file cannot hold ';', '#', line ends, or blanks at either end"
-        raise _unfit(f"{item.flag} {value!r}: {what}", ", or rename the file")
+        raise _unfit(f"{item.flag} {value!r}: {what}")
     return value
+
+
+def _llama_swap(launch: Launch) -> str:
+    """A model of llama-swap, which chooses the port itself.
+
+    Raises:
+        BadInputError: llama-swap would change a value.
+    """
+    own = launch.elsewhere("llama-swap")
+    program, arguments = (
+        shlex.join(map(_kept, words)) for words in (own.start.program, own.arguments)
+    )
+    model: dict[str, Any] = {"cmd": f"{program} --port ${{PORT}} {arguments}"}
+    if own.start.environment:
+        model["env"] = [f"{name}={_kept(value)}" for name, value in own.start.environment]
+    content = {"models": {launch.command.known_as or slug(own.name): model}}
+    # PyYAML writes some line ends bare, and then reads blanks.
+    texts = (
+        yaml.safe_dump(content, allow_unicode=is_plain, sort_keys=False, width=float("inf"))
+        for is_plain in (True, False)
+    )
+    return commented(own.comments) + next(
+        text for text in texts if text.replace("\n", "").isprintable()
+    )
+
+
+def _kept(text: str) -> str:
+    """A part of a command that llama-swap leaves as it is.
+
+    Raises:
+        BadInputError: it replaces macros, and takes lines apart before it looks for quotes.
+    """
+    if "${" in text or "\n" in text:
+        raise _unfit(f"{text!r}: llama-swap cannot hold a value with '${{' or a line end")
+    return text
 
 
 _WRITERS: dict[Format, tuple[Callable[[Launch], str], str]] = {
     Format.LLAMA_SERVER: (_command, "sh"),
     Format.INI: (_preset, "ini"),
-    Format.LLAMA_SWAP: (llama_swap, "llama-swap.yaml"),
-    Format.COMPOSE: (compose, "compose.yaml"),
+    Format.LLAMA_SWAP: (_llama_swap, "llama-swap.yaml"),
 }
 """What writes each format, and the end of its files' names."""

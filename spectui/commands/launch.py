@@ -60,8 +60,6 @@ class Launch:
     start: Start
     """The program, with the environment."""
     reader: Reader
-    has_gpu: bool = True
-    """Whether llama.cpp has a GPU on this machine."""
     comments: tuple[str, ...] = ()
     """Remarks for readers of the export, one line each."""
     notes: tuple[str, ...] = ()
@@ -124,8 +122,6 @@ class ExportSetup(Setup):
 
     name: str
     """Name for formats that hold several models."""
-    has_gpu: bool = True
-    """Whether llama.cpp has a GPU on this machine."""
     start: Start = field(default_factory=Start)
     """The words before the arguments."""
     program: str | None = None
@@ -187,7 +183,6 @@ class ExportSetup(Setup):
             command=ServerCommand(items=items),
             start=self.start.running(self.program),
             reader=reader,
-            has_gpu=self.has_gpu,
             comments=(*map(printable, comments), *passed_on(items, reader)),
         )
 

@@ -1,11 +1,10 @@
 """An existing command as the llama-server of its dialect takes it today."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from spectui.commands.command import ServerCommand
-from spectui.commands.finding import Finding, Severity, Topic
+from spectui.commands.finding import Finding, Severity
 from spectui.commands.launch import Launch
 from spectui.commands.lint.checking import Report, check
 from spectui.commands.programs import started_by
@@ -14,14 +13,13 @@ from spectui.commands.recognition import recognise
 from spectui.commands.renames import SERVED
 from spectui.commands.rewriting import passed_on, spelled
 from spectui.commands.server_options import canonical, flags_of
-from spectui.commands.takeover import names_model, prints_and_ends
 from spectui.errors import BadInputError
 from spectui.format import printable
 from spectui.options.dialect import Dialect
 
 
 def translated(
-    command: ServerCommand, reader: Reader, *, program: str | None = None, has_gpu: bool = True
+    command: ServerCommand, reader: Reader, *, program: str | None = None
 ) -> Launch:
     """The command in today's words of its dialect, for the llama-server that will read it.
 
@@ -29,7 +27,6 @@ def translated(
         command: the command.
         reader: the llama-server.
         program: program to start instead of the command's own.
-        has_gpu: whether llama.cpp has a GPU on this machine.
 
     Raises:
         BadInputError: it is of another dialect, or the reader stops at it.
@@ -51,9 +48,7 @@ def translated(
         command=replace(report.corrected, items=items),
         start=report.corrected.start.running(program),
         reader=reader,
-        has_gpu=has_gpu,
         notes=(
-            *_without_model(command, reader),
             *map(_of_source, command.remarks),
             *(printable(_change(one, command)) for one in findings if _is_told(one, command)),
             *passed_on(items, reader),
@@ -91,20 +86,10 @@ def _check_certain(report: Report, reader: Reader) -> None:
 
 def _is_certain(finding: Finding, reader: Reader) -> bool:
     """Whether an export may correct what a finding is about."""
-    if finding.topic is Topic.CONTRADICTION:
-        return False
     # What a binary lacks of its dialect is not left out, but refused.
     is_of_dialect = canonical(finding.flag) in flags_of(reader.dialect)
     is_lacking = is_of_dialect and reader.takes(finding.flag) is False
     return any(finding.edits.values()) or not (finding.edits and is_lacking)
-
-
-def _without_model(command: ServerCommand, reader: Reader) -> Iterator[str]:
-    """Yield a note on a missing model."""
-    if names_model(command.items) or command.is_section or prints_and_ends(command.items):
-        return
-    does = "starts as a router" if reader.is_current else "does not start without one"
-    yield f"note: no model is named: {reader.name} {does}"
 
 
 def _of_source(remark: Finding) -> str:
@@ -117,7 +102,7 @@ def _of_source(remark: Finding) -> str:
 def _is_told(finding: Finding, command: ServerCommand) -> bool:
     """Whether an export tells of a finding: what it writes anew, and what the reader misreads."""
     is_of_program = finding.flag == started_by(command)
-    return is_of_program or bool(finding.edits) or finding.topic is Topic.MISREAD
+    return is_of_program or bool(finding.edits) or finding.is_misread
 
 
 def _change(finding: Finding, command: ServerCommand) -> str:

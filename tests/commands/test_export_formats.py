@@ -1,15 +1,11 @@
 """Every format, read back by what will read it."""
 
 import dataclasses
-import json
 import re
 import shlex
-from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import httpx
-import jsonschema
 import pytest
 import yaml
 from hypothesis import given, settings
@@ -29,13 +25,10 @@ from spectui.options.speculation import Speculation
 from spectui.server.process import LlamaServer
 from tests.commands.test_export import contexts, hostile, models, speculations
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
-from tests.support.tables import rules, table
+from tests.support.tables import table
 
 pytest_plugins = ["tests.support.fixtures"]
 
-_SCHEMAS = files("check_jsonschema") / "builtin_schemas" / "vendor"
-COMPOSE = json.loads((_SCHEMAS / "compose-spec.json").read_text("utf-8"))
-"""Of the Compose Specification."""
 SETUP = ExportSetup(
     target=ModelOptions(path=Path("/models/target.gguf"), n_gpu_layers=0),
     draft=ModelOptions(path=Path("/drafts/draft.gguf"), n_gpu_layers=0),
@@ -61,7 +54,6 @@ setups = st.builds(
     speculation=st.none() | speculations,
     extra=extras,
     name=hostile,
-    has_gpu=st.booleans(),
 )
 
 
@@ -157,33 +149,6 @@ def test_llama_swap_reads_the_command_back_or_is_spared_it(setup: ExportSetup) -
     assert re.fullmatch(r"[A-Za-z0-9._-]+", name)
 
 
-@settings(deadline=None)
-@given(setup=setups)
-def test_compose_reads_the_command_back(setup: ExportSetup) -> None:
-    document = yaml.safe_load(current(setup, Format.COMPOSE))
-    jsonschema.Draft201909Validator(COMPOSE).validate(document)
-    [service] = document["services"].values()
-    command = [interpolated(word) for word in service["command"]]
-    assert command[:4] == ["--host", "0.0.0.0", "--port", "8080"]  # noqa: S104 - the container's
-    moved = setup.arguments(Dialect.LLAMA_CPP)
-    for options in setup.models:
-        flag = "-m" if options is setup.target else "--spec-draft-model"
-        moved[moved.index(flag) + 1] = inside(options.path, service["volumes"])
-    assert command[4:] == moved
-
-
-def interpolated(text: str) -> str:
-    """As Docker Compose does, which refuses what is neither ``$$`` nor a variable."""
-    assert "$" not in text.replace("$$", "")
-    return text.replace("$$", "$")
-
-
-def inside(path: Path, volumes: list[dict[str, Any]]) -> str:
-    resolved = path.resolve()
-    targets = {interpolated(v["source"]): v["target"] for v in volumes if v["read_only"]}
-    return f"{targets[str(resolved.parent)]}/{resolved.name}"
-
-
 @table("format", list(Format))
 def test_off_has_no_speculative_flag_and_says_so(format: Format) -> None:  # noqa: A002 - as above
     text = current(OFF, format)
@@ -229,33 +194,6 @@ def test_who_starts_the_server_chooses_where_it_listens(format: Format) -> None:
     assert "1234" not in body
     assert "::" not in body
     assert "jinja" in text.lower()
-
-
-@table(("extra", "ports", "command"), rules()["ports"])
-def test_compose_publishes_what_the_user_opened(extra: str, ports: str, command: str) -> None:
-    text = current(changed(extra=tuple(extra.split())), Format.COMPOSE)
-    [service] = yaml.safe_load(text)["services"].values()
-    assert service["ports"] == [ports]
-    assert service["command"][:4] == ["--host", "0.0.0.0", "--port", command]  # noqa: S104 - the container's
-
-
-def test_compose_mounts_one_folder_once_and_follows_links(tmp_path: Path) -> None:
-    blobs = tmp_path / "blobs"
-    blobs.mkdir()
-    for name in ("one", "two"):
-        (blobs / name).touch()
-        (tmp_path / f"{name}.gguf").symlink_to(blobs / name)
-    setup = changed(
-        target=ModelOptions(path=tmp_path / "one.gguf"),
-        draft=ModelOptions(path=tmp_path / "two.gguf"),
-        extra=("--mmproj", "elsewhere.gguf"),
-    )
-    text = current(setup, Format.COMPOSE)
-    [service] = yaml.safe_load(text)["services"].values()
-    [volume] = service["volumes"]
-    assert (volume["source"], volume["target"]) == (str(blobs.resolve()), "/models")
-    assert {"/models/one", "/models/two"} <= set(service["command"])
-    assert text.startswith("# files in your own arguments have to be mounted too\n")
 
 
 def test_a_path_that_is_no_text_is_an_error() -> None:

@@ -112,17 +112,6 @@ def test_combinations_of_options_that_no_table_has_are_no_error() -> None:
         assert check(command, CURRENT).corrected.arguments == command.arguments
 
 
-def test_an_option_newer_than_the_server_is_told_with_its_first_build(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SPECTUI_HOME", str(tmp_path / "home"))
-    binary = examine(str(write_binary(tmp_path / "llama-server", CURRENT_HELP)))
-    command = read_command("llama-server -m m.gguf --moe-cache-mib 8000 --new-switch")
-    found = {one.flag: one.why for one in lint(command, Reader(accepted=binary.accepted))}
-    assert "llama.cpp takes it since b11480" in found["--moe-cache-mib"]
-    assert "since" not in found["--new-switch"]
-
-
 def test_a_plain_typo_is_told_what_may_be_meant() -> None:
     cases = {
         # A letter wrong, missing, too many, or two swapped.

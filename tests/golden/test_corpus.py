@@ -151,7 +151,6 @@ def examined(
 def test_what_is_said_and_made_of_them(
     group: str, spectui: Spectui, place: Place, golden: Golden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commands_support.pretend_gpu(monkeypatch)
     own = ("--format", OWN_FORMATS[group]) if group in OWN_FORMATS else ()
     entries = GROUPS[group].items()
     lines = [line for entry in entries for line in examined(spectui, place, *entry, own=own)]

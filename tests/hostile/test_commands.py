@@ -139,7 +139,6 @@ def test_no_secret_is_printed_or_stored(run: Prompt, tmp_path: Path, source: str
         ["lint", "--no-models", path],
         ["lint", "--no-models", "--json", tmp_path / "home" / "a.json", path],
         ["export", "--from", path, "--format", "llama-server"],
-        ["export", "--from", path, "--format", "compose"],
         ["export", "--from", path, "--format", "llama-swap"],
         ["bench", "--from", path, "--backend", "server"],
     ):

@@ -43,7 +43,7 @@ def _lint(command: object) -> list[list[object]]:
         ["lint", "--no-models", "--json", "-", command],
         *(
             ["export", "--from", command, "--format", one]
-            for one in ("ini", "llama-swap", "compose")
+            for one in ("ini", "llama-swap")
         ),
     ]
 

@@ -231,7 +231,6 @@ def test_commands_are_judged_by_the_server_that_is_found(
     assert spectui("export", "--from", text) == 3
     assert "the value 'q9' of -ctk" in spectui.err
     assert spectui("export", "--dialect", "llama.cpp", "--from", text) == 0
-    assert spectui("export", "--format", "compose", "--from", text) == 0
     # Taken over, what spectui does not set itself is said.
     spectui("bench", "--from", "llama-server -m a.gguf --reasoning-format foo --draft-max 5")
     assert "the value 'foo' of --reasoning-format" in spectui.err

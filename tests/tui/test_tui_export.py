@@ -66,16 +66,16 @@ async def test_every_choice_is_reached_with_the_arrows_and_by_clicks() -> None:
             assert f"[{format_}]" in app.text()
             await stage.press("right")
         await stage.press("left", "left")
-        assert app.export.text == rendered(0, Dialect.LLAMA_CPP, Format.COMPOSE)
+        assert app.export.text == rendered(0, Dialect.LLAMA_CPP, Format.LLAMA_SWAP)
         await stage.press("up", "up", "left")
-        assert app.export.text == rendered(2, Dialect.LLAMA_CPP, Format.COMPOSE)
-        column = screen_lines(app)[2].index(" llama-swap ")
+        assert app.export.text == rendered(2, Dialect.LLAMA_CPP, Format.LLAMA_SWAP)
+        column = screen_lines(app)[2].index(" ini ")
         for x in (column + 2, 1):
             await stage.click("#format", x)
-            assert app.export.text == rendered(2, Dialect.LLAMA_CPP, Format.LLAMA_SWAP)
+            assert app.export.text == rendered(2, Dialect.LLAMA_CPP, Format.INI)
         await stage.at((40, 20))
-        assert "[llama-swap]" in app.text()
-        assert app.export.text == rendered(2, Dialect.LLAMA_CPP, Format.LLAMA_SWAP)
+        assert "[ini]" in app.text()
+        assert app.export.text == rendered(2, Dialect.LLAMA_CPP, Format.INI)
 
 
 async def test_what_a_dialect_cannot_say_stands_in_place_of_the_text() -> None:

@@ -7,14 +7,13 @@ from dataclasses import replace
 import msgspec
 
 from spectui.commands.command import ServerCommand
-from spectui.commands.finding import Finding, Severity, Topic
+from spectui.commands.finding import Finding, Severity
 from spectui.commands.items import divide
 from spectui.commands.lint import names, settings
 from spectui.commands.lint.drafters import drafters_rule, kinds_rule
 from spectui.commands.lint.lengths import lengths_rule, ngrams_rule
 from spectui.commands.programs import as_server
 from spectui.commands.reader import Reader
-from spectui.commands.rewriting import as_meant
 
 Rule = Callable[[ServerCommand, Reader], Iterator[Finding]]
 
@@ -24,7 +23,6 @@ _RULES: tuple[Rule, ...] = (
     names.spelling_rule,
     kinds_rule,
     settings.misread_rule,
-    names.repeats_rule,
     drafters_rule,
     ngrams_rule,
     settings.caches_rule,
@@ -64,7 +62,7 @@ def check(command: ServerCommand, reader: Reader, *, always: bool = False) -> Re
         always: whether a command that the server runs is corrected too.
     """
     findings = left = lint(command, reader)
-    right = as_server(command.edited(dict.fromkeys(names.own_options(command, reader), ())))
+    right = as_server(command)
     if always or any(map(_is_unwritable, findings)):
         remarks = tuple(one for one in command.remarks if one.replacement is None)
         right, left = _corrected(replace(right, remarks=remarks), reader)
@@ -76,7 +74,7 @@ def check(command: ServerCommand, reader: Reader, *, always: bool = False) -> Re
 def _is_unwritable(finding: Finding) -> bool:
     """Whether the command cannot be written as it is: an error, or a variable that is not read."""
     return finding.severity is Severity.ERROR or (
-        finding.topic is Topic.MISREAD and bool(finding.edits)
+        finding.is_misread and bool(finding.edits)
     )
 
 
@@ -97,13 +95,9 @@ def _corrected(command: ServerCommand, reader: Reader) -> tuple[ServerCommand, t
 
 def _found(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield what the rules say, and then what the reader itself does of all other options."""
-    others, meant = names.own_options(command, reader), as_meant(command)
-    refused = set(others)
+    refused = set[int]()
     for rule in _RULES:
-        # What is spelled otherwise counts as what it is put right to.
-        for finding in rule(command if rule is names.spelling_rule else meant, reader):
-            if finding.at in others:
-                continue
+        for finding in rule(command, reader):
             if finding.severity is Severity.ERROR:
                 refused.update({finding.at, *(at for at in finding.edits if at is not None)})
             yield finding if _is_taken(finding, reader) else replace(finding, replacement=None)

@@ -10,7 +10,7 @@ from spectui.commands.drafting import (
     numbers_behind_kinds,
     own_words,
 )
-from spectui.commands.finding import OFFLOAD_BATCH, Finding, Severity, about, warning
+from spectui.commands.finding import Finding, Severity, about, warning
 from spectui.commands.reader import Reader
 from spectui.commands.renames import KINDS, MODEL_FLAGS
 from spectui.options.dialect import Dialect
@@ -28,7 +28,6 @@ def lengths_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         return
     if reader.dialect is not Dialect.IK:
         yield from _changed(command, reader)
-    yield from _shorter_than_shortest(command, reader)
     yield from _large_batches(command, reader)
 
 
@@ -51,21 +50,6 @@ def _changed(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         )
 
 
-def _shorter_than_shortest(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    found, shortest = command.last("draft-min"), command.number("draft-min")
-    is_new = reader.is_current and not command.is_old
-    given = command.number("draft-max")
-    default = float((NEW_LENGTHS if is_new else OLD_LENGTHS)["draft-max"])
-    longest = default if given is None else given
-    if found is not None and shortest is not None and shortest > longest:
-        yield warning(
-            found,
-            f"drafts have at most {longest:.0f} tokens, and below {shortest:.0f} they are dropped",
-            "every draft is computed and none is used",
-            write=(found[1].flag, "0"),
-        )
-
-
 def _large_batches(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Find drafts that are long for experts in RAM."""
     found = command.last("draft-max") or command.last("spec-type")
@@ -76,23 +60,11 @@ def _large_batches(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     if found is None or not in_ram or longest < _LONG:
         return
     flag = MODEL_FLAGS["draft-max"] if reader.is_current else found[1].flag
-    # With --no-op-offload nothing is copied.
-    offload = command.last("op-offload", "no-op-offload")
-    is_copied = offload is None or not offload[1].is_negation
-    is_batch = is_copied and longest >= OFFLOAD_BATCH - 1 and command.value("gpu-layers") != "0"
-    why = (
-        "each token of a draft reads other experts, so that verifying many costs nearly as much as "
-        "decoding them; spectui tune finds the length that pays"
-    )
-    if is_batch:
-        why = (
-            f"from {OFFLOAD_BATCH} tokens per batch on llama.cpp copies weights from RAM to the "
-            "GPU, which costs more than it saves for so few tokens"
-        )
     yield warning(
         found,
         f"drafts of {longest:.0f} tokens, beside weights in RAM",
-        why,
+        "each token of a draft reads other experts, so that verifying many costs nearly as much as "
+        "decoding them; spectui tune finds the length that pays",
         write=(flag, str(_SHORT)) if found[1].name == "draft-max" else None,
     )
 

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from spectui.commands import rewriting
 from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import is_of_stage
-from spectui.commands.finding import Finding, Severity, Topic, about, error, note, warning
+from spectui.commands.finding import Finding, Severity, about, error, note, warning
 from spectui.commands.home import shell_line
-from spectui.commands.items import DASHES, Item
-from spectui.commands.measured import is_adding
+from spectui.commands.items import Item
 from spectui.commands.programs import SERVER, as_server, program_of, started_by
 from spectui.commands.reader import Reader
 from spectui.commands.renames import RULES_TODAY
@@ -25,7 +24,7 @@ def program_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield what the program is, if it is not llama-server, and what it does without a model."""
     word = started_by(command)
     if word is not None:
-        yield _of_program(word, command, reader)
+        yield _of_program(word, command)
     printing = prints_and_ends(command.items)
     if printing is not None:
         what = f"with {printing.flag} it prints and ends"
@@ -44,25 +43,10 @@ def program_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         yield warning("-m", "no model is named", why, write=("-m", "FILE"))
 
 
-def own_options(command: ServerCommand, reader: Reader) -> frozenset[int]:
-    """Places of the options of another program than llama-server that only such programs take."""
-    word = started_by(command)
-    if word is None or program_of(word) == SERVER:
-        return frozenset()
-    return frozenset(
-        at
-        for at, item in enumerate(command.items)
-        if not reader.takes(item.flag) and not rewriting.instead_of(item, command, reader)
-    )
-
-
-def _of_program(word: str, command: ServerCommand, reader: Reader) -> Finding:
+def _of_program(word: str, command: ServerCommand) -> Finding:
     program = program_of(word)
     what = f"this is a command of {program}"
     why = "it is read as one of llama-server, which has most of its options"
-    own = [command.items[at].flag for at in sorted(own_options(command, reader))]
-    if own:
-        why += f", and lacks {', '.join(own)}: left out"
     if program == SERVER:
         what = f"{word} is the name of llama-server until June 2024"
         why = "it is held against what llama-server takes today"
@@ -85,15 +69,13 @@ def spelling_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
                 (at, item),
                 f"{reader.name} reads no {item.flag}=VALUE",
                 "it looks for an option of that whole name, finds none, and stops",
-                fix=item.separate,
+                fix=None if item.separate == item.words else item.separate,
             )
         elif not item.flag.startswith("-"):
-            words = rewriting.meant_by(item) if item.flag[:1] in DASHES else None
             yield error(
                 (at, item),
                 f"{item.flag!r} belongs to no option",
                 f"{reader.name} takes no words by themselves, and stops",
-                fix=words or None,
             )
         elif reader.takes(item.flag):
             yield from _without_value(at, item, reader)
@@ -113,7 +95,7 @@ def _unknown_variables(command: ServerCommand, reader: Reader) -> Iterator[Findi
         if reader.reads(name) is None:
             what = f"spectui does not know {name}"
             why = f"{_known_builds(reader)}; a newer build may read it, any other ignores it"
-        yield warning(name, what, f"{why} without a word", topic=Topic.MISREAD)
+        yield warning(name, what, f"{why} without a word", is_misread=True)
 
 
 def _variable(at: int, item: Item, command: ServerCommand, reader: Reader) -> Iterator[Finding]:
@@ -135,15 +117,11 @@ def _variable(at: int, item: Item, command: ServerCommand, reader: Reader) -> It
         write=words or (),
         # As an argument first: what that is called comes next.
         fix={at: item.words},
-        topic=Topic.MISREAD,
+        is_misread=True,
     )
 
 
 def _unknown(at: int, item: Item, command: ServerCommand, reader: Reader) -> Finding:
-    words = rewriting.instead_of(item, command, reader)
-    if words is not None:
-        what = f"{reader.name} does not know {item.flag}"
-        return error((at, item), what, "it stops at it", fix=words)
     alike = rewriting.likely(item, command, reader)
     return warning(
         (at, item),
@@ -172,11 +150,8 @@ def _refused(at: int, item: Item, command: ServerCommand, reader: Reader) -> Fin
 def _why(item: Item, reader: Reader) -> str:
     server, accepted = item.server, reader.accepted
     if server is None or accepted is not None:
-        since = None if server is None else server.since.get(item.spelling)
-        taken = "" if since is None else f"; {Dialect.LLAMA_CPP} takes it since {since}"
         is_removed = accepted is not None and item.spelling in accepted.removed
-        which = "was removed" if is_removed else "it does not know"
-        return f"it stops at an option that {which}{taken}"
+        return f"it stops at an option that {'was removed' if is_removed else 'it does not know'}"
     today = f"; {RULES_TODAY[item.name]}" if item.name in RULES_TODAY else ""
     until = server.until.get((reader.dialect, item.spelling))
     if reader.dialect is Dialect.IK and is_of_stage(item):
@@ -206,7 +181,7 @@ def _without_value(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
         yield error(
             (at, item),
             f"{item.text} lacks its value",
-            "the server takes the next word for it, or stops where there is none",
+            "the server stops where the command ends without one",
         )
     if server is None or item.values or not server.counts.get(reader.dialect):
         return
@@ -217,30 +192,3 @@ def _without_value(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
         takes = "on, off or auto today" if item.name == "flash-attn" else "one here"
         why = f"it takes {takes}, and would take the next word for it"
         yield error((at, item), f"{item.flag} has no value", why, fix=(item.flag, "on"))
-
-
-def repeats_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    """Yield a finding for every option that a later one overrides."""
-    # ik_llama.cpp reads its variables again behind the arguments.
-    places = sorted(
-        range(len(command.items)),
-        key=lambda at: reader.dialect is Dialect.IK and command.items[at].variable is not None,
-    )
-    last = {command.items[at].name: at for at in places}
-    for at, item in enumerate(command.items):
-        is_known = item.server is not None or item.option is not None
-        if last[item.name] != at and is_known and not is_adding(item):
-            yield _overruled(at, item, command.items[last[item.name]], reader)
-
-
-def _overruled(at: int, item: Item, winner: Item, reader: Reader) -> Finding:
-    by = "an argument" if item.variable is not None else "the last of them"
-    by = by if winner.variable is None else "its variables before arguments"
-    is_harmless = item.words == winner.words or item.variable is not None
-    return about(
-        Severity.NOTE if is_harmless else Severity.WARNING,
-        (at, item),
-        f"{item.shown} is given again as {winner.text}",
-        f"{reader.name} takes {by}, so that this one does nothing",
-        write=(),
-    )

@@ -75,7 +75,7 @@ def command_of(words: Sequence[str], variables: Mapping[str, str]) -> ServerComm
         ServerCommand.of(map(with_paths_read, items)),
         prelude=tuple(map(path_of, words[:start])) or ServerCommand().prelude,
         environment=tuple(
-            (name, _value_of(name, value))
+            (name, path_of(value))
             for name, value in variables.items()
             if name not in options
         ),
@@ -93,15 +93,6 @@ def assigned(words: Sequence[str]) -> tuple[dict[str, str], Sequence[str]]:
         elif word not in _WRAPPERS or has_options:
             return variables, words[at:]
     return variables, ()
-
-
-def _value_of(name: str, value: str) -> str:
-    if is_at_home(value):
-        raise BadInputError(
-            f"{name} is {value!r} in quotes, which is no home folder there and would be one where "
-            "it is written; put there the folder that is meant"
-        )
-    return path_of(value)
 
 
 def check_program(words: Sequence[str]) -> int:
