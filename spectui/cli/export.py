@@ -10,6 +10,7 @@ from spectui.cli.click_options import argument, option, request, request_command
 from spectui.cli.completion import files, studies
 from spectui.cli.options import DIALECTS, STORAGE, server_bin_option
 from spectui.cli.output import NewFile, complain, say_exactly
+from spectui.cli.removed import Formats
 from spectui.cli.taken import found_reader, given_reader, warn_of_secrets, warn_of_silence
 from spectui.commands.command import ServerCommand
 from spectui.commands.formats import Format, render
@@ -69,7 +70,7 @@ class Export:
     format: str = option(
         "--format",
         default="llama-server",
-        type=click.Choice([*map(str, Format)]),
+        type=Formats("export", map(str, Format)),
         help="A command, or a file for what starts llama-server.",
     )
     out: Path | None = option(

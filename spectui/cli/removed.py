@@ -1,7 +1,8 @@
 """Commands and options that spectui no longer has, with the way that is left."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import click
 
@@ -95,6 +96,21 @@ _REMOVED = {
 
 An option alone was one of several commands; a word in capitals was an argument.
 """
+
+
+class Formats(click.Choice[str]):
+    """Formats of a command, which refuses those that it had in earlier versions."""
+
+    def __init__(self, command: str, names: Iterable[str]) -> None:
+        """Take the names of the formats."""
+        super().__init__(tuple(names))
+        self._command = command
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return a format that there is."""
+        if (reason := reason_of(self._command, f"--format {value}")) is not None:
+            raise UsageError(reason)
+        return super().convert(value, param, ctx)
 
 
 def reason_of(command: str, name: str = "") -> str | None:

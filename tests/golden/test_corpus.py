@@ -22,7 +22,6 @@ CORPUS = HERE / "corpus"
 REAL = HERE.parent / "data" / "commands" / "commands.toml"
 FOLDER = "@FOLDER@"
 OWN_FORMATS = {
-    **dict.fromkeys(("compose", "docker", "real-files"), "compose"),
     "llama-swap": "llama-swap",
     "preset-files": "ini",
 }
@@ -149,7 +148,7 @@ def examined(
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_what_is_said_and_made_of_them(
-    group: str, spectui: Spectui, place: Place, golden: Golden, monkeypatch: pytest.MonkeyPatch
+    group: str, spectui: Spectui, place: Place, golden: Golden
 ) -> None:
     own = ("--format", OWN_FORMATS[group]) if group in OWN_FORMATS else ()
     entries = GROUPS[group].items()

@@ -9,9 +9,8 @@ from pathlib import Path
 from spectui.commands.command import ASSIGNMENT, ServerCommand
 from spectui.commands.items import Item
 from spectui.commands.programs import names_server
-from spectui.commands.sources.containers import plain_words, scalar
+from spectui.commands.sources.containers import plain_words, scalar, started
 from spectui.commands.sources.files import Replacement, Tree, chosen
-from spectui.commands.sources.shell import unwrapped
 from spectui.commands.sources.source import LLAMA_CPP
 from spectui.errors import BadInputError
 
@@ -44,7 +43,7 @@ def read_swap(tree: Tree, path: Path, wanted: str | None) -> ServerCommand:
     variables = map(str, listed if isinstance(listed, list) else ())
     given = (ASSIGNMENT.fullmatch(_known(one, own)) for one in variables)
     environment = {match[1]: match[2] for match in given if match is not None}
-    command = unwrapped(words, {**environment, "PORT": _PORT})
+    command = started(words, {**environment, "PORT": _PORT})
     listens = any(_PORT in item.words for item in command.items if item.variable is None)
     others = (str(key) for key in model if key not in _OWN_KEYS)
     return replace(

@@ -1,37 +1,28 @@
 """Finds the one command that starts llama-server in a shell command or a script."""
 
-import os.path
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.finding import Finding, note
-from spectui.commands.home import is_at_home, path_of
+from spectui.commands.home import path_of
 from spectui.commands.programs import names_server
-from spectui.commands.sources.containers import Container, docker_run, outside
+from spectui.commands.sources.containers import started
 from spectui.commands.sources.files import chosen
 from spectui.commands.sources.pasted import MOST_CHARACTERS
 from spectui.commands.sources.refusals import PLACEHOLDER
 from spectui.commands.sources.shell_script import Flow
 from spectui.commands.sources.shell_words import Script, words_of
-from spectui.commands.sources.source import (
-    CONTAINERS,
-    NO_SERVER,
-    assigned,
-    below,
-    check_program,
-    command_of,
-)
+from spectui.commands.sources.source import NO_SERVER, below
 from spectui.errors import BadInputError
 from spectui.format import printable
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_SHELLS = frozenset({"sh", "bash", "dash", "zsh"})
 _ASIDE = frozenset(
     {":", "true", "echo", "printf", "mkdir", "sleep", "ulimit", "umask", "trap", "shopt", "wait"}
     | {"false", "test", "[", "module", "conda", "systemctl", "service", "exit", "return", "logout"}
@@ -47,18 +38,11 @@ _AROUND = _BRACKETED | {"redirected_statement", "pipeline", "list"}
 """Statements that say how a command in them is started."""
 
 
-def read_shell(
-    text: str,
-    variables: Mapping[str, str] | None = None,
-    *,
-    script: Path | None = None,
-    wanted: str | None = None,
-) -> ServerCommand:
+def read_shell(text: str, script: Path | None, wanted: str | None) -> ServerCommand:
     """Read a shell command, or a script of one that starts llama-server.
 
     Args:
         text: typed, or out of a file. Variables alone stand for llama-server with these.
-        variables: what is exported already.
         script: the file that it stands in; None for what is typed.
         wanted: the line on which the command starts, of several; None for the only one.
 
@@ -68,14 +52,14 @@ def read_shell(
     """
     if len(text) > MOST_CHARACTERS:
         raise BadInputError("the command is too large; give one that a server can be given")
-    flow = Flow(Script(text, str(script or "")), variables or {})
+    flow = Flow(Script(text, str(script or "")))
     found = _starting(flow)
     lines = [str(node.start_point.row + 1) for node, _words in found]
     node, words = found[lines.index(chosen(lines, wanted, script, "command"))]
     flow.check(node)
     name = words_of(node.children)[0]
     folder = flow.expander.below("", name)
-    server = unwrapped(words, flow.variables(name, flow.own(node)), folder)
+    server = started(words, flow.variables(name, flow.own(node)), folder)
     remarks = (*server.remarks, *_remarks(flow.script, node))
     server = replace(server, remarks=remarks)
     # A container has its own folder.
@@ -195,57 +179,3 @@ def _check_end(script: Script, sign: "Node") -> None:
             f"{sign.type!r} in the midst of a word ends the command for a shell",
             "put the word in quotes, or blanks around the sign",
         )
-
-
-def unwrapped(
-    words: Sequence[str], variables: Mapping[str, str], folder: str = ""
-) -> ServerCommand:
-    """The command that a shell or container started by these words would run.
-
-    Args:
-        words: words of the command.
-        variables: variables that reach it.
-        folder: base of a container's relative folders; empty for the present one.
-
-    Raises:
-        BadInputError: as ``read_shell``.
-    """
-    own, words = assigned(words)
-    variables = {**variables, **own}
-    shell = _shell(words)
-    if shell is not None:
-        if len(words) > shell + 3:
-            raise BadInputError(
-                f"{words[shell]} gives its command more words; write them into the command"
-            )
-        inner = read_shell(words[shell + 2], variables)
-        prelude = (*map(path_of, words[:shell]), *inner.prelude)
-        check_program(prelude)
-        return replace(inner, prelude=prelude)
-    # What surrounds a container stays outside.
-    at = path_of(folder)
-    base = Path(at) if is_at_home(at) else Path.cwd() / at
-    container = docker_run(words, variables, base)
-    return command_of(words, variables) if container is None else contained(container)
-
-
-def contained(container: Container) -> ServerCommand:
-    """The command that a container runs, with the host's paths where it mounts them.
-
-    Raises:
-        BadInputError: as ``read_shell``.
-    """
-    inner = unwrapped(container.words, container.environment)
-    found = outside(inner, container.mounts)
-    return replace(found, image=container.image, known_as=container.name)
-
-
-def _shell(words: Sequence[str]) -> int | None:
-    """Index of a shell's command-string argument, before any other program."""
-    for n, word in enumerate(words[:-2]):
-        name = os.path.basename(word)  # noqa: PTH119 - text, not a path
-        if name in _SHELLS:
-            return n if re.fullmatch(r"-[a-z]*c", words[n + 1]) else None
-        if names_server([word]) or name in CONTAINERS:
-            return None
-    return None

@@ -49,14 +49,13 @@ Value = str | list[str]
 class Flow:
     """The statements of a script, and the values that they leave behind."""
 
-    def __init__(self, script: Script, given: Mapping[str, str]) -> None:
-        """Take the script, and the variables that are exported before it begins."""
+    def __init__(self, script: Script) -> None:
+        """Take the script."""
         self.script = script
         self.expander = Expander(script, self.value)
         self.commands: list[Node] = []
         """Simple commands, in their order."""
         self.functions: set[str] = set()
-        self._given = given
         self._changes: dict[str, list[Node]] = {}
         self._exports: dict[str, list[Node]] = {}
         self._refused: list[Node] = []
@@ -160,7 +159,7 @@ class Flow:
         """
         change = self._last(self._changes.get(name, ()), at, name)
         if change is None:
-            return self._given.get(name)
+            return None
         if change.id not in self._left:
             self._left[change.id] = self._behind(change, name)
         return self._left[change.id]
@@ -280,7 +279,7 @@ class Flow:
                 for llama-server.
         """
         exported = (name for name, ones in self._exports.items() if self._last(ones, at, name))
-        names = [one for one in (*self._given, *exported) if one not in OF_SHELLS]
+        names = [one for one in exported if one not in OF_SHELLS]
         found = {**{name: self.value(name, at) for name in names}, **own}
         for name, changes in self._changes.items():
             if name.startswith(PREFIX) and name not in found and self._last(changes, at, name):
