@@ -14,7 +14,7 @@ table has. Marks made by hand are kept: "+" in front of a line, and "@" for a pa
 ``llama.cpp-later`` draws what a newer source has beyond ``llama.cpp``.
 
 ``--gone`` draws what the dialect took earlier and takes no more: out of the history of a git
-directory, with the commit and the day on which each option went, or by an older source.
+directory, with the day on which each option went, and the commit, or by an older source.
 """
 
 import argparse
@@ -60,7 +60,7 @@ class Drawn:
     is_refused: bool = False
     """Whether the parser knows it only to stop at it."""
     went: str = ""
-    """Commit and day on which it went; empty for one that is there."""
+    """Day on which it went, and commit; empty for one that is there."""
     """Programs that take it where llama-server does not; empty for the server's own."""
 
     @property
@@ -231,7 +231,7 @@ def gone_by_history(source: Path) -> list[Drawn]:
     present = {name for one in read_parser(text) for name in one.names}
     log = _git(
         source, "log", "-p", "-U0", "-m", "--first-parent", f"--since={_FORKED}",
-        "--format=commit %h %cs", "--", *(names[0] for names in _PARSERS),
+        "--format=commit %cs (commit %h)", "--", *(names[0] for names in _PARSERS),
     )  # fmt: skip
     went: dict[str, str] = {}
     commit = refused_since = ""
@@ -246,7 +246,7 @@ def gone_by_history(source: Path) -> list[Drawn]:
     refused = [replace(one, went=refused_since) for one in known_to(text) if one.is_refused]
     present.update(flag for one in refused for flag in one.names)
     for when in dict.fromkeys(went.values()):
-        before = read_parser(source_text(source, f"{when.split()[0]}^"))
+        before = read_parser(source_text(source, f"{when.split()[-1].rstrip(')')}^"))
         others = {flag for one in before for flag in one.names if went.get(flag) != when}
         refused += _without(before, present | others, when)
     return refused

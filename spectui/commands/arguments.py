@@ -26,12 +26,7 @@ from spectui.options.setup import (
 )
 from spectui.options.speculation import Speculation
 
-MACHINE = frozenset(
-    {
-        *(*placement.LOADING, placement.NO_REPACK),
-        contexts.NUMA,
-    }
-)
+_MACHINE = frozenset({*placement.LOADING, placement.NO_REPACK, contexts.NUMA})
 """Options that change no result: they are written for dialects that lack them, too, and left out
 there with a note."""
 _N_CPU_MOE = (placement.N_CPU_MOE, placement.N_CPU_MOE_DRAFT)
@@ -101,7 +96,7 @@ def _flag(option: Option, dialect: Dialect, draft: ModelOptions | None) -> str:
     flag = _flag_in(option, dialect, of_draft=draft is not None)
     if flag is not None:
         return flag
-    if option in MACHINE:
+    if option in _MACHINE:
         return option.long_flag
     if draft is not None:
         shown = BY_FLAG[f"{option.long_flag}-draft"].flags[0]

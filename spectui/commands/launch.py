@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from spectui.commands.arguments import MACHINE, server_arguments
+from spectui.commands.arguments import server_arguments
 from spectui.commands.command import LAYERS, ServerCommand, Start
 from spectui.commands.home import shell_words
 from spectui.commands.items import Item, divide, words_of
-from spectui.commands.lint.checking import check
+from spectui.commands.lint.checking import check, check_certain
 from spectui.commands.reader import Accepted, Reader
-from spectui.commands.rewriting import passed_on, spelled
+from spectui.commands.rewriting import passed_on
 from spectui.errors import BadInputError, UsageError
 from spectui.format import printable
 from spectui.options import placement
@@ -165,25 +165,25 @@ class ExportSetup(Setup):
             comments.append(OFF)
             comments += [f"left out of your own arguments: {drafting}"] if drafting else []
             extra = tuple(one for one in extra if not one.is_speculative)
-        own, lacking = self._own(extra, dialect)
+        own = self._own(extra, dialect)
         if dialect is not Dialect.LLAMA_CPP:
             # What is left to the server is its default there, and has no word.
             extra = tuple(one for one in extra if one.name not in LAYERS or one.value != "auto")
-        report = check(ServerCommand(items=extra), Reader(dialect=dialect))
-        lacking += [extra[one.at] for one in report.findings if one.edits.get(one.at) == ()]
+        items = (*own, *extra)
+        reader = Reader(dialect=dialect, accepted=self.accepted)
+        report = check(ServerCommand(items=items), reader)
+        if self.accepted is not None:
+            check_certain(report, reader)
+        lacking = [items[one.at] for one in report.findings if one.edits.get(one.at) == ()]
         if lacking:
             flags = " ".join(item.flag for item in lacking)
             comments.append(f"left out, since {dialect} has no such option: {flags}")
-        items = (*own, *report.corrected.items)
-        if self.accepted is not None:
-            items = spelled(items, self.accepted)
-        reader = Reader(dialect=dialect, accepted=self.accepted)
         return Launch(
             name=self.name,
-            command=ServerCommand(items=items),
+            command=report.corrected,
             start=self.start.running(self.program),
             reader=reader,
-            comments=(*map(printable, comments), *passed_on(items, reader)),
+            comments=(*map(printable, comments), *passed_on(report.corrected.items, reader)),
         )
 
     def arguments(self, dialect: Dialect) -> list[str]:
@@ -199,16 +199,13 @@ class ExportSetup(Setup):
         """Files of its models."""
         return tuple(options.path for options in self.models)
 
-    def _own(self, extra: Sequence[Item], dialect: Dialect) -> tuple[list[Item], list[Item]]:
-        """The setup's options that are wanted beside the user's own, and those a dialect lacks."""
+    def _own(self, extra: Sequence[Item], dialect: Dialect) -> list[Item]:
+        """The setup's options that are wanted beside the user's own."""
         setup = (self.target, self.draft, self.context, self.speculation)
         words = server_arguments(*setup, dialect=dialect)
         # A value that is no number, such as auto, remains there.
         said = {item.name for item in extra} & _ONCE
-        wanted = [one for one in divide(words) if one.name not in said and self._is_wanted(one)]
-        takes = Reader(dialect=dialect).takes
-        lacking = [one for one in wanted if one.option in MACHINE and not takes(one.flag)]
-        return [one for one in wanted if one not in lacking], lacking
+        return [one for one in divide(words) if one.name not in said and self._is_wanted(one)]
 
     def _is_wanted(self, written: Item) -> bool:
         name = written.name

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from spectui.commands.renames import KINDS
 from spectui.commands.server_options import (
     NEGATION,
     PREFIX,
@@ -37,8 +38,6 @@ class Accepted:
     """Name of the program in messages."""
     flags: frozenset[str]
     """Every spelling that the server takes."""
-    removed: frozenset[str] = frozenset()
-    """Spellings that the server knows only to refuse them."""
     bare: frozenset[str] = frozenset()
     """Flags that take no value."""
     variables: frozenset[str] = frozenset()
@@ -97,6 +96,12 @@ class Reader:
     def bare(self) -> frozenset[str]:
         """Flags that it takes without a value, though other builds require one."""
         return frozenset() if self.accepted is None else self.accepted.bare
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds that its ``--spec-type`` may name."""
+        listed = () if self.accepted is None else sorted(self.accepted.drafters)
+        return tuple(listed) or KINDS
 
     @property
     def is_current(self) -> bool:

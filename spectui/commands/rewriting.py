@@ -2,16 +2,14 @@
 
 import shlex
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import is_of_stage, own_words, to_ik_stages
 from spectui.commands.finding import Edits
-from spectui.commands.items import Item, divide, words_of
-from spectui.commands.reader import Accepted, Reader
+from spectui.commands.items import Item, words_of
+from spectui.commands.reader import Reader
 from spectui.commands.renames import LENGTHS, LOADING, TODAY
-from spectui.commands.server_options import drawn_from, every_flag
-from spectui.errors import BadInputError
+from spectui.commands.server_options import drawn_from
 from spectui.format import printable
 from spectui.options.catalogue import SHARED_BY_NGRAMS
 from spectui.options.dialect import Dialect
@@ -19,8 +17,6 @@ from spectui.options.drafters import NGRAM_KINDS
 from spectui.options.placement import LOAD_MODE, LOAD_MODES
 
 _OF_LOADING = (*LOADING, LOAD_MODE.name)
-_ALIKE = 0.9
-"""Similarity of two names, from 0 to 1, above which one is a typo of the other."""
 
 
 def passed_on(items: Iterable[Item], reader: Reader) -> tuple[str, ...]:
@@ -32,18 +28,6 @@ def passed_on(items: Iterable[Item], reader: Reader) -> tuple[str, ...]:
     )
     told = f"passed on unchanged, since {drawn_from(reader.dialect)} has no such option"
     return (printable(f"{told}: {shlex.join(words)}"),) if words else ()
-
-
-def likely(item: Item, command: ServerCommand, reader: Reader) -> tuple[str, ...]:
-    """The reader's words for an unknown option that is a plain typo; none where it is not."""
-    flag = item.spelling.lower()
-    for flags in (reader.flags, every_flag() - reader.flags):
-        for alike in get_close_matches(flag, sorted(flags), 1, _ALIKE):
-            meant = item.renamed(alike)
-            words = meant.words if alike in reader.flags else instead_of(meant, command, reader)
-            if words:
-                return words
-    return ()
 
 
 def instead_of(item: Item, command: ServerCommand, reader: Reader) -> tuple[str, ...] | None:
@@ -115,32 +99,3 @@ def _load_mode(given: Iterable[Item]) -> tuple[str, ...]:
     else:
         mode = "dio" if is_direct else "none" if is_read else "".join(mapped)
     return (LOAD_MODE.long_flag, mode) if mode else ()
-
-
-def spelled(items: Iterable[Item], accepted: Accepted) -> tuple[Item, ...]:
-    """The options under names that a binary takes.
-
-    Raises:
-        BadInputError: it has no name for one of them.
-    """
-    own = ServerCommand(items=tuple(items))
-    return tuple(one for item in own.items for one in divide(_spelled(item, own, accepted)))
-
-
-def _spelled(item: Item, command: ServerCommand, accepted: Accepted) -> tuple[str, ...]:
-    if item.name == "spec-type":
-        for kind in item.value.split(","):
-            if accepted.drafters and ":" not in kind and kind not in accepted.drafters:
-                raise _untaken(f"{item.flag} {kind}", accepted)
-    if item.spelling in accepted.flags:
-        return (item.flag, *item.values)
-    words = instead_of(item, command, Reader(dialect=accepted.dialect, accepted=accepted))
-    if not words:
-        raise _untaken(item.flag, accepted)
-    return words
-
-
-def _untaken(what: str, accepted: Accepted) -> BadInputError:
-    return BadInputError(
-        f"{accepted.program} does not take {what}; leave it out, or give another --server-bin"
-    )

@@ -6,13 +6,12 @@ from pathlib import Path
 from spectui.commands.command import ServerCommand
 from spectui.commands.finding import Finding, Severity
 from spectui.commands.launch import Launch
-from spectui.commands.lint.checking import Report, check
+from spectui.commands.lint.checking import check, check_certain
 from spectui.commands.programs import started_by
 from spectui.commands.reader import Reader
 from spectui.commands.recognition import recognise
 from spectui.commands.renames import SERVED
-from spectui.commands.rewriting import passed_on, spelled
-from spectui.commands.server_options import canonical, flags_of
+from spectui.commands.rewriting import passed_on
 from spectui.errors import BadInputError
 from spectui.format import printable
 from spectui.options.dialect import Dialect
@@ -35,13 +34,11 @@ def translated(
     remarks = tuple(one for one in command.remarks if one.replacement is None)
     # An ik_llama.cpp that runs a command is left with it as it is.
     report = check(replace(command, remarks=remarks), reader, always=reader.is_current)
-    _check_certain(report, reader)
+    check_certain(report, reader)
     # ik_llama.cpp reads its variables behind the arguments.
     is_ik = reader.dialect is Dialect.IK
     placed = sorted(report.corrected.items, key=lambda item: is_ik and item.variable is not None)
     items = tuple(replace(item, variable=None) for item in placed)
-    if reader.accepted is not None:
-        items = spelled(items, reader.accepted)
     findings = [one for one in report.findings if one not in remarks]
     return Launch(
         name=_name(command),
@@ -69,27 +66,6 @@ def _check_dialect(command: ServerCommand, reader: Reader) -> None:
             f"spectui does not translate whole commands to {reader.dialect}; leave out what asks "
             f"for it, and let spectui lint --dialect {reader.dialect} tell what stops there"
         )
-
-
-def _check_certain(report: Report, reader: Reader) -> None:
-    """Make sure that the reader takes the corrected command, and that its corrections are certain.
-
-    Raises:
-        BadInputError: the reader would stop at it all the same.
-    """
-    refused = (one for one in report.findings if not _is_certain(one, reader))
-    for finding in (*refused, *report.left):
-        if finding.severity is Severity.ERROR:
-            instead = f"write {finding.replacement}" if finding.replacement else "take it out"
-            raise BadInputError(printable(f"{finding.what}: {finding.why}; {instead}"))
-
-
-def _is_certain(finding: Finding, reader: Reader) -> bool:
-    """Whether an export may correct what a finding is about."""
-    # What a binary lacks of its dialect is not left out, but refused.
-    is_of_dialect = canonical(finding.flag) in flags_of(reader.dialect)
-    is_lacking = is_of_dialect and reader.takes(finding.flag) is False
-    return any(finding.edits.values()) or not (finding.edits and is_lacking)
 
 
 def _of_source(remark: Finding) -> str:

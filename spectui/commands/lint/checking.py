@@ -14,6 +14,9 @@ from spectui.commands.lint.drafters import drafters_rule, kinds_rule
 from spectui.commands.lint.lengths import lengths_rule, ngrams_rule
 from spectui.commands.programs import as_server
 from spectui.commands.reader import Reader
+from spectui.commands.server_options import canonical, flags_of
+from spectui.errors import BadInputError
+from spectui.format import printable
 
 Rule = Callable[[ServerCommand, Reader], Iterator[Finding]]
 
@@ -69,6 +72,27 @@ def check(command: ServerCommand, reader: Reader, *, always: bool = False) -> Re
     elif right.start != command.start:
         left = lint(right, reader)
     return Report(findings=findings, corrected=right, left=left)
+
+
+def check_certain(report: Report, reader: Reader) -> None:
+    """Make sure that the reader takes a corrected command, and that its corrections are certain.
+
+    Raises:
+        BadInputError: the reader would stop at it all the same.
+    """
+    refused = (one for one in report.findings if not _is_certain(one, reader))
+    for finding in (*refused, *report.left):
+        if finding.severity is Severity.ERROR:
+            instead = f"write {finding.replacement}" if finding.replacement else "take it out"
+            raise BadInputError(printable(f"{finding.what}: {finding.why}; {instead}"))
+
+
+def _is_certain(finding: Finding, reader: Reader) -> bool:
+    """Whether an export may correct what a finding is about."""
+    # What a binary lacks of its dialect is not left out, but refused.
+    is_of_dialect = canonical(finding.flag) in flags_of(reader.dialect)
+    is_lacking = is_of_dialect and reader.takes(finding.flag) is False
+    return any(finding.edits.values()) or not (finding.edits and is_lacking)
 
 
 def _is_unwritable(finding: Finding) -> bool:

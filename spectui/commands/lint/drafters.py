@@ -1,7 +1,6 @@
 """Rules for what drafts: the kinds of ``--spec-type``, and drafts that do not match them."""
 
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 
 from spectui.commands import renames
 from spectui.commands.command import ServerCommand
@@ -32,33 +31,27 @@ def kinds_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         yield from _kinds_of_ik(command)
     elif reader.is_current:
         for at, item in command.all("spec-type"):
-            yield from _ik_form(at, item) if ":" in item.value else _kinds(at, item)
+            yield from _ik_form(at, item) if ":" in item.value else _kinds(at, item, reader)
         yield from _of_one_context(command)
 
 
-def _kinds(at: int, item: Item) -> Iterator[Finding]:
+def _kinds(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
     given = item.value.split(",")
-    kinds = [_known(kind) for kind in given]
+    kinds = [_known(kind, reader) for kind in given]
     if kinds == given:
         return
-    alike = [
-        kind or next(iter(get_close_matches(own, renames.KINDS, 1)), None)
-        for kind, own in zip(kinds, given, strict=True)
-    ]
-    words = (item.flag, ",".join(filter(None, alike)))
     yield error(
         (at, item),
-        f"llama-server knows no {item.flag} {item.value}",
-        f"it takes {', '.join(renames.KINDS)}, or several with commas, and stops at anything else",
-        write=None if None in alike else words,
-        fix=None if None in kinds else words,
+        f"{reader.name} knows no {item.flag} {item.value}",
+        f"it takes {', '.join(reader.kinds)}, or several with commas, and stops at anything else",
+        fix=None if None in kinds else (item.flag, ",".join(filter(None, kinds))),
     )
 
 
-def _known(kind: str) -> str | None:
-    """llama-server's name for a kind in another spelling, or without its prefix."""
+def _known(kind: str, reader: Reader) -> str | None:
+    """The reader's name for a kind in another spelling, or without its prefix."""
     spellings = (kind, renames.FORMER_KINDS.get(kind, kind), f"draft-{kind}", f"ngram-{kind}")
-    return next(filter(None, (respelled(one, renames.KINDS) for one in spellings)), None)
+    return next(filter(None, (respelled(one, reader.kinds) for one in spellings)), None)
 
 
 def respelled(value: str, words: Iterable[str]) -> str | None:

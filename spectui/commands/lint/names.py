@@ -1,13 +1,11 @@
 """Rules for names: of the program, of flags and variables that the reader does not take."""
 
-import re
 from collections.abc import Iterator
 
 from spectui.commands import rewriting
 from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import is_of_stage
 from spectui.commands.finding import Finding, Severity, about, error, note, warning
-from spectui.commands.home import shell_line
 from spectui.commands.items import Item
 from spectui.commands.programs import SERVER, as_server, program_of, started_by
 from spectui.commands.reader import Reader
@@ -80,7 +78,7 @@ def spelling_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         elif reader.takes(item.flag):
             yield from _without_value(at, item, reader)
         elif reader.takes(item.flag) is None:
-            yield _unknown(at, item, command, reader)
+            yield _unknown(at, item, reader)
         else:
             yield _refused(at, item, command, reader)
     yield from _unknown_variables(command, reader)
@@ -121,13 +119,12 @@ def _variable(at: int, item: Item, command: ServerCommand, reader: Reader) -> It
     )
 
 
-def _unknown(at: int, item: Item, command: ServerCommand, reader: Reader) -> Finding:
-    alike = rewriting.likely(item, command, reader)
+def _unknown(at: int, item: Item, reader: Reader) -> Finding:
     return warning(
         (at, item),
         f"spectui does not know {item.flag}",
         f"{_known_builds(reader)}; a newer build may take it, any other stops at it (--server-bin "
-        f"PATH asks your own){f'; did you mean {shell_line(alike)}?' if alike else ''}",
+        "PATH asks your own)",
     )
 
 
@@ -141,37 +138,24 @@ def _refused(at: int, item: Item, command: ServerCommand, reader: Reader) -> Fin
     edits = shared or ({} if words is None else {at: words})
     # What takes the place of several is told of each.
     words = next(filter(None, shared.values()), words)
-    if words is None and item.server is None:
-        words = rewriting.likely(item, command, reader) or None
     what = f"{reader.name} does not take {item.flag}"
     return error((at, item), what, _why(item, reader), write=words, fix=edits)
 
 
 def _why(item: Item, reader: Reader) -> str:
-    server, accepted = item.server, reader.accepted
-    if server is None or accepted is not None:
-        is_removed = accepted is not None and item.spelling in accepted.removed
-        return f"it stops at an option that {'was removed' if is_removed else 'it does not know'}"
+    server = item.server
+    if server is None or reader.accepted is not None:
+        return "it stops at an option that it does not know"
     today = f"; {RULES_TODAY[item.name]}" if item.name in RULES_TODAY else ""
     until = server.until.get((reader.dialect, item.spelling))
     if reader.dialect is Dialect.IK and is_of_stage(item):
-        since = "" if until is None else f" since {_day(until)}"
+        since = "" if until is None else f" since {until}"
         return f"its place is behind --spec-type{since}, and it stops the server"
     if until is not None:
-        return f"builds since {_day(until)} stop at it{today}"
-    if reader.dialect in server.taken:
-        return "it knows the option by another name alone, and stops at this one"
+        return f"builds since {until} stop at it{today}"
     others = tuple(map(str, server.taken))
     whose = f"is an option of {' and '.join(others)}" if others else "was removed"
     return f"it {whose}, and stops the server{today}"
-
-
-def _day(until: str) -> str:
-    """When an option went, by its table: a season, or a build or commit and a day."""
-    commit, _, day = until.rpartition(" ")
-    is_day = day[:4].isdigit() and "-" in day
-    build = commit if re.fullmatch(r"b\d+", commit) else f"commit {commit}"
-    return f"{day} ({build})" if is_day else until
 
 
 def _without_value(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
