@@ -19,7 +19,6 @@ from spectui.commands.launch import ExportSetup, Launch
 from spectui.commands.programs import starts_server
 from spectui.commands.reader import Reader
 from spectui.commands.recognition import recognise
-from spectui.commands.sources.llama_swap import CHOSEN_PORT
 from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import names_model
 from spectui.commands.translation import translated
@@ -34,10 +33,10 @@ _AUTO = "auto"
 _EXAMPLES = (
     ("What the latest tune advised, as a command", "spectui export"),
     (
-        "A study's flags for llama-swap, in a file",
-        "spectui export STUDY --format llama-swap --out new.yml",
+        "A study's flags as a models preset file",
+        "spectui export STUDY --format ini --out models.ini",
     ),
-    ("A command in today's words, as a preset", "spectui export --from serve.sh --format ini"),
+    ("A command in today's words", "spectui export --from serve.sh"),
 )
 
 
@@ -71,16 +70,12 @@ class Export:
         "--format",
         default="llama-server",
         type=Formats("export", map(str, Format)),
-        help="A command, or a file for what starts llama-server.",
+        help="A command, or a file of llama-server's models presets.",
     )
     out: Path | None = option(
         "--out", type=File(), metavar="FILE", help="Write it to FILE instead of stdout."
     )
     force: bool = switch("--force", help="Let --out take the place of a file that exists.")
-    pin: bool = switch(
-        "--pin",
-        help="Write the layers and experts that --fit has chosen, not leave them to the server.",
-    )
     storage: str | None = STORAGE
 
 
@@ -99,14 +94,11 @@ def export(request: Export) -> None:
         raise UsageError("--from rewrites a command, so there is no study to take; leave one out")
     if request.force and request.out is None:
         raise UsageError("--force is for --out FILE; add it, or leave out --force")
-    if request.pin and request.command_line is not None:
-        raise UsageError("--pin is for a study, which knows what was fitted; leave one out")
     dialect = None if request.dialect == _AUTO else request.dialect
     given = given_reader(dialect, request.server_bin)
     exported: ExportSetup | ServerCommand
     if request.command_line is None:
-        setup, usual = _from_study(request.study, request.storage)
-        exported = setup.pinned() if request.pin else setup
+        exported, usual = _from_study(request.study, request.storage)
     else:
         exported = _from_command(request.command_line, request.format)
         own = recognise(exported)
@@ -175,7 +167,7 @@ def _is_whole(command: ServerCommand, format_: str) -> bool:
     """
     if command.is_section:
         return format_ == Format.INI or command.known_as is None
-    return starts_server(command) and format_ not in {Format.INI, Format.LLAMA_SWAP}
+    return starts_server(command) and format_ != Format.INI
 
 
 def _export(
@@ -219,10 +211,9 @@ def _left_behind(launch: Launch, format_: Format) -> Iterator[str]:
             f"note: only a shell knows what ~ stands for, and none reads {format_}: write the "
             f"folder in {', '.join(map(printable, places))}"
         )
-    written = {CHOSEN_PORT} if format_ is Format.LLAMA_SWAP else set()
-    left = [name for name in launch.command.beside if name not in written]
-    if left:
-        yield f"left out, since only its own file has it: {printable(', '.join(left))}"
+    if launch.command.beside:
+        left = ", ".join(launch.command.beside)
+        yield f"left out, since only its own file has it: {printable(left)}"
 
 
 def _launch(exported: ExportSetup | ServerCommand, reader: Reader) -> Launch:

@@ -23,6 +23,7 @@ _RUNNING = (
 )
 _FETCH = "fetch files with hf download, as spectui models find and presets show print it"
 _BOTH = "servers run side by side where memory has room; leave out --keep-both and --one-at-a-time"
+_PIN = "llama-server fits layers and experts itself; give your own with -ngl, -ncmoe or -ot"
 _PROCESSORS = (
     "spectui gives its threads no processors and priorities of their own; leave out --cpu-mask, "
     "--cpu-range, --cpu-strict, --prio and --poll, and start it with taskset -c 0-7 or nice"
@@ -45,9 +46,14 @@ _REMOVED = {
     "replay --spec-type": _REPLAY,
     "bench --server-url": _RUNNING,
     "bench --baseline-url": _RUNNING,
+    "export --pin": _PIN,
     "export --format compose": (
         "spectui writes no Compose files any more; put the options of the plain command into the "
         "service's command, with paths as its container sees them"
+    ),
+    "export --format llama-swap": (
+        "spectui writes no files of llama-swap any more; put the plain command into the model's "
+        "cmd, with --port ${PORT}"
     ),
     "report --format json": "the card of JSON is gone; studies show --json - has the document",
     "report OTHER": "two studies side by side are gone; write a report of each",
@@ -59,7 +65,7 @@ _REMOVED = {
     "tune --depth": "--depth is gone; --request PROMPT+ANSWER measures behind longer prompts",
     "tune --dialect": "--dialect is gone; spectui export --dialect writes the command in another",
     "tune --group": "--group is gone; run the same tune with --study and --storage on each machine",
-    "tune --pin": "tune leaves to the server what it fits; spectui export --pin writes it out",
+    "tune --pin": _PIN,
     "tune --repeats": "tune times prompts as often as the answer takes; leave out --repeats",
     "tune --resume": "tune goes on with the study that it finds; leave out --resume",
     "tune --sampler": "tune chooses settings with Optuna's TPE alone; leave out --sampler",

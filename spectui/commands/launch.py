@@ -3,7 +3,7 @@
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from spectui.commands.arguments import server_arguments
@@ -13,14 +13,13 @@ from spectui.commands.items import Item, divide, words_of
 from spectui.commands.lint.checking import check, check_certain
 from spectui.commands.reader import Accepted, Reader
 from spectui.commands.rewriting import passed_on
-from spectui.errors import BadInputError, UsageError
+from spectui.errors import BadInputError
 from spectui.format import printable
 from spectui.options import placement
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import NGRAMS, DraftSimple, numbers_of
 from spectui.options.setup import ContextOptions, ModelOptions, Setup
 
-_LISTENING = ("--host", "--port")
 _ALWAYS = frozenset(
     {
         *("model", "model-draft", "spec-type"),
@@ -33,8 +32,6 @@ _ALWAYS = frozenset(
 )
 """Options that are written whatever a command gave: defaults changed between versions."""
 _FITTING = frozenset({"gpu-layers", *(option.name for option in placement.FITTING)})
-_PLACED = frozenset({"gpu-layers", "tensor-split", "override-tensor"})
-"""Options of a placement that was fitted."""
 _ONCE = LAYERS | _FITTING
 """Options that are not written where the user's own have them, or remain auto there."""
 _LOADING = frozenset(option.name for option in placement.LOADING)
@@ -88,18 +85,6 @@ class Launch:
         """One line for a POSIX shell."""
         return " ".join((self.start.text, *shell_words(self.command.items)))
 
-    def elsewhere(self, who: str) -> "Launch":
-        """The launch without its listening address, which ``who`` chooses; a comment keeps it."""
-        items = self.command.items
-        given = [item for item in items if item.spelling in _LISTENING]
-        if not given:
-            return self
-        kept = tuple(item for item in items if item not in given)
-        told = f"left out, since {who} chooses it: {shlex.join(words_of(given))}"
-        return replace(
-            self, command=replace(self.command, items=kept), comments=(*self.comments, told)
-        )
-
 
 def slug(name: str) -> str:
     """The name in characters that every format accepts."""
@@ -130,27 +115,6 @@ class ExportSetup(Setup):
     """Options that the program takes; None for all of its dialect."""
     given: frozenset[str] | None = None
     """Options that a command gave, by name: others stay unwritten at their defaults. None: all."""
-
-    def pinned(self) -> "ExportSetup":
-        """A copy that writes the placement which was fitted, where it were left to the server.
-
-        Raises:
-            UsageError: a llama-server has chosen it.
-        """
-        if self.target.fit is None:
-            return self
-        if self.target.fit.is_open:
-            raise UsageError(
-                "--pin: llama-server itself has placed the layers, and was measured so; leave "
-                "--pin out, or measure with spectui's own engine"
-            )
-        own = words_of(one for one in divide(self.extra) if one.name not in _FITTING)
-        return replace(
-            self,
-            target=replace(self.target, fit=None),
-            extra=own,
-            given=None if self.given is None else self.given | _PLACED,
-        )
 
     def launch(self, dialect: Dialect) -> Launch:
         """The launch of a llama-server of that dialect with this setup.

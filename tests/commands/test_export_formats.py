@@ -7,7 +7,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -89,16 +88,6 @@ def read_ini(text: str) -> dict[str, dict[str, str]]:
     return found
 
 
-def read_llama_swap(text: str) -> tuple[str, list[str]]:
-    """As llama-swap does: comments out, macros in, then a POSIX split."""
-    [(name, model)] = yaml.safe_load(text)["models"].items()
-    lines = [line for line in model["cmd"].split("\n") if not line.strip().startswith("#")]
-    assert not any(line.strip().endswith("\\") for line in lines)
-    command = "\n".join(lines).replace("${PORT}", "5800")
-    assert "${" not in command
-    return name, shlex.split(command)
-
-
 def values_of(arguments: list[str]) -> list[tuple[str, ...]]:
     return [g.values or ("true",) for g in divide(arguments)]
 
@@ -134,19 +123,6 @@ def test_the_models_preset_file_holds_every_value_or_says_that_it_cannot(
     assert sections.pop("default") == {"version": "1"}
     [entries] = sections.values()
     assert list(entries.values()) == values
-
-
-@settings(deadline=None)
-@given(setup=setups)
-def test_llama_swap_reads_the_command_back_or_is_spared_it(setup: ExportSetup) -> None:
-    arguments = setup.arguments(Dialect.LLAMA_CPP)
-    if any("${" in word or "\n" in word for word in arguments):
-        with pytest.raises(BadInputError, match="llama-swap"):
-            current(setup, Format.LLAMA_SWAP)
-        return
-    name, command = read_llama_swap(current(setup, Format.LLAMA_SWAP))
-    assert command == ["llama-server", "--port", "5800", *arguments]
-    assert re.fullmatch(r"[A-Za-z0-9._-]+", name)
 
 
 @table("format", list(Format))
@@ -185,9 +161,8 @@ def test_what_a_format_cannot_keep_is_refused(
         current(changed(extra=extra), format)
 
 
-@table("format", [Format.INI, Format.LLAMA_SWAP])
-def test_who_starts_the_server_chooses_where_it_listens(format: Format) -> None:  # noqa: A002 - as above
-    text = current(changed(extra=("--port", "1234", "--jinja", "--host", "::")), format)
+def test_the_router_chooses_where_it_listens() -> None:
+    text = current(changed(extra=("--port", "1234", "--jinja", "--host", "::")), Format.INI)
     told = [line for line in text.splitlines() if "chooses it: --port 1234 --host ::" in line]
     assert len(told) == 1
     body = text.replace(told[0], "")

@@ -177,6 +177,5 @@ def test_export_tells_what_lint_does(text: str, told: str, spectui: Spectui) -> 
 
 def test_export_tells_where_no_shell_knows_the_home_folder(spectui: Spectui) -> None:
     text = "llama-server -m ~/a.gguf --mmproj ~/p.gguf"
-    for format_ in ("ini", "llama-swap"):
-        assert spectui("export", "--from", text, "--format", format_) == 0
-        assert f"none reads {format_}: write the folder in ~/a.gguf, ~/p.gguf\n" in spectui.err
+    assert spectui("export", "--from", text, "--format", "ini") == 0
+    assert "none reads ini: write the folder in ~/a.gguf, ~/p.gguf\n" in spectui.err

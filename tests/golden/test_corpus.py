@@ -21,10 +21,7 @@ HERE = Path(__file__).parent
 CORPUS = HERE / "corpus"
 REAL = HERE.parent / "data" / "commands" / "commands.toml"
 FOLDER = "@FOLDER@"
-OWN_FORMATS = {
-    "llama-swap": "llama-swap",
-    "preset-files": "ini",
-}
+OWN_FORMATS = {"preset-files": "ini"}
 """The format of a group's own files, which keeps more of them."""
 
 Entry = dict[str, Any]

@@ -66,9 +66,9 @@ async def test_every_choice_is_reached_with_the_arrows_and_by_clicks() -> None:
             assert f"[{format_}]" in app.text()
             await stage.press("right")
         await stage.press("left", "left")
-        assert app.export.text == rendered(0, Dialect.LLAMA_CPP, Format.LLAMA_SWAP)
+        assert app.export.text == rendered(0, Dialect.LLAMA_CPP, Format.LLAMA_SERVER)
         await stage.press("up", "up", "left")
-        assert app.export.text == rendered(2, Dialect.LLAMA_CPP, Format.LLAMA_SWAP)
+        assert app.export.text == rendered(2, Dialect.LLAMA_CPP, Format.LLAMA_SERVER)
         column = screen_lines(app)[2].index(" ini ")
         for x in (column + 2, 1):
             await stage.click("#format", x)

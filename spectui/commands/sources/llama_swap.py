@@ -17,7 +17,6 @@ from spectui.errors import BadInputError
 _MACRO = re.compile(r"\$\{[A-Za-z0-9_.-]+\}")
 _PORT = "${PORT}"
 """The port that llama-swap chooses when the model runs."""
-CHOSEN_PORT = f"--port {_PORT}"
 _OWN_KEYS = frozenset({"cmd", "env", "macros"})
 _DEEPEST = 8
 """Deepest nesting of macros."""
@@ -51,7 +50,7 @@ def read_swap(tree: Tree, path: Path, wanted: str | None) -> ServerCommand:
         environment=tuple(pair for pair in command.environment if pair != ("PORT", _PORT)),
         items=tuple(item for item in command.items if not (listens and _is_port(item))),
         known_as=name,
-        beside=(*others, *((CHOSEN_PORT,) if listens else ()), *command.beside),
+        beside=tuple(others),
     )
 
 
