@@ -11,7 +11,7 @@ from spectui.commands.drafting import (
     kind_of_draft,
     to_ik_stages,
 )
-from spectui.commands.finding import Finding, Severity, about, error, note, warning
+from spectui.commands.finding import Finding, Severity, about, error, warning
 from spectui.commands.items import Item
 from spectui.commands.measured import is_made_up
 from spectui.commands.reader import Reader
@@ -132,11 +132,7 @@ def _of_draft(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     found, kinds = command.last(*renames.DRAFTS), command.kinds
     at, shown = (-1, "the draft") if found is None else (found[0], found[1].shown)
     if not command.has("spec-type", "spec-default"):
-        is_told = command.value("spec-draft-hf") and kind_by_name(command) not in {None, MTP_KIND}
-        if reader.is_current and is_told:
-            yield _in_repository(at, shown, command)
-        else:
-            yield from _no_kind(at, shown, command, reader)
+        yield from _no_kind(at, shown, command, reader)
     elif not kinds:
         [*_, (place, none)] = command.all("spec-type")
         yield warning(
@@ -154,18 +150,6 @@ def _of_draft(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         )
     elif reader.is_current:
         yield from _other_kind(command)
-
-
-def _in_repository(at: int, shown: str, command: ServerCommand) -> Finding:
-    """A finding on a draft of the hub whose name tells its kind."""
-    kind = kind_of_draft(command)
-    return note(
-        (at, command.items[at]),
-        f"whether {shown} drafts depends on the files of its repository",
-        f"llama-server drafts if it finds a file there whose name or header tells the kind; "
-        f"with --spec-type {kind} it always does",
-        write=("--spec-type", kind),
-    )
 
 
 def _no_kind(at: int, shown: str, command: ServerCommand, reader: Reader) -> Iterator[Finding]:
@@ -196,6 +180,11 @@ def _no_kind(at: int, shown: str, command: ServerCommand, reader: Reader) -> Ite
 def _unsaid(kind: str, shown: str, command: ServerCommand) -> tuple[str, str] | None:
     """Why llama-server makes something else of such a draft; None where it drafts with it."""
     by_name, tensors = kind_by_name(command), command.draft_tensors
+    if command.value("spec-draft-hf") and by_name not in {None, MTP_KIND}:
+        return f"whether {shown} drafts depends on the files of its repository", (
+            "llama-server drafts if it finds a file there whose name or header tells the kind; "
+            "with --spec-type it always does"
+        )
     # llama-server takes such a file for MTP layers.
     has_sign = tensors is not None and any(name.endswith(_SIGN_OF_MTP) for name in tensors)
     if has_sign and kind == MODEL_KIND:

@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 
 from spectui.commands.finding import Finding, error
-from spectui.commands.programs import SERVER, names_server
+from spectui.commands.programs import SERVER
 from spectui.commands.server_options import server_option
 from spectui.format import named
 
@@ -173,12 +173,8 @@ def _dashed(match: re.Match[str]) -> str:
 
 
 def _respaced(word: str) -> str:
-    """A word with blanks of web pages: the words that it holds, where one is an option."""
+    """A word with blanks of web pages: the words that it holds."""
     parts = _BLANK.split(_NOTHING.sub("", word))
-    if not names_server(parts) and not any(part.startswith(("-", *_DASHES)) for part in parts):
-        core = word.strip(_STRANGE)
-        ahead, behind = word.split(core, 1) if core else (word, "")
-        parts = [*_BLANK.split(ahead)[:-1], core, *_BLANK.split(behind)[1:]]
     dashed = ((part, _DASHED.match(part)) for part in parts)
     return " ".join(
         part if found is None else _dashed(found) + part[found.end() :] for part, found in dashed
