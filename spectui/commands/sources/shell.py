@@ -1,24 +1,24 @@
 """Finds the one command that starts llama-server in a shell command or a script."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spectui.commands.command import ServerCommand
-from spectui.commands.finding import Finding, note
+from spectui.commands.finding import note
 from spectui.commands.home import path_of
 from spectui.commands.programs import names_server
 from spectui.commands.sources.containers import started
 from spectui.commands.sources.files import chosen
 from spectui.commands.sources.pasted import MOST_CHARACTERS
 from spectui.commands.sources.refusals import PLACEHOLDER
-from spectui.commands.sources.shell_script import Flow
+from spectui.commands.sources.shell_script import Flow, ancestors
 from spectui.commands.sources.shell_words import Script, words_of
 from spectui.commands.sources.source import NO_SERVER, below
 from spectui.errors import BadInputError
-from spectui.format import printable
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -33,9 +33,6 @@ _ASIDE = frozenset(
 """Commands beside the server's start in scripts, or that only mention a program."""
 _ASSUMING = frozenset({"sudo", "doas"})
 _CALLER = re.compile(r"\$\{?@")
-_BRACKETED = frozenset({"subshell", "compound_statement"})
-_AROUND = _BRACKETED | {"redirected_statement", "pipeline", "list"}
-"""Statements that say how a command in them is started."""
 
 
 def read_shell(text: str, script: Path | None, wanted: str | None) -> ServerCommand:
@@ -60,8 +57,11 @@ def read_shell(text: str, script: Path | None, wanted: str | None) -> ServerComm
     name = words_of(node.children)[0]
     folder = flow.expander.below("", name)
     server = started(words, flow.variables(name, flow.own(node)), folder)
-    remarks = (*server.remarks, *_remarks(flow.script, node))
-    server = replace(server, remarks=remarks)
+    _check_beside(flow.script, node)
+    if _CALLER.search(flow.script.source(node)):
+        why = "what the caller of the script gives it besides is not known"
+        remark = note('"$@"', '"$@" stands for nothing here', why)
+        server = replace(server, remarks=(*server.remarks, remark))
     # A container has its own folder.
     is_inside = server.inside is not None or not folder
     return server if is_inside else below(server, path_of(folder))
@@ -108,10 +108,8 @@ def _starting(flow: Flow) -> list[tuple["Node", list[str]]]:
 
 def _is_of_function(flow: Flow, node: "Node", words: Sequence[str]) -> bool:
     """Whether a command calls a function or stands in one, where no server may be started."""
-    around = node
-    while around.parent is not None and around.type != "function_definition":
-        around = around.parent
-    is_of_function = words[0] in flow.functions or around.type == "function_definition"
+    is_in_one = any(one.type == "function_definition" for one in ancestors(node))
+    is_of_function = is_in_one or words[0] in flow.functions
     if is_of_function and names_server(words):
         raise flow.script.refusal(node, "a function starts llama-server")
     return is_of_function
@@ -126,48 +124,22 @@ def _is_aside(words: Sequence[str]) -> bool:
     return is_asking or first in _ASIDE or (first == "exec" and not others)
 
 
-def _remarks(script: Script, node: "Node") -> list[Finding]:
-    """Remarks on what is no part of the server's command, and on what is not known of it.
+def _check_beside(script: Script, node: "Node") -> None:
+    """Make sure that redirections, pipes and signs beside a command give it no more words.
 
     Raises:
         BadInputError: what stands beside it belongs to it, or is no shell's.
     """
-    found = []
-    if beside := " ".join(filter(None, _beside(script, node))):
-        why = (
-            "it concerns how the server is started rather than its arguments, and is not written "
-            "again"
-        )
-        found.append(note(beside, f"left out: {printable(beside)}", why))
-    if _CALLER.search(script.source(node)):
-        why = "what the caller of the script gives it besides is not known"
-        found.append(note('"$@"', '"$@" stands for nothing here', why))
-    return found
-
-
-def _beside(script: Script, node: "Node") -> Iterator[str]:
-    """Yield the redirections, pipes and ``&`` behind a command, each on one line."""
-    whole = node
-    while True:
-        sign, around = whole.next_sibling, whole.parent
-        if sign is not None and sign.type in {";", "&"}:
-            if whole.type not in _BRACKETED:
-                _check_end(script, sign)
-            yield sign.type.strip(";")
-        if around is None or around.type not in _AROUND:
-            return
+    for whole, around in pairwise(ancestors(node)):
+        sign = whole.next_sibling
+        if sign is not None and sign.type in {";", "&"} and whole.type != "compound_statement":
+            _check_end(script, sign)
         for one in around.children_by_field_name("redirect"):
             has_more = len(one.children_by_field_name("destination")) > 1
             if has_more or PLACEHOLDER.match(script.text, one.start_byte):
                 raise script.foreign(one.start_byte)
         if around.type == "pipeline" and around.children[0] != whole:
             raise script.refusal(around, "what stands in front of a pipe gives it more words")
-        if around.type == "list" and around.end_byte != whole.end_byte:
-            return
-        if around.type not in _BRACKETED:
-            text = script.text[whole.end_byte : around.end_byte]
-            yield re.sub(r"(?:\\\n|\s)+", " ", text).strip()
-        whole = around
 
 
 def _check_end(script: Script, sign: "Node") -> None:
