@@ -15,13 +15,12 @@ from spectui.cli.taken import found_reader, given_reader, warn_of_secrets, warn_
 from spectui.commands.command import ServerCommand
 from spectui.commands.formats import Format, render
 from spectui.commands.home import places_at_home
-from spectui.commands.launch import ExportSetup, Launch
+from spectui.commands.launch import ExportSetup, Launch, translated
 from spectui.commands.programs import starts_server
 from spectui.commands.reader import Reader
 from spectui.commands.recognition import recognise
 from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import names_model
-from spectui.commands.translation import translated
 from spectui.errors import BadInputError, UsageError
 from spectui.format import printable
 from spectui.options.dialect import Dialect
@@ -205,7 +204,7 @@ def _export(
 
 def _left_behind(launch: Launch, format_: Format) -> Iterator[str]:
     """Yield notes on what the chosen format cannot hold."""
-    places = places_at_home(replace(launch.command, prelude=launch.start.program))
+    places = places_at_home(launch.command)
     if places and format_ is not Format.LLAMA_SERVER:
         yield (
             f"note: only a shell knows what ~ stands for, and none reads {format_}: write the "

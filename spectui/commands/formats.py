@@ -87,7 +87,7 @@ def _preset(launch: Launch) -> str:
     is_name = _SECTION.fullmatch(known_as) and known_as.isprintable()
     name = known_as if is_name else slug(launch.name)
     left = f"left out, since the router chooses it: {shlex.join(words_of(listening))}"
-    start = f"start it with: {launch.start.text} {_READS_IT} FILE"
+    start = f"start it with: {launch.command.start.text} {_READS_IT} FILE"
     comments = commented((*launch.comments, *([left] if listening else []), start), ";")
     return f"{comments}version = 1\n\n[{name}]\n{lines}"
 

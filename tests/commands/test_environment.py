@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 
 from spectui.cli.taken import with_home_of_here
 from spectui.commands.formats import Format, render
-from spectui.commands.launch import Launch
+from spectui.commands.launch import Launch, translated
 from spectui.commands.lint.checking import lint
 from spectui.commands.reader import Reader
 from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import take_over
-from spectui.commands.translation import translated
 from spectui.errors import BadInputError
 from spectui.paths import STORAGE_VARIABLE
 from spectui.secret import without_passwords

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from spectui.commands.formats import Format, render
 from spectui.commands.items import divide
-from spectui.commands.launch import ExportSetup
+from spectui.commands.launch import ExportSetup, translated
 from spectui.commands.reader import Reader
 from spectui.commands.sources.reading import read_command
-from spectui.commands.translation import translated
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 
 from spectui.commands.items import divide
-from spectui.commands.launch import ExportSetup
+from spectui.commands.launch import ExportSetup, translated
 from spectui.commands.reader import Accepted, Reader
 from spectui.commands.sources.reading import read_command
-from spectui.commands.translation import translated
 from spectui.errors import BadInputError
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, FlashAttention, ModelOptions

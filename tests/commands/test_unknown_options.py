@@ -9,13 +9,13 @@ import pytest
 
 from spectui.commands import server_options
 from spectui.commands.finding import Severity
+from spectui.commands.launch import translated
 from spectui.commands.lint.checking import check, lint
 from spectui.commands.programs import program_of, started_by
 from spectui.commands.reader import Reader
 from spectui.commands.server_options import drawn_from
 from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import take_over
-from spectui.commands.translation import translated
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
 from spectui.server.binary import examine
@@ -149,7 +149,7 @@ def test_an_unknown_variable_is_a_warning_and_stays() -> None:
         assert check(command, CURRENT).corrected.text == command.text
         for reader in (CURRENT, IK):
             launch = translated(command, reader)
-            assert launch.start.environment == ((name, "9 9"),)
+            assert launch.command.environment == ((name, "9 9"),)
             assert any(name in note for note in launch.notes)
 
 

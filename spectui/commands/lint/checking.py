@@ -11,7 +11,6 @@ from spectui.commands.finding import Finding, Severity
 from spectui.commands.items import divide
 from spectui.commands.lint import names, settings
 from spectui.commands.lint.drafters import drafters_rule, kinds_rule
-from spectui.commands.lint.lengths import lengths_rule, ngrams_rule
 from spectui.commands.programs import as_server
 from spectui.commands.reader import Reader
 from spectui.commands.server_options import canonical, flags_of
@@ -22,12 +21,12 @@ Rule = Callable[[ServerCommand, Reader], Iterator[Finding]]
 
 _RULES: tuple[Rule, ...] = (
     names.program_rule,
-    lengths_rule,
+    settings.lengths_rule,
     names.spelling_rule,
     kinds_rule,
     settings.misread_rule,
     drafters_rule,
-    ngrams_rule,
+    settings.ngrams_rule,
     settings.caches_rule,
     settings.placement_rule,
     settings.serving_rule,
