@@ -72,10 +72,6 @@ class Item:
         """The item with other values, in words of their own."""
         return replace(self, values=values, words=(self.flag, *values))
 
-    def renamed(self, flag: str) -> "Item":
-        """The option of another flag, with the same values."""
-        return _item(flag, self.values, (flag, *self.values), self.variable)
-
     @property
     def value(self) -> str:
         """The last value; empty for a switch."""

@@ -108,11 +108,6 @@ class Reader:
         """Whether each drafter has its own options."""
         return self.dialect is Dialect.LLAMA_CPP
 
-    @property
-    def flags(self) -> frozenset[str]:
-        """Every flag that it takes."""
-        return flags_of(self.dialect) if self.accepted is None else self.accepted.flags
-
     def takes(self, flag: str) -> bool | None:
         """Whether the server takes a flag; None if unknown."""
         spelled = canonical(flag)

@@ -29,16 +29,11 @@ def program_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         yield note(printing.flag, what, "it starts no server, and loads no model")
     elif command.is_section or names_model(command.items):
         return
-    elif reader.is_current:
-        yield note(
-            "-m",
-            "no model is named, so that llama-server starts as a router",
-            "it offers the models of its cache, loads each when a request names it, and gives it "
-            "the options of this command",
-        )
     else:
-        why = f"{reader.name} loads one when it starts, and stops where it finds none"
-        yield warning("-m", "no model is named", why, write=("-m", "FILE"))
+        why = "llama-server starts as a router without one, which loads what a request names"
+        if not reader.is_current:
+            why = f"{reader.name} loads one when it starts, and stops where it finds none"
+        yield note("-m", "no model is named", why)
 
 
 def _of_program(word: str, command: ServerCommand) -> Finding:
@@ -89,11 +84,8 @@ def _unknown_variables(command: ServerCommand, reader: Reader) -> Iterator[Findi
     for name, _value in command.start.environment:
         if not name.startswith(PREFIX) or reader.reads(name):
             continue
-        what, why = f"{reader.name} does not read {name}", "it ignores it"
-        if reader.reads(name) is None:
-            what = f"spectui does not know {name}"
-            why = f"{_known_builds(reader)}; a newer build may read it, any other ignores it"
-        yield warning(name, what, f"{why} without a word", is_misread=True)
+        why = f"{_known_builds(reader)}; any build that does not know it ignores it without a word"
+        yield warning(name, f"spectui does not know {name}", why, is_misread=True)
 
 
 def _variable(at: int, item: Item, command: ServerCommand, reader: Reader) -> Iterator[Finding]:
@@ -169,8 +161,6 @@ def _without_value(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
         )
     if server is None or item.values or not server.counts.get(reader.dialect):
         return
-    if server.arity is Arity.UNTOLD:
-        yield error((at, item), f"{item.flag} has no value", "it takes one or two, and stops")
     is_bare = item.flag in reader.bare or item.is_negation
     if server.arity is Arity.MAYBE and not is_bare:
         takes = "on, off or auto today" if item.name == "flash-attn" else "one here"

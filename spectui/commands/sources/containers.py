@@ -60,7 +60,7 @@ def started(
     service = _docker_run(words[words.index("run", program) + 1 :])
     at = path_of(folder)
     base = Path(at) if is_at_home(at) else Path.cwd() / at
-    return _contained(service, base, variables)
+    return _contained(service, base)
 
 
 def _docker_run(words: Sequence[str]) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def composed(tree: Tree, path: Path, wanted: str | None) -> ServerCommand:
     for key in _RESOLVED_BEFORE:
         if service.get(key):
             raise _unresolved(place, key)
-    return replace(_contained(service, path.absolute().parent, {}), known_as=name)
+    return replace(_contained(service, path.absolute().parent), known_as=name)
 
 
 def _is_server(service: Tree) -> bool:
@@ -154,19 +154,18 @@ def _unresolved(place: str, what: str) -> BadInputError:
     )
 
 
-def _contained(service: Tree, folder: Path, variables: Mapping[str, str]) -> ServerCommand:
+def _contained(service: Tree, folder: Path) -> ServerCommand:
     """The command that a container runs, with the host's paths where it mounts them.
 
     Args:
         service: the container, by Compose's keys, its variables expanded.
         folder: where its relative paths start.
-        variables: asked for those of its environment that have no value there.
     """
     entry, command = _words(service, "entrypoint"), _words(service, "command")
     # The image's own program runs where no entrypoint says otherwise.
     is_named = entry or names_server(command[:1])
     own, words = assigned([*entry, *command] if is_named else ["llama-server", *command])
-    inner = command_of(words, {**_environment(service, variables), **own})
+    inner = command_of(words, {**_environment(service), **own})
     mounts = _mounts(service, folder)
 
     def moved(path: str) -> str:
@@ -192,17 +191,13 @@ def _words(service: Tree, key: str) -> list[str]:
     return [] if value is None else plain_words(str(value))
 
 
-def _environment(service: Tree, variables: Mapping[str, str]) -> dict[str, str]:
-    """The variables of a container that have a value."""
+def _environment(service: Tree) -> dict[str, str]:
+    """The variables of a container that have a value in its command or file."""
     given = service.get("environment") or ()
-    pairs = given.items() if isinstance(given, dict) else map(_assignment, map(str, given))
-    texts = {str(n): variables.get(str(n)) if v is None else scalar(v) for n, v in pairs}
-    return {name: text for name, text in texts.items() if text is not None}
-
-
-def _assignment(text: str) -> tuple[str, str | None]:
-    name, equals, value = text.partition("=")
-    return name, value if equals else None
+    if isinstance(given, dict):
+        return {str(name): scalar(value) for name, value in given.items() if value is not None}
+    pairs = (str(one).partition("=") for one in given)
+    return {name: value for name, equals, value in pairs if equals}
 
 
 def _mounts(service: Tree, folder: Path) -> dict[PurePosixPath, str]:
