@@ -60,7 +60,7 @@ _WEB = (
 )
 _LONGEST_OPTION = 64
 _MOST_TOLD = 8
-MOST_CHARACTERS = 1 << 18
+MOST_CHARACTERS = 1 << 15
 """Size of a text above which no shell's command is looked for."""
 _FREE = frozenset(
     {"-a", "--alias", "--api-key", "--api-prefix", "--tags", "-r", "--reverse-prompt", "-p"}
