@@ -1,7 +1,6 @@
 """The command that a container runs: of ``docker run``, or of a service of Compose."""
 
 import os.path
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,8 +10,7 @@ from typing import Any
 from spectui.commands.command import ServerCommand
 from spectui.commands.home import is_at_home, path_of, text_of
 from spectui.commands.programs import names_server
-from spectui.commands.server_options import PREFIX
-from spectui.commands.sources.files import Tree, chosen
+from spectui.commands.sources.files import Tree
 from spectui.commands.sources.source import (
     CONTAINERS,
     LLAMA_CPP,
@@ -34,9 +32,6 @@ _SWITCHES = frozenset(
 )
 """Options of ``docker run`` that take no value; short ones are those of ``_LETTERS``."""
 _LETTERS = frozenset("ditq")
-_VARIABLE = re.compile(r"\$(?:(\$)|[A-Za-z_]\w*|\{[^}\n]*\}?)")
-"""A dollar sign that stands for itself, or a variable."""
-_RESOLVED_BEFORE = ("env_file", "extends")
 
 
 def started(
@@ -60,7 +55,7 @@ def started(
     service = _docker_run(words[words.index("run", program) + 1 :])
     at = path_of(folder)
     base = Path(at) if is_at_home(at) else Path.cwd() / at
-    return _contained(service, base)
+    return contained(service, base)
 
 
 def _docker_run(words: Sequence[str]) -> dict[str, Any]:
@@ -99,62 +94,7 @@ def _keep(service: dict[str, Any], flag: str, value: str) -> None:
         service["entrypoint"] = [value]
 
 
-def composed(tree: Tree, path: Path, wanted: str | None) -> ServerCommand:
-    """The command of a service in a file of Compose that starts llama-server.
-
-    Raises:
-        BadInputError: no service or several do, or parts of it stand elsewhere.
-    """
-    services = {str(n): s for n, s in tree["services"].items() if isinstance(s, dict)}
-    servers = [name for name, service in services.items() if name == wanted or _is_server(service)]
-    name = chosen(servers, wanted, path, "service")
-    place = f"{path}: {name}"
-    if not _is_server(services[name]):
-        image = services[name].get("image")
-        raise BadInputError(f"{place} runs {image}, which is no llama-server; give another service")
-    service = _resolved(services[name], place)
-    for key in _RESOLVED_BEFORE:
-        if service.get(key):
-            raise _unresolved(place, key)
-    return replace(_contained(service, path.absolute().parent), known_as=name)
-
-
-def _is_server(service: Tree) -> bool:
-    words = " ".join(str(service.get(key) or "") for key in ("entrypoint", "command"))
-    return (
-        names_server(re.split(r"[\s\[\],'\"]+", words))
-        or LLAMA_CPP.search(str(service.get("image", ""))) is not None
-        or PREFIX in str(service.get("environment"))
-    )
-
-
-def _resolved(value: Any, place: str) -> Any:  # noqa: ANN401 - a tree of YAML values
-    """The value with plain dollar signs.
-
-    Raises:
-        BadInputError: it has a variable, which Docker replaces.
-    """
-    match value:
-        case str():
-            for found in _VARIABLE.finditer(value):
-                if not found[1]:
-                    raise _unresolved(place, found[0])
-            return value.replace("$$", "$")
-        case list():
-            return [_resolved(item, place) for item in value]
-        case dict():
-            return {key: _resolved(item, place) for key, item in value.items()}
-    return value
-
-
-def _unresolved(place: str, what: str) -> BadInputError:
-    return BadInputError(
-        f"{place} has {what}, which Docker resolves and spectui does not; give what docker compose "
-        "config prints"
-    )
-
-
-def _contained(service: Tree, folder: Path) -> ServerCommand:
+def contained(service: Tree, folder: Path) -> ServerCommand:
     """The command that a container runs, with the host's paths where it mounts them.
 
     Args:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.programs import is_server_today, starts_server
-from spectui.commands.sources.containers import composed
 from spectui.commands.sources.files import MOST_BYTES, SeveralError, text_of_file
 from spectui.commands.sources.pasted import as_typed, unfenced
 from spectui.commands.sources.presets import preset_command, read_presets
@@ -132,15 +131,12 @@ def _of_text(text: str, path: Path | None, wanted: str | None) -> ServerCommand:
 def _of_file(text: str, path: Path, wanted: str | None) -> ServerCommand | None:
     """The command of a file of Compose, llama-swap or presets; None for any other."""
     if _YAML.search(text):
-        # They load what reads YAML.
-        from spectui.commands.sources.llama_swap import read_swap
-        from spectui.commands.sources.yaml_files import yaml_trees
+        # It loads what reads YAML.
+        from spectui.commands.sources.yaml_files import read_yaml
 
-        for tree in yaml_trees(text, path):
-            if isinstance(tree.get("services"), dict):
-                return composed(tree, path, wanted)
-            if isinstance(tree.get("models"), dict):
-                return read_swap(tree, path, wanted)
+        found = read_yaml(text, path, wanted)
+        if found is not None:
+            return found
     sections = read_presets(text, path)
     return None if sections is None else preset_command(sections, path, wanted)
 
