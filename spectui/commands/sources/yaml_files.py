@@ -10,7 +10,6 @@ from typing import Any
 import yaml
 
 from spectui.commands.command import ASSIGNMENT, ServerCommand
-from spectui.commands.items import Item
 from spectui.commands.programs import names_server
 from spectui.commands.server_options import PREFIX
 from spectui.commands.sources.containers import contained, plain_words, scalar, started
@@ -109,12 +108,9 @@ def _composed(tree: Tree, path: Path, wanted: str | None) -> ServerCommand:
         BadInputError: no service or several do, or parts of it stand elsewhere.
     """
     services = {str(n): s for n, s in tree["services"].items() if isinstance(s, dict)}
-    servers = [name for name, service in services.items() if name == wanted or _is_service(service)]
+    servers = [name for name, service in services.items() if _is_service(service)]
     name = chosen(servers, wanted, path, "service")
     place = f"{path}: {name}"
-    if not _is_service(services[name]):
-        image = services[name].get("image")
-        raise BadInputError(f"{place} runs {image}, which is no llama-server; give another service")
     service = _resolved(services[name], place)
     for key in _RESOLVED_BEFORE:
         if service.get(key):
@@ -177,20 +173,13 @@ def _of_swap(tree: Tree, path: Path, wanted: str | None) -> ServerCommand:
     variables = map(str, listed if isinstance(listed, list) else ())
     given = (ASSIGNMENT.fullmatch(_known(one, own)) for one in variables)
     environment = {match[1]: match[2] for match in given if match is not None}
-    command = started(words, {**environment, "PORT": _PORT})
-    listens = any(_PORT in item.words for item in command.items if item.variable is None)
-    others = (str(key) for key in model if key not in _OWN_KEYS)
+    command = started(words, environment)
     return replace(
         command,
-        environment=tuple(pair for pair in command.environment if pair != ("PORT", _PORT)),
-        items=tuple(item for item in command.items if not (listens and _is_port(item))),
+        items=tuple(item for item in command.items if _PORT not in item.text),
         known_as=name,
-        beside=tuple(others),
+        beside=tuple(str(key) for key in model if key not in _OWN_KEYS),
     )
-
-
-def _is_port(item: Item) -> bool:
-    return item.variable is None and item.spelling == "--port"
 
 
 def _is_model(text: str, macros: Mapping[str, str]) -> bool:
