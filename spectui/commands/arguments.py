@@ -26,9 +26,6 @@ from spectui.options.setup import (
 )
 from spectui.options.speculation import Speculation
 
-_MACHINE = frozenset({*placement.LOADING, placement.NO_REPACK, contexts.NUMA})
-"""Options that change no result: they are written for dialects that lack them, too, and left out
-there with a note."""
 _N_CPU_MOE = (placement.N_CPU_MOE, placement.N_CPU_MOE_DRAFT)
 _CACHE_TYPE = placement.CACHE_TYPE_K.default
 
@@ -96,8 +93,6 @@ def _flag(option: Option, dialect: Dialect, draft: ModelOptions | None) -> str:
     flag = _flag_in(option, dialect, of_draft=draft is not None)
     if flag is not None:
         return flag
-    if option in _MACHINE:
-        return option.long_flag
     if draft is not None:
         shown = BY_FLAG[f"{option.long_flag}-draft"].flags[0]
         raise BadInputError(

@@ -196,11 +196,6 @@ def placed(items: Iterable[Item], order: Sequence[str]) -> list[Item]:
     return found
 
 
-def stands_for_option(variable: str) -> bool:
-    """Whether some llama-server reads a variable in place of an option."""
-    return option_of_variable(variable) is not None
-
-
 def items_of_variable(variable: str, value: str) -> Iterator[Item]:
     """The option of a variable that stands for one; nothing for a switch that is left off.
 

@@ -18,7 +18,7 @@ _SHARING = frozenset(
 """Programs that read most of llama-server's options, and some of their own."""
 _STARTING = frozenset(
     {"env", "exec", "command", "sudo", "nohup", "nice", "ionice", "numactl", "taskset", "time"}
-    | {"chrt", "setsid", "stdbuf", "systemd-run", "systemd-inhibit", "proxychains", "catchsegv"}
+    | {"chrt", "setsid", "stdbuf", "systemd-run", "systemd-inhibit"}
 )
 """Programs that start another, which their words name."""
 

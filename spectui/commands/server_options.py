@@ -147,12 +147,6 @@ def option_of_variable(variable: str) -> ServerOption | None:
 
 
 @cache
-def every_flag() -> frozenset[str]:
-    """Every flag that some build takes, or did."""
-    return frozenset(_by_flag())
-
-
-@cache
 def drawn_from(dialect: Dialect) -> str:
     """The newest build whose parser a dialect's tables were drawn from, with its date.
 

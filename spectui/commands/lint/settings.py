@@ -17,7 +17,7 @@ _FULL_PRECISION = frozenset({"f32", "f16", "bf16"})
 _HURTS = "a draft guesses worse with a quantised cache, and its cache is small"
 _SLOTS = 4
 """Default number of slots in llama-server since winter 2025."""
-_SIZED = frozenset({"predict", "keep", "cache-ram", "fit-target"})
+_SIZED = frozenset({"predict", "keep", "cache-ram"})
 """Options of whole numbers that spectui's own command line has not."""
 _WHOLE = r"\s*[-+]?\d+"
 _DECIMAL = r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
@@ -67,9 +67,8 @@ def _number(at: int, item: Item) -> Iterator[Finding]:
     """Find a number of which the reader takes the digits ahead."""
     values = None if item.option is None else item.option.values
     ahead = _DECIMAL if isinstance(values, Decimal) else _WHOLE
-    is_list = item.name == "fit-target" and "," in item.value
     is_number = item.name in _SIZED or isinstance(values, Whole | Layers | Decimal)
-    if item.value.isdigit() or not is_number or is_list:
+    if item.value.isdigit() or not is_number:
         return
     read = re.match(ahead, item.value)
     # What begins with no number stops the server.

@@ -15,10 +15,9 @@ from spectui.commands.items import (
     divide,
     items_of_variable,
     placed,
-    stands_for_option,
 )
 from spectui.commands.programs import file_name, names_server, place_of_program
-from spectui.commands.server_options import NEGATION, PREFIX
+from spectui.commands.server_options import NEGATION, PREFIX, option_of_variable
 from spectui.commands.sources.files import Replacement
 from spectui.errors import BadInputError
 
@@ -62,7 +61,7 @@ def command_of(words: Sequence[str], variables: Mapping[str, str]) -> ServerComm
             has another value than a switch's.
     """
     start = check_program(words)
-    options = {name: value for name, value in variables.items() if stands_for_option(name)}
+    options = {name: value for name, value in variables.items() if option_of_variable(name)}
     # llama-server looks at the negation first (``common_arg::get_value_from_env``).
     counting = (
         item
@@ -116,10 +115,9 @@ def check_program(words: Sequence[str]) -> int:
         return 2
     if LLAMA_CPP.search(file_name(words[0])):
         return 1
-    named = (word for word in words if re.fullmatch(r"llama-[\w-]+", file_name(word)))
     raise BadInputError(
-        f"the command starts {text_of(next(named, words[0]))}, which is no llama-server; give a "
-        "command such as llama-server -m FILE, a file that holds one, or pid:NUMBER"
+        f"the command starts {text_of(words[0])}, which is no llama-server; give a command such as "
+        "llama-server -m FILE, a file that holds one, or pid:NUMBER"
     )
 
 

@@ -21,7 +21,6 @@ _MOST_YAML = 1 << 18
 """Maximum number of characters of a YAML file, which is slow to read."""
 _VARIABLE = re.compile(r"\$(?:(\$)|[A-Za-z_]\w*|\{[^}\n]*\}?)")
 """A dollar sign that stands for itself, or a variable, in Compose."""
-_RESOLVED_BEFORE = ("env_file", "extends")
 _MACRO = re.compile(r"\$\{[A-Za-z0-9_.-]+\}")
 _PORT = "${PORT}"
 """The port that llama-swap chooses when the model runs."""
@@ -112,7 +111,7 @@ def _composed(tree: Tree, path: Path, wanted: str | None) -> ServerCommand:
     name = chosen(servers, wanted, path, "service")
     place = f"{path}: {name}"
     service = _resolved(services[name], place)
-    for key in _RESOLVED_BEFORE:
+    for key in ("env_file", "extends"):
         if service.get(key):
             raise _unresolved(place, key)
     return replace(contained(service, path.absolute().parent), known_as=name)
