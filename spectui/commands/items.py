@@ -27,8 +27,8 @@ FLASH_ATTENTION = {
 
 FILE_LISTS = frozenset({"--lora", "--control-vector", "--lora-scaled", "--control-vector-scaled"})
 """Options whose value is several paths; the last two have a number behind each."""
-_WANTED = {Arity.ONE: 1, Arity.TWO: 2}
-"""Numbers of values that options take."""
+_WANTED = {Arity.ONE: 1, Arity.TWO: 2, Arity.UNTOLD: 1}
+"""Numbers of values that options take, at least."""
 _NUMBER = re.compile(r"-\.?\d")
 _SPECULATIVE = re.compile(
     r"--(spec-|no-spec-|draft|lookup-|suffix-|p-split|(no-)?multi-token-)|--.+-draft$"

@@ -155,13 +155,13 @@ def test_a_home_folder_that_cannot_be_kept_is_refused() -> None:
             read_command(text)
 
 
-def test_a_folder_called_so_is_none() -> None:
+def test_what_no_shell_replaces_is_refused(tmp_path: Path) -> None:
     for text in ("llama-server -m '~/a'", 'llama-server -m "~/a"', "llama-server -m \\~/a"):
-        command = read_command(text)
-        assert command.value("model") == "./~/a"
-        assert shlex.split(command.text)[-1] == "./~/a"
-        told = [one.what for one in lint(command, Reader())]
-        assert "-m ./~/a is in a folder called ~, and not in the home folder" in told
+        with pytest.raises(BadInputError, match="~/a is not in the home folder: only a shell"):
+            read_command(text)
+    (tmp_path / "a.ini").write_text("[a]\nmodel = ~/a\n")
+    with pytest.raises(BadInputError, match="~/a is not in the home folder: only a shell"):
+        read_command(str(tmp_path / "a.ini"))
 
 
 KEPT = "s3cr3t"

@@ -45,7 +45,6 @@ def test_an_option_newer_than_the_tables_is_a_warning_and_stays(reader: Reader) 
         assert command.items[one.at].words == tuple(newer.split())
         assert (one.severity, one.replacement, one.edits) == (Severity.WARNING, None, {})
         assert drawn_from(reader.dialect) in one.why
-        assert "did you mean" not in one.why
         assert check(command, reader).corrected.arguments == command.arguments
         if reader is not LEGACY:
             launch = translated(command, reader)
@@ -112,34 +111,6 @@ def test_combinations_of_options_that_no_table_has_are_no_error() -> None:
         assert check(command, CURRENT).corrected.arguments == command.arguments
 
 
-def test_a_plain_typo_is_told_what_may_be_meant() -> None:
-    cases = {
-        # A letter wrong, missing, too many, or two swapped.
-        "--ctx-sise 8": "--ctx-size 8",
-        "--ct-size 8": "--ctx-size 8",
-        "--ctx-ssize 8": "--ctx-size 8",
-        "--ctx-szie 8": "--ctx-size 8",
-        # Of another build's option what the reader calls it.
-        "--draft-mx 8": "--spec-draft-n-max 8",
-        "--draf-min": "--spec-draft-n-min",
-        # Two letters differ, or the name is too short to tell.
-        "--ctx-zise 8": None,
-        "-tt 8": None,
-        "--zzzzz 3": None,
-    }
-    told = {}
-    for text in cases:
-        [one] = [one for one in lint(read_command(f"-m m {text}"), CURRENT) if one.flag in text]
-        meant = re.search(r"did you mean (.*)\?", one.why)
-        told[text] = None if meant is None else meant[1]
-        assert (one.severity, one.replacement) == (Severity.WARNING, None)
-    assert told == cases
-    [legacy] = [
-        o for o in lint(read_command("-m m --draf-min 2"), LEGACY) if o.flag == "--draf-min"
-    ]
-    assert "did you mean --draft-min 2?" in legacy.why
-
-
 def test_an_unknown_variable_is_a_warning_and_stays() -> None:
     for name in ("LLAMA_ARG_NGL", "LLAMA_ARG_BRAND_NEW_THING"):
         command = read_command(f"{name}='9 9' llama-server -m a")
@@ -159,7 +130,7 @@ def test_the_program_of_a_word(word: str, program: str) -> None:
 
 
 @table(("text", "program", "right"), rules()["others"])
-def test_another_program_is_told_and_its_own_options_are_left_out(
+def test_another_program_is_told_and_read_as_the_server(
     text: str, program: str, right: str
 ) -> None:
     command = read_command(text)
@@ -188,6 +159,7 @@ def test_a_program_with_other_options_is_refused() -> None:
 @table("text", ["llama-server", "llama-server -c 5"])
 def test_a_server_without_a_model_is_a_router(spectui: Spectui, text: str) -> None:
     assert spectui("lint", text) == 0
-    assert "note: no model is named, so that llama-server starts as a router" in spectui.out
+    assert "note: no model is named" in spectui.out
+    assert "llama-server starts as a router" in spectui.out
     assert spectui("lint", "--dialect", "ik", text) == 0
-    assert "warning: no model is named" in spectui.out
+    assert "stops where it finds none" in " ".join(spectui.out.split())
