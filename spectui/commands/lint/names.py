@@ -27,9 +27,7 @@ def program_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     if printing is not None:
         what = f"with {printing.flag} it prints and ends"
         yield note(printing.flag, what, "it starts no server, and loads no model")
-    elif command.is_section or names_model(command.items):
-        return
-    else:
+    elif not (command.is_section or names_model(command.items)):
         why = "llama-server starts as a router without one, which loads what a request names"
         if not reader.is_current:
             why = f"{reader.name} loads one when it starts, and stops where it finds none"

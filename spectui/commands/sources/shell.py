@@ -48,7 +48,7 @@ def read_shell(text: str, script: Path | None, wanted: str | None) -> ServerComm
             construct decides what is run.
     """
     if len(text) > MOST_CHARACTERS:
-        raise BadInputError("the command is too large; give one that a server can be given")
+        raise BadInputError("the text is too large; give the command that starts llama-server")
     flow = Flow(Script(text, str(script or "")))
     found = _starting(flow)
     lines = [str(node.start_point.row + 1) for node, _words in found]
