@@ -3,9 +3,9 @@
 ``tables/`` has a table for each dialect, and one of what it took earlier; ``tools/draw_options.py``
 draws them from the parsers. A line holds an option's flags; then "=" for a value, "@" for one that
 is a path, "= =" for two values, nothing for a switch; after "!" the flags that switch it off; after
-"$" the variable, without its LLAMA_ARG_; after "%" until when it was taken. A "+" in front is made by hand: servers of spectui's own get it from
-commands of others, since it neither runs, fetches nor writes anything, nor says who may reach the
-server.
+"$" the variable, without its LLAMA_ARG_; after "%" until when it was taken. A "+" in front is made
+by hand: servers of spectui's own get it from commands of others, since it neither runs, fetches nor
+writes anything, nor says who may reach the server.
 """
 
 import re

@@ -13,7 +13,7 @@ from spectui.format import counted, printable
 from spectui.page import Excerpt, Page, Paragraph, Part
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "bold"}
-_CONTAINED = "This is llama-server's own part of a container; what that mounts has paths of this machine."
+_CONTAINED = "This is llama-server's own part of a container; what that mounts has paths of here."
 _INDENT = "    "
 
 

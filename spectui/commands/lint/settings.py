@@ -1,4 +1,4 @@
-"""Rules for numbers beside a draft: its lengths, its cache, its place, slots, and misread values."""
+"""Rules for numbers beside a draft: lengths, caches, places, slots, and misread values."""
 
 import re
 from collections.abc import Iterator
@@ -26,7 +26,8 @@ _DECIMAL = r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
 
 def lengths_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield findings on lengths that an old command leaves out, and whose defaults have changed."""
-    for name, value in old_lengths(command).items() if reader.is_current else ():
+    lengths = old_lengths(command) if reader.is_current else {}
+    for name, value in lengths.items():
         flag = MODEL_FLAGS[name]
         yield warning(
             flag,
