@@ -79,7 +79,7 @@ async def test_every_choice_is_reached_with_the_arrows_and_by_clicks() -> None:
 
 
 async def test_what_a_dialect_cannot_say_stands_in_place_of_the_text() -> None:
-    reason = "ik cannot place parts of a draft (--cpu-moe-draft of"
+    reason = "ik has no --cpu-moe-draft that spectui knows"
     async with staged(Host(), (80, 24)) as (app, stage):
         await stage.press("right", "down", "left")
         assert app.export.text is None
@@ -89,7 +89,7 @@ async def test_what_a_dialect_cannot_say_stands_in_place_of_the_text() -> None:
         assert app.clipboard == ""
         assert len(app.notices) == 2
         assert all(reason in told for told in app.notices)
-        assert "cannot place" not in await stage.press("left")
+        assert "has no" not in await stage.press("left")
 
 
 async def test_the_text_is_copied_and_cannot_be_edited(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,21 +77,16 @@ def _docker_run(words: Sequence[str]) -> dict[str, Any]:
         elif not equals:
             value = "".join(words[at : at + 1])
             at += 1
-        _keep(service, flag, text_of(value))
+        if flag == "--env-file":
+            raise BadInputError("--env-file is not read; give its variables with -e")
+        if flag in _MANY:
+            service.setdefault(_MANY[flag], []).append(text_of(value))
+        elif flag == "--entrypoint":
+            service["entrypoint"] = [text_of(value)]
     image, command = "".join(words[at : at + 1]), list(words[at + 1 :])
     if not (LLAMA_CPP.search(image) or "entrypoint" in service or names_server(command)):
         raise BadInputError(f"the image {image} contains no llama-server; give another command")
     return service | {"image": image, "command": command}
-
-
-def _keep(service: dict[str, Any], flag: str, value: str) -> None:
-    """Keep an option that says which files and variables there are, or what is run."""
-    if flag == "--env-file":
-        raise BadInputError("--env-file is not read; give its variables with -e")
-    if flag in _MANY:
-        service.setdefault(_MANY[flag], []).append(value)
-    elif flag == "--entrypoint":
-        service["entrypoint"] = [value]
 
 
 def contained(service: Tree, folder: Path) -> ServerCommand:
