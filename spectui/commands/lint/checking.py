@@ -28,7 +28,7 @@ _RULES: tuple[Rule, ...] = (
     drafters_rule,
     settings.ngrams_rule,
     settings.caches_rule,
-    settings.placement_rule,
+    settings.experts_rule,
     settings.serving_rule,
 )
 """Rules in the order of their corrections: old names reveal which defaults were meant."""

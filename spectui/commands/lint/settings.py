@@ -12,6 +12,8 @@ from spectui.commands.renames import BY_LAYERS, KINDS, MODEL_FLAGS
 from spectui.options.drafters import MTP_KIND, ngram_of
 from spectui.options.option import Decimal, Layers, Whole
 
+_LONG = 8
+"""Draft length from which a finding reports drafting beside experts in RAM."""
 _FULL_PRECISION = frozenset({"f32", "f16", "bf16"})
 """Types of a cache that is not quantised."""
 _HURTS = "a draft guesses worse with a quantised cache, and its cache is small"
@@ -96,18 +98,17 @@ def caches_rule(command: ServerCommand, _reader: Reader) -> Iterator[Finding]:
                 yield warning((at, item), what, _HURTS, write=words)
 
 
-def placement_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    """Yield findings on a draft that is kept apart."""
-    found, layers = command.last("gpu-layers-draft"), command.value("gpu-layers")
-    is_apart = found is not None and found[1].value == "0" and command.drafts_with_model
-    has_layers = layers != "0" and (layers is not None or reader.is_current)
-    if found is not None and is_apart and has_layers:
+def experts_rule(command: ServerCommand, _reader: Reader) -> Iterator[Finding]:
+    """Yield a finding on drafts that are long for experts in RAM."""
+    found, longest = command.last("draft-max"), command.number("draft-max") or 0
+    values = (item.value for _at, item in command.all("override-tensor"))
+    in_ram = command.has("cpu-moe", "n-cpu-moe") or any("=CPU" in value for value in values)
+    if found is not None and in_ram and longest >= _LONG:
         yield warning(
             found,
-            f"{found[1].text} keeps the draft in RAM, while the target has layers on the GPU",
-            "the draft is computed by the CPU then, and the GPU waits for each of its tokens; a "
-            "draft takes little of a GPU's memory",
-            write=(found[1].flag, "99"),
+            f"drafts of {longest:.0f} tokens, beside weights in RAM",
+            "each token of a draft reads other experts, so that verifying many costs nearly as "
+            "much as decoding them; spectui tune finds the length that pays",
         )
 
 
