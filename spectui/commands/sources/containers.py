@@ -21,7 +21,7 @@ from spectui.commands.sources.source import (
 from spectui.errors import BadInputError
 
 _MANY = {
-    **dict.fromkeys(("-v", "--volume"), "volumes"),
+    **dict.fromkeys(("-v", "--volume", "--mount"), "volumes"),
     **dict.fromkeys(("-e", "--env"), "environment"),
 }
 """Options of ``docker run`` that may be repeated, by Compose's keys."""
@@ -147,7 +147,11 @@ def _mounts(service: Tree, folder: Path) -> dict[PurePosixPath, str]:
 
 
 def _mount(volume: object) -> tuple[str, str]:
-    """Source and target of a volume."""
+    """Source and target of a volume, in any of its forms."""
+    if isinstance(volume, str) and "=" in volume.partition(",")[0]:
+        parts = dict(part.partition("=")[::2] for part in volume.split(","))
+        aliases = {"src": "source", "dst": "target", "destination": "target"}
+        volume = {aliases.get(key, key): value for key, value in parts.items()}
     if isinstance(volume, dict):
         return str(volume.get("source", "")), str(volume.get("target", ""))
     source, target, *_mode = (*str(volume).split(":"), "")
