@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.commands.server_options import LATER, drawn_from, server_option
+from spectui.commands.server_options import LATER, drawn_from
 from spectui.options.dialect import Dialect
 from tests.support.binaries import CURRENT, write_script
 from tools import newest_options

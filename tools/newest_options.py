@@ -103,7 +103,9 @@ def changes(newest: set[str], pinned: set[str]) -> tuple[list[str], list[str]]:
     """Names that a library has beyond all tables and the pinned one, and those that it lacks."""
     current = flags_of(Dialect.LLAMA_CPP) | variables_of(Dialect.LLAMA_CPP)
     new = newest - current - pinned
-    return sorted(name for name in new if server_option(name) is None), sorted((current & pinned) - newest)
+    return sorted(name for name in new if server_option(name) is None), sorted(
+        (current & pinned) - newest
+    )
 
 
 def newest() -> Iterator[Path]:

@@ -147,9 +147,7 @@ class ExportSetup(Setup):
         start = self.start.running(self.program)
         return Launch(
             name=self.name,
-            command=replace(
-                report.corrected, environment=start.environment, prelude=start.program
-            ),
+            command=replace(report.corrected, environment=start.environment, prelude=start.program),
             reader=reader,
             comments=(*map(printable, comments), *passed_on(report.corrected.items, reader)),
         )
@@ -197,9 +195,7 @@ def _places(target: ModelOptions, context: ContextOptions) -> list[str]:
     return [shlex.join(words_of([one])) for one in kept]
 
 
-def translated(
-    command: ServerCommand, reader: Reader, *, program: str | None = None
-) -> Launch:
+def translated(command: ServerCommand, reader: Reader, *, program: str | None = None) -> Launch:
     """The command in today's words of its dialect, for the llama-server that will read it.
 
     Args:

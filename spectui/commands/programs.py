@@ -8,7 +8,8 @@ from spectui.commands.command import ServerCommand
 
 SERVER = "llama-server"
 _RENAMED = {
-    **{"server": SERVER, "main": "llama-cli"},
+    "server": SERVER,
+    "main": "llama-cli",
     **{name: f"llama-{name}" for name in ("perplexity", "speculative", "lookup", "parallel")},
 }
 """Names until June 2024."""

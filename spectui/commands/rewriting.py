@@ -22,9 +22,7 @@ _OF_LOADING = (*LOADING, LOAD_MODE.name)
 def passed_on(items: Iterable[Item], reader: Reader) -> tuple[str, ...]:
     """A note on options that no table has, so that only a newer build may take them; or none."""
     words = words_of(
-        item
-        for item in items
-        if reader.takes(item.flag) is None and item.flag.startswith("-")
+        item for item in items if reader.takes(item.flag) is None and item.flag.startswith("-")
     )
     told = f"passed on unchanged, since {drawn_from(reader.dialect)} has no such option"
     return (printable(f"{told}: {shlex.join(words)}"),) if words else ()

@@ -209,11 +209,7 @@ def _lines() -> tuple[_Line, ...]:
         LATER: Dialect.LLAMA_CPP,
         **{f"{dialect}-gone": dialect for dialect in Dialect},
     }
-    return tuple(
-        _line(text, dialect)
-        for name, dialect in tables.items()
-        for text in table(name)
-    )
+    return tuple(_line(text, dialect) for name, dialect in tables.items() for text in table(name))
 
 
 def _line(text: str, dialect: Dialect) -> _Line:

@@ -163,9 +163,7 @@ def _flags(launch: Launch) -> Table:
     return table
 
 
-def export_choices(
-    setup: LiveSetup, state: "TuningState | None"
-) -> tuple[ExportChoice, ...]:
+def export_choices(setup: LiveSetup, state: "TuningState | None") -> tuple[ExportChoice, ...]:
     """Return the settings that can be exported, the most useful first."""
     taken = setup.taken
 

@@ -1,7 +1,6 @@
 """What no output may hold: spectui's own environment, its home folder, and secrets of commands."""
 
 import os
-import shlex
 import subprocess
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 from spectui.cli.taken import with_home_of_here
 from spectui.commands.formats import Format, render
 from spectui.commands.launch import Launch, translated
-from spectui.commands.lint.checking import lint
 from spectui.commands.reader import Reader
 from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import take_over

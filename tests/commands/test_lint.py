@@ -14,11 +14,10 @@ from spectui.commands.lint.checking import check, lint
 from spectui.commands.reader import Accepted, Reader
 from spectui.commands.server_options import Arity, flags_of, server_option
 from spectui.commands.sources.reading import read_command, read_commands
-from spectui.errors import BadInputError, ServerError
+from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
 from spectui.server.binary import examine
 from spectui.server.judge import Judge
-from spectui.server.process import LlamaServer
 from tests.commands.test_commands import MACHINE, READ, asked
 from tests.commands.test_export import hostile
 from tests.engine.test_mtp import SPECIAL

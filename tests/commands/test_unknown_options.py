@@ -1,7 +1,6 @@
 """Options that no table has, newer or misspelt ones; and programs beside llama-server."""
 
 import random
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,9 +17,6 @@ from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import take_over
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
-from spectui.server.binary import examine
-from tests.support.binaries import CURRENT as CURRENT_HELP
-from tests.support.binaries import write_binary
 from tests.support.cli import Spectui
 from tests.support.commands import setup_of
 from tests.support.tables import rules, table

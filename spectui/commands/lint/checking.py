@@ -96,9 +96,7 @@ def _is_certain(finding: Finding, reader: Reader) -> bool:
 
 def _is_unwritable(finding: Finding) -> bool:
     """Whether the command cannot be written as it is: an error, or a variable that is not read."""
-    return finding.severity is Severity.ERROR or (
-        finding.is_misread and bool(finding.edits)
-    )
+    return finding.severity is Severity.ERROR or (finding.is_misread and bool(finding.edits))
 
 
 def _corrected(command: ServerCommand, reader: Reader) -> tuple[ServerCommand, tuple[Finding, ...]]:

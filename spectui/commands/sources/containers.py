@@ -34,9 +34,7 @@ _SWITCHES = frozenset(
 _LETTERS = frozenset("ditq")
 
 
-def started(
-    words: Sequence[str], variables: Mapping[str, str], folder: str = ""
-) -> ServerCommand:
+def started(words: Sequence[str], variables: Mapping[str, str], folder: str = "") -> ServerCommand:
     """The command that these words run, in a container too.
 
     Args:

@@ -74,9 +74,7 @@ def command_of(words: Sequence[str], variables: Mapping[str, str]) -> ServerComm
         ServerCommand.of(map(with_paths_read, items)),
         prelude=tuple(map(path_of, words[:start])) or ServerCommand().prelude,
         environment=tuple(
-            (name, path_of(value))
-            for name, value in variables.items()
-            if name not in options
+            (name, path_of(value)) for name, value in variables.items() if name not in options
         ),
     )
 
