@@ -1,6 +1,5 @@
 """``spectui export``: the flags that tuning advised, or a command in today's words."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from spectui.cli.removed import Formats
 from spectui.cli.taken import found_reader, given_reader, warn_of_secrets, warn_of_silence
 from spectui.commands.command import ServerCommand
 from spectui.commands.formats import Format, render
-from spectui.commands.home import places_at_home
 from spectui.commands.launch import ExportSetup, Launch, translated
 from spectui.commands.programs import starts_server
 from spectui.commands.reader import Reader
@@ -193,26 +191,16 @@ def _export(
     launch = _launch(exported, reader)
     _check_taken(launch, given)
     text = render(launch, format_)
-    for line in (*launch.notes, *_left_behind(launch, format_)):
+    for line in launch.notes:
         complain(line)
+    if launch.command.beside:
+        left = printable(", ".join(launch.command.beside))
+        complain(f"left out, since only its own file has it: {left}")
     if new_file is not None:
         new_file.write(text.encode())
         complain(f"written to {out}")
     else:
         say_exactly(text.removesuffix("\n"))
-
-
-def _left_behind(launch: Launch, format_: Format) -> Iterator[str]:
-    """Yield notes on what the chosen format cannot hold."""
-    places = places_at_home(launch.command)
-    if places and format_ is not Format.LLAMA_SERVER:
-        yield (
-            f"note: only a shell knows what ~ stands for, and none reads {format_}: write the "
-            f"folder in {', '.join(map(printable, places))}"
-        )
-    if launch.command.beside:
-        left = ", ".join(launch.command.beside)
-        yield f"left out, since only its own file has it: {printable(left)}"
 
 
 def _launch(exported: ExportSetup | ServerCommand, reader: Reader) -> Launch:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from spectui.commands.arguments import puts_elsewhere
+from spectui.commands.home import places_at_home
 from spectui.commands.items import PLACING, Item, words_of
 from spectui.commands.launch import Launch, commented, slug
 from spectui.commands.reader import Reader
@@ -77,6 +78,8 @@ def _preset(launch: Launch) -> str:
         raise _unfit(f"{dialect} reads no models preset file")
     if accepted is not None and _READS_IT not in accepted.flags:
         raise _unfit(f"{accepted.program} reads no models preset file")
+    if places := places_at_home(launch.command):
+        raise _unfit(f"{', '.join(places)}: only a shell replaces ~, and none reads such a file")
     items = launch.command.items
     listening = [item for item in items if item.spelling in _LISTENING]
     kept = [item for item in items if item not in listening]

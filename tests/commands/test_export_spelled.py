@@ -85,7 +85,7 @@ def test_the_users_own_arguments_are_spelled_as_well(
     ("build", "extra", "flag"),
     [
         ("current", ("--swa-full",), "--swa-full"),
-        ("legacy", ("--spec-type", "ngram-simple"), "--spec-type ngram-simple"),
+        ("legacy", ("--spec-type", "ngram-simple"), "--spec-type"),
         ("current", ("--spec-type", "ngram-mod"), "--spec-type ngram-mod"),
         ("between", (), "--spec-type draft-simple"),
     ],

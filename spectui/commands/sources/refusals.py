@@ -9,7 +9,7 @@ INSTEAD = (
 )
 _IN_ITS_PLACE = "put there what it stands for"
 _FILES = {
-    "a systemd unit": r"\A(?:[ \t]*(?:[#;][^\n]*)?\n)*[ \t]*(?:\[(?:Unit|Service)\]|ExecStart[ \t]*=)",
+    "a systemd unit": r"\A(?:[ \t]*(?:[#;][^\n]*)?\n)*[ \t]*(?:\[(?:Unit|Service)\]|ExecStart *=)",
     "a Kubernetes file": r"(?m)^kind[ \t]*:[ \t]*[A-Z]",
     "a Dockerfile": r"\A(?:[ \t]*(?:#[^\n]*)?\n)*[ \t]*(?:FROM|ARG|ENV|CMD|ENTRYPOINT)[ \t]",
     "a script for a shell of Windows": (

@@ -177,7 +177,10 @@ def _of_swap(tree: Tree, path: Path, wanted: str | None) -> ServerCommand:
         command,
         items=tuple(item for item in command.items if _PORT not in item.text),
         known_as=name,
-        beside=tuple(str(key) for key in model if key not in _OWN_KEYS),
+        beside=(
+            *(str(key) for key in model if key not in _OWN_KEYS),
+            *(item.text for item in command.items if _PORT in item.text),
+        ),
     )
 
 
