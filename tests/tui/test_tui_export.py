@@ -65,7 +65,7 @@ async def test_every_choice_is_reached_with_the_arrows_and_by_clicks() -> None:
             assert app.export.text == rendered(0, Dialect.LLAMA_CPP, format_)
             assert f"[{format_}]" in app.text()
             await stage.press("right")
-        await stage.press("left", "left")
+        await stage.press("left")
         assert app.export.text == rendered(0, Dialect.LLAMA_CPP, Format.LLAMA_SERVER)
         await stage.press("up", "up", "left")
         assert app.export.text == rendered(2, Dialect.LLAMA_CPP, Format.LLAMA_SERVER)
