@@ -82,7 +82,8 @@ def check_certain(report: Report, reader: Reader) -> None:
     refused = (one for one in report.findings if not _is_certain(one, reader))
     for finding in (*refused, *report.left):
         if finding.severity is Severity.ERROR:
-            instead = f"write {finding.replacement}" if finding.replacement else "take it out"
+            meant = finding.replacement
+            instead = f"write {meant}" if meant else "correct it, or take it out"
             raise BadInputError(printable(f"{finding.what}: {finding.why}; {instead}"))
 
 

@@ -113,9 +113,10 @@ def check_program(words: Sequence[str]) -> int:
         return 2
     if LLAMA_CPP.search(file_name(words[0])):
         return 1
+    named = (word for word in words if re.fullmatch(r"llama-[\w-]+", file_name(word)))
     raise BadInputError(
-        f"the command starts {text_of(words[0])}, which is no llama-server; give a command such as "
-        "llama-server -m FILE, a file that holds one, or pid:NUMBER"
+        f"the command starts {text_of(next(named, words[0]))}, which is no llama-server; give a "
+        "command such as llama-server -m FILE, a file that holds one, or pid:NUMBER"
     )
 
 
