@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 HIDDEN = "***"
 """Stands for a secret."""
 _NAMES = re.compile(
-    r"PASSWORD|PASSWD|PASSPHRASE|SECRET|CREDENTIAL|TOKEN$|(^|_)(API_?)?KEYS?$|_PAT$|^HFT$"
+    r"PASSWORD|PASSWD|PASSPHRASE|SECRET|CREDENTIAL|TOKEN$|API_?KEY(?!_FILE)|(^|_)KEYS?$|_PAT$|^HFT$"
 )
 """Names of variables and options whose values are secrets; counts of tokens are none."""
 _USER = re.compile(r"(://[^/\s:@]*):(?:[^/\s]*|[^@\s]*)@")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.commands.server_options import LATER, drawn_from, server_option
+from spectui.commands.server_options import LATER, drawn_from
 from spectui.options.dialect import Dialect
 from tests.support.binaries import CURRENT, write_script
 from tools import newest_options
@@ -62,13 +62,10 @@ def test_what_a_newer_server_has_beyond_the_table(
     source.write_text(CURRENT, "utf-8")
     main(["llama.cpp", str(source), "--version", VERSION])
     later = tmp_path / f"{LATER}.txt"
-    for when, since in (("b9 of 2026-09-09", "b9 of 2026-09-09"), ("b10 of 2026-10-10", "b9")):
-        main([LATER, str(program), "--version", f"llama.cpp {when}"])
-        first, _, line = later.read_text("utf-8").splitlines()
-        assert when in first
-        assert line == f"--new = $NEW % {since} at the latest"
-        # An earlier build that is known stays.
-        later.write_text(later.read_text("utf-8").replace("b9 of 2026-09-09", "b9"), "utf-8")
+    main([LATER, str(program), "--version", "llama.cpp b9 of 2026-09-09"])
+    first, _, line = later.read_text("utf-8").splitlines()
+    assert "b9 of 2026-09-09" in first
+    assert line == "--new = $NEW"
 
 
 def test_names_of_a_package_that_no_table_has(
@@ -103,16 +100,6 @@ def test_names_of_a_package_that_no_table_has(
     wheel.write_bytes(b"")
     with pytest.raises(FileNotFoundError, match="no library with the parser"):
         newest_options.main([str(wheel), "--pinned", str(library)])
-
-
-def test_what_is_newer_than_the_pinned_build_has_its_first() -> None:
-    option = server_option("--moe-cache-mib")
-    assert option is not None
-    assert option.since["--moe-cache-mib"] == option.since["LLAMA_ARG_MOE_CACHE_MIB"]
-    known = server_option("--slot-save-path")
-    assert known is not None
-    # The option is as old as any: its variable is not.
-    assert set(known.since) == {"LLAMA_ARG_SLOT_SAVE_PATH"}
 
 
 def test_every_table_has_the_build_and_date_of_its_parser() -> None:

@@ -11,11 +11,10 @@ a llama-server, its ``--help`` in a file, or a git directory, whose last commit 
 names the version. A version holds the build's date, since lint names both beside an option that no
 table has. Marks made by hand are kept: "+" in front of a line, and "@" for a path.
 
-``llama.cpp-later`` draws what a newer source has beyond ``llama.cpp``, with the first build that is
-known to have it: the one that is drawn, unless the table names an earlier one.
+``llama.cpp-later`` draws what a newer source has beyond ``llama.cpp``.
 
 ``--gone`` draws what the dialect took earlier and takes no more: out of the history of a git
-directory, with the commit and the day on which each option went, or by an older source.
+directory, with the day on which each option went, and the commit, or by an older source.
 """
 
 import argparse
@@ -61,7 +60,7 @@ class Drawn:
     is_refused: bool = False
     """Whether the parser knows it only to stop at it."""
     went: str = ""
-    """Commit and day on which it went; empty for one that is there."""
+    """Day on which it went, and commit; empty for one that is there."""
     """Programs that take it where llama-server does not; empty for the server's own."""
 
     @property
@@ -232,7 +231,7 @@ def gone_by_history(source: Path) -> list[Drawn]:
     present = {name for one in read_parser(text) for name in one.names}
     log = _git(
         source, "log", "-p", "-U0", "-m", "--first-parent", f"--since={_FORKED}",
-        "--format=commit %h %cs", "--", *(names[0] for names in _PARSERS),
+        "--format=commit %cs (commit %h)", "--", *(names[0] for names in _PARSERS),
     )  # fmt: skip
     went: dict[str, str] = {}
     commit = refused_since = ""
@@ -247,7 +246,7 @@ def gone_by_history(source: Path) -> list[Drawn]:
     refused = [replace(one, went=refused_since) for one in known_to(text) if one.is_refused]
     present.update(flag for one in refused for flag in one.names)
     for when in dict.fromkeys(went.values()):
-        before = read_parser(source_text(source, f"{when.split()[0]}^"))
+        before = read_parser(source_text(source, f"{when.split()[-1].rstrip(')')}^"))
         others = {flag for one in before for flag in one.names if went.get(flag) != when}
         refused += _without(before, present | others, when)
     return refused
@@ -266,17 +265,13 @@ def _without(options: Iterable[Drawn], present: set[str], went: str) -> Iterator
             yield left
 
 
-def beyond(newer: Iterable[Drawn], first: str) -> Iterator[Drawn]:
+def beyond(newer: Iterable[Drawn]) -> Iterator[Drawn]:
     """Yield options of a newer source that the table lacks, or has without their variable."""
     text = (TABLES / f"{Dialect.LLAMA_CPP}.txt").read_text("utf-8")
     known = {word for line in text.splitlines() if line[:1] != "#" for word in line.split()}
-    path = TABLES / f"{LATER}.txt"
-    lines = path.read_text("utf-8").splitlines() if path.exists() else []
-    since = {word: line.partition(" % ")[2] for line in lines for word in line.split()}
     for one in newer:
-        told = {*one.names, *([f"${one.variable}"] if one.variable else ())}
-        if new := sorted(told - known):
-            yield replace(one, went=next((since[n] for n in new if n in since), first))
+        if not known.issuperset({*one.names, *([f"${one.variable}"] if one.variable else ())}):
+            yield one
 
 
 def gone_since(older: Iterable[Drawn], newer: Iterable[Drawn], went: str) -> Iterator[Drawn]:
@@ -319,7 +314,7 @@ def line_of(one: Drawn, marks: dict[str, set[str]]) -> str:
 def _remarks(table: str, version: str, source: Path) -> Iterator[str]:
     what = "takes no more, and until when it did" if table.endswith("-gone") else "takes"
     if table == LATER:
-        what = f"takes beyond {Dialect.LLAMA_CPP}.txt, and since when"
+        what = f"takes beyond {Dialect.LLAMA_CPP}.txt"
     kind = f"{source.name}" if source.is_file() else "its parser"
     kind = "its --help" if _is_program(source) else kind
     yield f"# What the llama-server of {version} {what}, by {kind}."
@@ -353,11 +348,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"{version!r} has no date; give --version 'BUILD of YYYY-MM-DD'")
     table = f"{given.dialect}-gone" if given.gone else given.dialect
     if table == LATER:
-        options = list(
-            beyond(
-                read_parser(source_text(given.source)), f"{version.partition(' ')[2]} at the latest"
-            )
-        )
+        options = list(beyond(read_parser(source_text(given.source))))
     elif not given.gone:
         options = read_parser(source_text(given.source))
     elif given.newer is None:

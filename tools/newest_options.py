@@ -22,7 +22,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from spectui.commands.server_options import every_flag, flags_of, variables_of
+from spectui.commands.server_options import flags_of, server_option, variables_of
 from spectui.options.dialect import Dialect
 from tools.build_llama_server import (
     BuildError,
@@ -102,8 +102,10 @@ def _files(package: Path) -> Iterator[bytes]:
 def changes(newest: set[str], pinned: set[str]) -> tuple[list[str], list[str]]:
     """Names that a library has beyond all tables and the pinned one, and those that it lacks."""
     current = flags_of(Dialect.LLAMA_CPP) | variables_of(Dialect.LLAMA_CPP)
-    known = current | every_flag() | pinned
-    return sorted(newest - known), sorted((current & pinned) - newest)
+    new = newest - current - pinned
+    return sorted(name for name in new if server_option(name) is None), sorted(
+        (current & pinned) - newest
+    )
 
 
 def newest() -> Iterator[Path]:

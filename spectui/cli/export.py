@@ -1,6 +1,5 @@
 """``spectui export``: the flags that tuning advised, or a command in today's words."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,19 +9,16 @@ from spectui.cli.click_options import argument, option, request, request_command
 from spectui.cli.completion import files, studies
 from spectui.cli.options import DIALECTS, STORAGE, server_bin_option
 from spectui.cli.output import NewFile, complain, say_exactly
+from spectui.cli.removed import Formats
 from spectui.cli.taken import found_reader, given_reader, warn_of_secrets, warn_of_silence
 from spectui.commands.command import ServerCommand
-from spectui.commands.container_formats import MOUNTED
 from spectui.commands.formats import Format, render
-from spectui.commands.home import places_at_home
-from spectui.commands.launch import ExportSetup, Launch
+from spectui.commands.launch import ExportSetup, Launch, translated
 from spectui.commands.programs import starts_server
 from spectui.commands.reader import Reader
 from spectui.commands.recognition import recognise
-from spectui.commands.sources.llama_swap import CHOSEN_PORT
 from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import names_model
-from spectui.commands.translation import translated
 from spectui.errors import BadInputError, UsageError
 from spectui.format import printable
 from spectui.options.dialect import Dialect
@@ -34,10 +30,10 @@ _AUTO = "auto"
 _EXAMPLES = (
     ("What the latest tune advised, as a command", "spectui export"),
     (
-        "A study's flags for Compose, in a file",
-        "spectui export STUDY --format compose --out new.yml",
+        "A study's flags as a models preset file",
+        "spectui export STUDY --format ini --out models.ini",
     ),
-    ("A command in today's words, as a file", "spectui export --from serve.sh --format compose"),
+    ("A command in today's words", "spectui export --from serve.sh"),
 )
 
 
@@ -70,17 +66,13 @@ class Export:
     format: str = option(
         "--format",
         default="llama-server",
-        type=click.Choice([*map(str, Format)]),
-        help="A command, or a file for what starts llama-server.",
+        type=Formats("export", map(str, Format)),
+        help="A command, or a file of llama-server's models presets.",
     )
     out: Path | None = option(
         "--out", type=File(), metavar="FILE", help="Write it to FILE instead of stdout."
     )
     force: bool = switch("--force", help="Let --out take the place of a file that exists.")
-    pin: bool = switch(
-        "--pin",
-        help="Write the layers and experts that --fit has chosen, not leave them to the server.",
-    )
     storage: str | None = STORAGE
 
 
@@ -99,14 +91,11 @@ def export(request: Export) -> None:
         raise UsageError("--from rewrites a command, so there is no study to take; leave one out")
     if request.force and request.out is None:
         raise UsageError("--force is for --out FILE; add it, or leave out --force")
-    if request.pin and request.command_line is not None:
-        raise UsageError("--pin is for a study, which knows what was fitted; leave one out")
     dialect = None if request.dialect == _AUTO else request.dialect
     given = given_reader(dialect, request.server_bin)
     exported: ExportSetup | ServerCommand
     if request.command_line is None:
-        setup, usual = _from_study(request.study, request.storage)
-        exported = setup.pinned() if request.pin else setup
+        exported, usual = _from_study(request.study, request.storage)
     else:
         exported = _from_command(request.command_line, request.format)
         own = recognise(exported)
@@ -175,7 +164,7 @@ def _is_whole(command: ServerCommand, format_: str) -> bool:
     """
     if command.is_section:
         return format_ == Format.INI or command.known_as is None
-    return starts_server(command) and format_ not in {Format.INI, Format.LLAMA_SWAP}
+    return starts_server(command) and format_ != Format.INI
 
 
 def _export(
@@ -199,16 +188,14 @@ def _export(
         new_file = NewFile(path=out, force=request.force, name=f"--out {out}")
         new_file.check(exported.files)
     reader = Reader(dialect=usual) if given is None else replace(given, judge=None)
-    if format_ is Format.COMPOSE:
-        # A container has a program of its own.
-        reader = replace(reader, accepted=None)
-    program = None if reader.accepted is None else reader.accepted.program
-    launch = _launch(exported, reader, program, format_)
-    if format_ is not Format.COMPOSE:
-        _check_taken(launch, given)
+    launch = _launch(exported, reader)
+    _check_taken(launch, given)
     text = render(launch, format_)
-    for line in (*launch.notes, *_left_behind(launch, format_)):
+    for line in launch.notes:
         complain(line)
+    if launch.command.beside:
+        left = printable(", ".join(launch.command.beside))
+        complain(f"left out, since only its own file has it: {left}")
     if new_file is not None:
         new_file.write(text.encode())
         complain(f"written to {out}")
@@ -216,38 +203,13 @@ def _export(
         say_exactly(text.removesuffix("\n"))
 
 
-def _left_behind(launch: Launch, format_: Format) -> Iterator[str]:
-    """Yield notes on what the chosen format cannot hold."""
-    items = launch.command.items
-    if format_ is Format.COMPOSE:
-        # Compose knows the home folder in what is mounted.
-        items = tuple(item for item in items if item.name not in MOUNTED)
-    places = places_at_home(replace(launch.command, items=items, prelude=launch.start.program))
-    if places and format_ is not Format.LLAMA_SERVER:
-        yield (
-            f"note: only a shell knows what ~ stands for, and none reads {format_}: write the "
-            f"folder in {', '.join(map(printable, places))}"
-        )
-    written = {CHOSEN_PORT} if format_ is Format.LLAMA_SWAP else set()
-    left = [name for name in launch.command.beside if name not in written]
-    if left:
-        yield f"left out, since only its own file has it: {printable(', '.join(left))}"
-
-
-def _launch(
-    exported: ExportSetup | ServerCommand, reader: Reader, program: str | None, format_: Format
-) -> Launch:
-    """The launch of a program, or of the command's own, for its reader."""
-    has_gpu = True
-    if format_ is Format.COMPOSE:
-        # It loads llama.cpp.
-        from spectui.llama import devices
-
-        has_gpu = devices.has_gpu()
+def _launch(exported: ExportSetup | ServerCommand, reader: Reader) -> Launch:
+    """The launch of the program that was named, or of the command's own, for its reader."""
+    program = None if reader.accepted is None else reader.accepted.program
     if isinstance(exported, ExportSetup):
-        setup = replace(exported, has_gpu=has_gpu, program=program, accepted=reader.accepted)
+        setup = replace(exported, program=program, accepted=reader.accepted)
         return setup.launch(reader.dialect)
-    return translated(exported, reader, program=program, has_gpu=has_gpu)
+    return translated(exported, reader, program=program)
 
 
 def _check_taken(launch: Launch, given: Reader | None) -> None:

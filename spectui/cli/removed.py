@@ -1,7 +1,8 @@
 """Commands and options that spectui no longer has, with the way that is left."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import click
 
@@ -22,6 +23,7 @@ _RUNNING = (
 )
 _FETCH = "fetch files with hf download, as spectui models find and presets show print it"
 _BOTH = "servers run side by side where memory has room; leave out --keep-both and --one-at-a-time"
+_PIN = "llama-server fits layers and experts itself; give your own with -ngl, -ncmoe or -ot"
 _PROCESSORS = (
     "spectui gives its threads no processors and priorities of their own; leave out --cpu-mask, "
     "--cpu-range, --cpu-strict, --prio and --poll, and start it with taskset -c 0-7 or nice"
@@ -44,6 +46,15 @@ _REMOVED = {
     "replay --spec-type": _REPLAY,
     "bench --server-url": _RUNNING,
     "bench --baseline-url": _RUNNING,
+    "export --pin": _PIN,
+    "export --format compose": (
+        "spectui writes no Compose files any more; put the options of the plain command into the "
+        "service's command, with paths as its container sees them"
+    ),
+    "export --format llama-swap": (
+        "spectui writes no files of llama-swap any more; put the plain command into the model's "
+        "cmd, with --port ${PORT}"
+    ),
     "report --format json": "the card of JSON is gone; studies show --json - has the document",
     "report OTHER": "two studies side by side are gone; write a report of each",
     "sweep --grid": _GRIDS,
@@ -54,7 +65,7 @@ _REMOVED = {
     "tune --depth": "--depth is gone; --request PROMPT+ANSWER measures behind longer prompts",
     "tune --dialect": "--dialect is gone; spectui export --dialect writes the command in another",
     "tune --group": "--group is gone; run the same tune with --study and --storage on each machine",
-    "tune --pin": "tune leaves to the server what it fits; spectui export --pin writes it out",
+    "tune --pin": _PIN,
     "tune --repeats": "tune times prompts as often as the answer takes; leave out --repeats",
     "tune --resume": "tune goes on with the study that it finds; leave out --resume",
     "tune --sampler": "tune chooses settings with Optuna's TPE alone; leave out --sampler",
@@ -91,6 +102,21 @@ _REMOVED = {
 
 An option alone was one of several commands; a word in capitals was an argument.
 """
+
+
+class Formats(click.Choice[str]):
+    """Formats of a command, which refuses those that it had in earlier versions."""
+
+    def __init__(self, command: str, names: Iterable[str]) -> None:
+        """Take the names of the formats."""
+        super().__init__(tuple(names))
+        self._command = command
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return a format that there is."""
+        if (reason := reason_of(self._command, f"--format {value}")) is not None:
+            raise UsageError(reason)
+        return super().convert(value, param, ctx)
 
 
 def reason_of(command: str, name: str = "") -> str | None:

@@ -4,7 +4,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,25 +12,12 @@ from spectui.cli.click_options import argument, option, request, request_command
 from spectui.cli.completion import studies
 from spectui.cli.options import STORAGE
 from spectui.cli.output import NewFile, complain, say_exactly
-from spectui.cli.removed import reason_of
+from spectui.cli.removed import Formats, reason_of
 from spectui.errors import UsageError
 from spectui.format import bytes_text
 
 if TYPE_CHECKING:
     from spectui.report.content import Content
-
-
-class _Format(click.Choice[str]):
-    """Format of a report."""
-
-    def __init__(self) -> None:
-        super().__init__(("html", "md", "row"))
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return a format that there is."""
-        if (reason := reason_of("report", f"--format {value}")) is not None:
-            raise UsageError(reason)
-        return super().convert(value, param, ctx)
 
 
 _STDOUT = Path("-")
@@ -54,7 +41,7 @@ class Report:
     format: str = option(
         "--format",
         default="html",
-        type=_Format(),
+        type=Formats("report", ("html", "md", "row")),
         help=(
             "A page for a browser; Markdown for an issue; or a row for a shared table in Markdown, "
             "without paths, prompts, and names of machines or people."

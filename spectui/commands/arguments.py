@@ -26,14 +26,6 @@ from spectui.options.setup import (
 )
 from spectui.options.speculation import Speculation
 
-MACHINE = frozenset(
-    {
-        *(*placement.LOADING, placement.NO_REPACK),
-        contexts.NUMA,
-    }
-)
-"""Options that change no result: they are written for dialects that lack them, too, and left out
-there with a note."""
 _N_CPU_MOE = (placement.N_CPU_MOE, placement.N_CPU_MOE_DRAFT)
 _CACHE_TYPE = placement.CACHE_TYPE_K.default
 
@@ -101,17 +93,10 @@ def _flag(option: Option, dialect: Dialect, draft: ModelOptions | None) -> str:
     flag = _flag_in(option, dialect, of_draft=draft is not None)
     if flag is not None:
         return flag
-    if option in MACHINE:
-        return option.long_flag
-    if draft is not None:
-        shown = BY_FLAG[f"{option.long_flag}-draft"].flags[0]
-        raise BadInputError(
-            f"{dialect} cannot place parts of a draft ({shown} of {draft.path.name}); "
-            f"choose another draft or export for another dialect"
-        )
+    lacking = option.long_flag if draft is None else f"{option.long_flag}-draft"
     raise BadInputError(
-        f"{dialect} has no {option.long_flag} that spectui knows; measure without it, or "
-        "export for another dialect"
+        f"{dialect} has no {lacking} that spectui knows; measure without it, or export for "
+        "another dialect"
     )
 
 

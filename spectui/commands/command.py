@@ -3,25 +3,21 @@
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
-from functools import cache
 from pathlib import Path
 
 from spectui.commands.finding import Edits, Finding
 from spectui.commands.home import own_path, shell_word, shell_words
 from spectui.commands.items import Item, divide, words_of
 from spectui.commands.renames import BY_LAYERS, BY_SWITCH, DRAFTS, NONE, OF_MODELS
-from spectui.commands.server_options import canonical, every_flag, former_names, new_names
+from spectui.commands.server_options import canonical, former_names, new_names
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import MTP_KIND
-from spectui.secret import hidden, is_secret
+from spectui.secret import hidden
 
 ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 LAYERS = frozenset({"gpu-layers", "gpu-layers-draft"})
 
-_ALIKE = 0.8
-"""Similarity of two names, from 0 to 1, above which one may be the other misspelt."""
 _UNIFIED = ("serve",)
 """Words after a program that holds the server among others."""
 _WITH_DRAFT = (*DRAFTS, "fim-qwen-7b-spec", "fim-qwen-14b-spec")
@@ -201,11 +197,6 @@ class ServerCommand:
         return self.has_draft and (is_asked or not self.has("spec-type", "spec-default"))
 
 
-@cache
-def _secret_flags() -> list[str]:
-    return sorted(filter(is_secret, every_flag()))
-
-
 class _Cover:
     """Hides the secrets of a command, and keeps what stands for each."""
 
@@ -215,7 +206,7 @@ class _Cover:
         """Each secret, and what stands for it."""
 
     def value(self, name: str, value: str, flag: str | None = None) -> str:
-        """The value of a variable, or of an option with its name in the command and its flag."""
+        """The value of a variable, or of an option by its name in the command and its flag."""
         shown = hidden(flag or name, value)
         if shown != value:
             self.names.append(name)
@@ -230,10 +221,8 @@ class _Cover:
         return f"{found[1]}={self.value(found[1], found[2])}"
 
     def item(self, item: Item) -> Item:
-        """An option with its values; one that no table has may be a secret's, misspelt."""
-        secret = () if item.server else get_close_matches(item.spelling, _secret_flags(), 1, _ALIKE)
-        flag = next(iter(secret), item.flag)
-        values = tuple(self.value(item.shown, value, flag) for value in item.values)
+        """An option with its values."""
+        values = tuple(self.value(item.shown, value, item.flag) for value in item.values)
         if values == item.values:
             return item
         is_one = len(item.words) == 1

@@ -7,8 +7,6 @@ from spectui.commands import renames
 from spectui.commands.command import ServerCommand
 from spectui.commands.finding import Edits
 from spectui.commands.items import Item
-from spectui.commands.reader import Reader
-from spectui.commands.server_options import new_names
 from spectui.errors import BadInputError
 from spectui.options.drafters import (
     HIDDEN_STATE_KINDS,
@@ -90,7 +88,7 @@ def _options_by_key(kind: str) -> Mapping[str, str]:
     return {} if drafter is None else {k: one.option for one in numbers_of(drafter) for k in one.ik}
 
 
-def numbers_behind_kinds(command: ServerCommand) -> Mapping[str, str]:
+def _numbers_behind_kinds(command: ServerCommand) -> Mapping[str, str]:
     """Numbers behind ``--spec-type`` in ik_llama.cpp's form, by spectui's names of the options."""
     found: dict[str, str] = {}
     for _at, item in command.all("spec-type"):
@@ -128,26 +126,12 @@ def _at_least_lookup_size(longest: str, command: ServerCommand) -> str:
     return looked_up if is_known and int(longest) < int(looked_up) else longest
 
 
-def assumed_lengths(command: ServerCommand, reader: Reader) -> dict[str, str]:
-    """Default lengths that the command's author had, where it gives none; by spectui's names.
-
-    Names tell which builds it was written for; where none does, it is for its reader.
-    """
-    if not command.drafts_with_model:
-        return {}
-    is_new = any(item.spelling in new_names() for item in command.items) or any(
-        kind.startswith("draft-") for kind in command.kinds
-    )
-    is_old = command.is_old or (not reader.is_current and not is_new)
-    given = numbers_behind_kinds(command)
-    lengths = OLD_LENGTHS if is_old else NEW_LENGTHS
-    return {n: value for n, value in lengths.items() if not command.has(n) and n not in given}
-
-
 def old_lengths(command: ServerCommand) -> dict[str, str]:
-    """The old default lengths that a command for builds before spring 2026 leaves out."""
-    lengths = assumed_lengths(command, Reader())
-    return {name: value for name, value in lengths.items() if value == OLD_LENGTHS[name]}
+    """The default lengths that a command for builds before spring 2026 leaves out."""
+    if not (command.is_old and command.drafts_with_model):
+        return {}
+    given = _numbers_behind_kinds(command)
+    return {n: value for n, value in OLD_LENGTHS.items() if not command.has(n) and n not in given}
 
 
 def kind_by_name(command: ServerCommand) -> str | None:

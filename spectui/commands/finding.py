@@ -8,10 +8,6 @@ from functools import partial
 from spectui.commands.home import shell_line
 from spectui.commands.items import Item
 
-OFFLOAD_BATCH = 32
-"""Tokens from which on llama.cpp copies weights in RAM to a GPU (``offload_op`` of ggml-cuda)."""
-FULL_PRECISION = frozenset({"f32", "f16", "bf16"})
-"""Types of a cache that is not quantised."""
 Edits = Mapping[int | None, tuple[str, ...]]
 """Words that replace the items at these places, none to remove one; at None those that are
 appended."""
@@ -25,15 +21,6 @@ class Severity(StrEnum):
     WARNING = "warning"
     """The command costs speed or memory."""
     NOTE = "note"
-
-
-class Topic(StrEnum):
-    """Subject of a finding, for code that acts on it."""
-
-    MISREAD = "misread"
-    """The reader understands an option otherwise than it looks, or ignores it."""
-    CONTRADICTION = "contradiction"
-    """Two options of which only their author knows which is meant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +45,8 @@ class Finding:
     """Edits that make the correction; empty where the server runs the command as it is."""
     at: int = -1
     """Index of the item in question; -1 for none."""
-    topic: Topic | None = None
-    """The subject; None where no code acts on it. Words and models may show the same one."""
+    is_misread: bool = False
+    """Whether the reader understands an option otherwise than it looks, or ignores it."""
 
     def without(self, secrets: Iterable[tuple[str, str]]) -> "Finding":
         """The finding with other texts in place of secrets."""
@@ -79,7 +66,7 @@ def about(
     *,
     write: Sequence[str] | None = None,
     fix: Sequence[str] | Edits | None = None,
-    topic: Topic | None = None,
+    is_misread: bool = False,
 ) -> Finding:
     """Finding on one item, or on what is none.
 
@@ -92,7 +79,7 @@ def about(
         fix: the same, where they may take the item's place, or be appended, without asking, since
             the server does not run the command as it is; or edits at other places, beside
             ``write``.
-        topic: see ``Finding``.
+        is_misread: see ``Finding``.
     """
     at, flag = (-1, found) if isinstance(found, str) else (found[0], found[1].shown)
     words, edits = write, fix if isinstance(fix, Mapping) else {}
@@ -106,7 +93,7 @@ def about(
         replacement=None if words is None else shell_line(words),
         edits=edits,
         at=at,
-        topic=topic,
+        is_misread=is_misread,
     )
 
 

@@ -1,12 +1,13 @@
-"""Renders one launch as a shell command, or as a file of a program that starts llama-server."""
+"""Renders one launch as a shell command, or as a file of llama-server's presets."""
 
 import re
-from collections.abc import Callable
+import shlex
+from collections.abc import Sequence
 from enum import StrEnum
 
 from spectui.commands.arguments import puts_elsewhere
-from spectui.commands.container_formats import compose, llama_swap
-from spectui.commands.items import PLACING, Item
+from spectui.commands.home import places_at_home
+from spectui.commands.items import PLACING, Item, words_of
 from spectui.commands.launch import Launch, commented, slug
 from spectui.commands.reader import Reader
 from spectui.commands.server_options import canonical
@@ -16,6 +17,8 @@ from spectui.options.dialect import Dialect
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _SECTION = re.compile(r"[^\]\s]([^\]]*[^\]\s])?")
 _READS_IT = "--models-preset"
+_LISTENING = ("--host", "--port")
+"""Options that the router chooses."""
 _CUTS = re.compile(r"[;#\r\n]|^[ \t]|[ \t]$")
 
 
@@ -24,42 +27,37 @@ class Format(StrEnum):
 
     LLAMA_SERVER = "llama-server"
     INI = "ini"
-    LLAMA_SWAP = "llama-swap"
-    COMPOSE = "compose"
 
 
 def render(launch: Launch, format_: Format) -> str:
-    """The text of a file, ended by a newline.
+    """The text of a file, ended by a newline: a command is one line for a POSIX shell.
 
     Raises:
         BadInputError: the format has no words for what the launch says.
     """
     launch.check()
-    return _WRITERS[format_][0](launch)
+    if format_ is Format.INI:
+        return _preset(launch)
+    return f"{commented(launch.comments)}{launch.text}\n"
 
 
 def file_name(name: str, format_: Format) -> str:
     """A name for the file that holds the rendering of the model ``name``."""
-    return f"{slug(name)}.{_WRITERS[format_][1]}"
+    return f"{slug(name)}.{'ini' if format_ is Format.INI else 'sh'}"
 
 
-def _unfit(why: str, or_else: str = "") -> BadInputError:
-    """The error of a format that cannot hold a launch."""
-    return BadInputError(f"{why}; choose another format{or_else}")
+def _unfit(why: str) -> BadInputError:
+    """The error of a preset file that cannot hold a launch."""
+    return BadInputError(f"{why}; choose another format")
 
 
-def _command(launch: Launch) -> str:
-    """The command on one line for a POSIX shell, below the comments."""
-    return f"{commented(launch.comments)}{launch.text}\n"
-
-
-def _check_placing(launch: Launch) -> None:
+def _check_placing(items: Sequence[Item]) -> None:
     """Refuse placements whose order matters: the router has one of its own.
 
     Raises:
         BadInputError: there are such placements.
     """
-    servers = ((item, item.server) for item in launch.command.items)
+    servers = ((item, item.server) for item in items)
     placing = [(one, own.long_flag) for one, own in servers if own and own.long_flag in PLACING]
     names = [name for _item, name in placing]
     moved = (item.value for item, name in placing if name == PLACING[0])
@@ -77,26 +75,31 @@ def _preset(launch: Launch) -> str:
     """
     dialect, accepted = launch.reader.dialect, launch.reader.accepted
     if dialect is Dialect.IK:
-        raise _unfit(f"{dialect} reads no models preset file", ", such as llama-swap")
+        raise _unfit(f"{dialect} reads no models preset file")
     if accepted is not None and _READS_IT not in accepted.flags:
         raise _unfit(f"{accepted.program} reads no models preset file")
-    own = launch.elsewhere("the router that reads the file")
-    _check_placing(own)
-    lines = "".join(f"{key} = {value}\n" for key, value in _entries(own).items())
+    if places := places_at_home(launch.command):
+        raise _unfit(f"{', '.join(places)}: only a shell replaces ~, and none reads such a file")
+    items = launch.command.items
+    listening = [item for item in items if item.spelling in _LISTENING]
+    kept = [item for item in items if item not in listening]
+    _check_placing(kept)
+    lines = "".join(f"{key} = {value}\n" for key, value in _entries(kept, launch.reader).items())
     # The name that clients use, if the syntax can hold it.
     known_as = launch.command.known_as or ""
     is_name = _SECTION.fullmatch(known_as) and known_as.isprintable()
     name = known_as if is_name else slug(launch.name)
-    start = f"start it with: {launch.start.text} {_READS_IT} FILE"
-    comments = commented((*own.comments, start), ";")
+    left = f"left out, since the router chooses it: {shlex.join(words_of(listening))}"
+    start = f"start it with: {launch.command.start.text} {_READS_IT} FILE"
+    comments = commented((*launch.comments, *([left] if listening else []), start), ";")
     return f"{comments}version = 1\n\n[{name}]\n{lines}"
 
 
-def _entries(launch: Launch) -> dict[str, str]:
+def _entries(items: Sequence[Item], reader: Reader) -> dict[str, str]:
     entries: dict[str, str] = {}
     names: set[str] = set()
-    for item in launch.command.items:
-        key, name = _key(item, launch.reader), item.name
+    for item in items:
+        key, name = _key(item, reader), item.name
         if name in names:
             what = f"{item.flag} is given twice"
             raise _unfit(f"{what}, but a models preset file holds each option once")
@@ -125,14 +128,5 @@ def _value(item: Item) -> str:
     value = item.values[0] if item.values else "true"
     if _CUTS.search(value):
         what = "a models preset file cannot hold ';', '#', line ends, or blanks at either end"
-        raise _unfit(f"{item.flag} {value!r}: {what}", ", or rename the file")
+        raise _unfit(f"{item.flag} {value!r}: {what}")
     return value
-
-
-_WRITERS: dict[Format, tuple[Callable[[Launch], str], str]] = {
-    Format.LLAMA_SERVER: (_command, "sh"),
-    Format.INI: (_preset, "ini"),
-    Format.LLAMA_SWAP: (llama_swap, "llama-swap.yaml"),
-    Format.COMPOSE: (compose, "compose.yaml"),
-}
-"""What writes each format, and the end of its files' names."""

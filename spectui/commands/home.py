@@ -1,7 +1,8 @@
 """The home folder in a command: ``~`` stays, as only who starts the command knows what it means.
 
-In paths, programs and variables that are read, a leading ``~`` is the home folder, and a folder of
-that name is ``./~``. Only where spectui itself opens the files it puts its user's in place.
+In paths, programs and variables that are read, a leading ``~`` is the home folder; where no shell
+would put that there, it is refused. Only where spectui itself opens the files it puts its user's in
+place.
 """
 
 import os.path
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 _MARK = "\0"
 HOME = f"{_MARK}~"
 """The home folder in words that were split, but not yet divided: none has this character."""
-_HERE = "./"
 _AT_HOME = re.compile(r"~(?=/|\Z)")
 
 
@@ -32,12 +32,17 @@ def path_of(word: str) -> str:
     """The path in a word of a command.
 
     Raises:
-        BadInputError: the home folder is in the midst of it.
+        BadInputError: the home folder is in the midst of it, or ``~`` is none.
     """
     path = word.removeprefix(_MARK)
     if _MARK in path:
         raise _misplaced(word)
-    return f"{_HERE}{path}" if path == word and is_at_home(path) else path
+    if path == word and is_at_home(path):
+        raise BadInputError(
+            f"{path} is not in the home folder: only a shell replaces ~, and not in quotes; write "
+            "the whole path, or leave out the quotes"
+        )
+    return path
 
 
 def _misplaced(text: str) -> BadInputError:
@@ -45,11 +50,6 @@ def _misplaced(text: str) -> BadInputError:
         f"{text_of(text)} has a home folder, which only a shell knows, where no path is known to "
         "belong; put there the folder that it stands for"
     )
-
-
-def is_named_so(path: str) -> bool:
-    """Whether a path begins with a folder that is called ``~``."""
-    return path.startswith(_HERE) and is_at_home(path.removeprefix(_HERE))
 
 
 def text_of(word: str) -> str:

@@ -27,11 +27,9 @@ FLASH_ATTENTION = {
 
 FILE_LISTS = frozenset({"--lora", "--control-vector", "--lora-scaled", "--control-vector-scaled"})
 """Options whose value is several paths; the last two have a number behind each."""
-DASHES = "\N{EN DASH}\N{EM DASH}\N{MINUS SIGN}\N{HYPHEN}\N{NON-BREAKING HYPHEN}"
-"""Characters that editors and web pages substitute for the dashes of an option."""
-_WANTED = {Arity.ONE: 1, Arity.TWO: 2}
-"""Numbers of values that options take."""
-_NUMBER = re.compile(rf"[-{DASHES}]\.?\d")
+_WANTED = {Arity.ONE: 1, Arity.TWO: 2, Arity.UNTOLD: 1}
+"""Numbers of values that options take, at least."""
+_NUMBER = re.compile(r"-\.?\d")
 _SPECULATIVE = re.compile(
     r"--(spec-|no-spec-|draft|lookup-|suffix-|p-split|(no-)?multi-token-)|--.+-draft$"
     r"|-(md|ngld|otd|ctkd|ctvd|n?cmoed|tb?d|Cr?b?d|devd|cd|hfr?d|lc[sd]|ps|draft|(no-)?mtp)$"
@@ -74,10 +72,6 @@ class Item:
         """The item with other values, in words of their own."""
         return replace(self, values=values, words=(self.flag, *values))
 
-    def renamed(self, flag: str) -> "Item":
-        """The option of another flag, with the same values."""
-        return _item(flag, self.values, (flag, *self.values), self.variable)
-
     @property
     def value(self) -> str:
         """The last value; empty for a switch."""
@@ -95,17 +89,11 @@ class Item:
 
     @property
     def separate(self) -> tuple[str, ...]:
-        """The words as llama-server reads them: with ``--flag=value`` split."""
+        """The words as llama-server reads them: with ``--flag=value`` split, but for a switch."""
         server = self.server
-        if len(self.words) != 1 or not self.values or server is None:
+        if server is None or server.arity_of(self.spelling) is Arity.NONE:
             return self.words
-        if server.arity_of(self.spelling) is not Arity.NONE:
-            return (self.flag, *self.values)
-        if FLASH_ATTENTION.get(self.values[0].lower()) != "off":
-            return (self.flag,)
-        # What switches nothing on is left out.
-        other = server.long_flag if self.spelling in server.negations else server.negation
-        return () if other is None else (other,)
+        return (self.flag, *self.values)
 
     @property
     def is_speculative(self) -> bool:
@@ -126,9 +114,8 @@ def words_of(items: Iterable[Item]) -> tuple[str, ...]:
 def divide(words: Sequence[str], variable: str | None = None) -> Iterator[Item]:
     """Pair every option with its values.
 
-    Options take what they take in llama-server, but for another option with its value, which is
-    none. What follows one that no table has and does not look like an option is its value: only
-    its own parser knows better.
+    Options take what they take in llama-server. What follows one that no table has and does not
+    look like an option is its value: only its own parser knows better.
 
     Args:
         words: arguments of a command.
@@ -184,18 +171,11 @@ def _end(arity: Arity | None, words: Sequence[str], start: int) -> int:
             return start + int(start < len(words) and not _is_option(words[start]))
         case Arity.NONE:
             return start
-    end = min(start + _WANTED[arity], len(words))
-    return next((n for n in range(start, end) if _has_value(words, n)), end)
-
-
-def _has_value(words: Sequence[str], at: int) -> bool:
-    """Whether a word is an option with a value, which would belong to none without it."""
-    behind = words[at + 1 : at + 2]
-    return _arity(words[at]) in _WANTED and bool(behind) and not _is_option(behind[0])
+    return min(start + _WANTED[arity], len(words))
 
 
 def _is_option(word: str) -> bool:
-    return word.startswith(("-", *DASHES)) and not _NUMBER.match(word)
+    return word.startswith("-") and not _NUMBER.match(word)
 
 
 PLACING = ("--override-tensor", "--cpu-moe", "--n-cpu-moe", "--n-cpu-ffn")
@@ -214,11 +194,6 @@ def placed(items: Iterable[Item], order: Sequence[str]) -> list[Item]:
     ):
         found[place] = listed[moved]
     return found
-
-
-def stands_for_option(variable: str) -> bool:
-    """Whether some llama-server reads a variable in place of an option."""
-    return option_of_variable(variable) is not None
 
 
 def items_of_variable(variable: str, value: str) -> Iterator[Item]:

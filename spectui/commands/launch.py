@@ -1,4 +1,7 @@
-"""One start of llama-server in a dialect's words, as input of every format."""
+"""One start of llama-server in a dialect's words: of a setup, or of an existing command.
+
+An existing command is written in today's words of its own dialect.
+"""
 
 import re
 import shlex
@@ -6,21 +9,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from spectui.commands.arguments import MACHINE, server_arguments
+from spectui.commands.arguments import server_arguments
 from spectui.commands.command import LAYERS, ServerCommand, Start
-from spectui.commands.home import shell_words
+from spectui.commands.finding import Finding, Severity
 from spectui.commands.items import Item, divide, words_of
-from spectui.commands.lint.checking import check
+from spectui.commands.lint.checking import check, check_certain
+from spectui.commands.programs import started_by
 from spectui.commands.reader import Accepted, Reader
-from spectui.commands.rewriting import passed_on, spelled
-from spectui.errors import BadInputError, UsageError
+from spectui.commands.recognition import recognise
+from spectui.commands.renames import SERVED
+from spectui.commands.rewriting import passed_on
+from spectui.errors import BadInputError
 from spectui.format import printable
 from spectui.options import placement
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import NGRAMS, DraftSimple, numbers_of
 from spectui.options.setup import ContextOptions, ModelOptions, Setup
 
-_LISTENING = ("--host", "--port")
 _ALWAYS = frozenset(
     {
         *("model", "model-draft", "spec-type"),
@@ -33,8 +38,6 @@ _ALWAYS = frozenset(
 )
 """Options that are written whatever a command gave: defaults changed between versions."""
 _FITTING = frozenset({"gpu-layers", *(option.name for option in placement.FITTING)})
-_PLACED = frozenset({"gpu-layers", "tensor-split", "override-tensor"})
-"""Options of a placement that was fitted."""
 _ONCE = LAYERS | _FITTING
 """Options that are not written where the user's own have them, or remain auto there."""
 _LOADING = frozenset(option.name for option in placement.LOADING)
@@ -56,12 +59,7 @@ class Launch:
     name: str
     """Name for formats that hold several models."""
     command: ServerCommand
-    """The options."""
-    start: Start
-    """The program, with the environment."""
     reader: Reader
-    has_gpu: bool = True
-    """Whether llama.cpp has a GPU on this machine."""
     comments: tuple[str, ...] = ()
     """Remarks for readers of the export, one line each."""
     notes: tuple[str, ...] = ()
@@ -73,8 +71,7 @@ class Launch:
         Raises:
             BadInputError: a word is not valid UTF-8.
         """
-        variables = (word for pair in self.start.environment for word in pair)
-        for word in (*self.start.program, *variables, *self.arguments):
+        for word in (*self.command.ahead, *self.arguments):
             if word.encode("utf-8", "ignore").decode() != word:
                 raise BadInputError(
                     f"{word!r} is not valid UTF-8, which export files are; rename the file"
@@ -88,19 +85,7 @@ class Launch:
     @property
     def text(self) -> str:
         """One line for a POSIX shell."""
-        return " ".join((self.start.text, *shell_words(self.command.items)))
-
-    def elsewhere(self, who: str) -> "Launch":
-        """The launch without its listening address, which ``who`` chooses; a comment keeps it."""
-        items = self.command.items
-        given = [item for item in items if item.spelling in _LISTENING]
-        if not given:
-            return self
-        kept = tuple(item for item in items if item not in given)
-        told = f"left out, since {who} chooses it: {shlex.join(words_of(given))}"
-        return replace(
-            self, command=replace(self.command, items=kept), comments=(*self.comments, told)
-        )
+        return self.command.text
 
 
 def slug(name: str) -> str:
@@ -124,8 +109,6 @@ class ExportSetup(Setup):
 
     name: str
     """Name for formats that hold several models."""
-    has_gpu: bool = True
-    """Whether llama.cpp has a GPU on this machine."""
     start: Start = field(default_factory=Start)
     """The words before the arguments."""
     program: str | None = None
@@ -134,27 +117,6 @@ class ExportSetup(Setup):
     """Options that the program takes; None for all of its dialect."""
     given: frozenset[str] | None = None
     """Options that a command gave, by name: others stay unwritten at their defaults. None: all."""
-
-    def pinned(self) -> "ExportSetup":
-        """A copy that writes the placement which was fitted, where it were left to the server.
-
-        Raises:
-            UsageError: a llama-server has chosen it.
-        """
-        if self.target.fit is None:
-            return self
-        if self.target.fit.is_open:
-            raise UsageError(
-                "--pin: llama-server itself has placed the layers, and was measured so; leave "
-                "--pin out, or measure with spectui's own engine"
-            )
-        own = words_of(one for one in divide(self.extra) if one.name not in _FITTING)
-        return replace(
-            self,
-            target=replace(self.target, fit=None),
-            extra=own,
-            given=None if self.given is None else self.given | _PLACED,
-        )
 
     def launch(self, dialect: Dialect) -> Launch:
         """The launch of a llama-server of that dialect with this setup.
@@ -169,26 +131,25 @@ class ExportSetup(Setup):
             comments.append(OFF)
             comments += [f"left out of your own arguments: {drafting}"] if drafting else []
             extra = tuple(one for one in extra if not one.is_speculative)
-        own, lacking = self._own(extra, dialect)
+        own = self._own(extra, dialect)
         if dialect is not Dialect.LLAMA_CPP:
             # What is left to the server is its default there, and has no word.
             extra = tuple(one for one in extra if one.name not in LAYERS or one.value != "auto")
-        report = check(ServerCommand(items=extra), Reader(dialect=dialect))
-        lacking += [extra[one.at] for one in report.findings if one.edits.get(one.at) == ()]
+        items = (*own, *extra)
+        reader = Reader(dialect=dialect, accepted=self.accepted)
+        report = check(ServerCommand(items=items), reader)
+        if self.accepted is not None:
+            check_certain(report, reader)
+        lacking = [items[one.at] for one in report.findings if one.edits.get(one.at) == ()]
         if lacking:
             flags = " ".join(item.flag for item in lacking)
             comments.append(f"left out, since {dialect} has no such option: {flags}")
-        items = (*own, *report.corrected.items)
-        if self.accepted is not None:
-            items = spelled(items, self.accepted)
-        reader = Reader(dialect=dialect, accepted=self.accepted)
+        start = self.start.running(self.program)
         return Launch(
             name=self.name,
-            command=ServerCommand(items=items),
-            start=self.start.running(self.program),
+            command=replace(report.corrected, environment=start.environment, prelude=start.program),
             reader=reader,
-            has_gpu=self.has_gpu,
-            comments=(*map(printable, comments), *passed_on(items, reader)),
+            comments=(*map(printable, comments), *passed_on(report.corrected.items, reader)),
         )
 
     def arguments(self, dialect: Dialect) -> list[str]:
@@ -204,16 +165,13 @@ class ExportSetup(Setup):
         """Files of its models."""
         return tuple(options.path for options in self.models)
 
-    def _own(self, extra: Sequence[Item], dialect: Dialect) -> tuple[list[Item], list[Item]]:
-        """The setup's options that are wanted beside the user's own, and those a dialect lacks."""
+    def _own(self, extra: Sequence[Item], dialect: Dialect) -> list[Item]:
+        """The setup's options that are wanted beside the user's own."""
         setup = (self.target, self.draft, self.context, self.speculation)
         words = server_arguments(*setup, dialect=dialect)
         # A value that is no number, such as auto, remains there.
         said = {item.name for item in extra} & _ONCE
-        wanted = [one for one in divide(words) if one.name not in said and self._is_wanted(one)]
-        takes = Reader(dialect=dialect).takes
-        lacking = [one for one in wanted if one.option in MACHINE and not takes(one.flag)]
-        return [one for one in wanted if one not in lacking], lacking
+        return [one for one in divide(words) if one.name not in said and self._is_wanted(one)]
 
     def _is_wanted(self, written: Item) -> bool:
         name = written.name
@@ -235,3 +193,88 @@ def _places(target: ModelOptions, context: ContextOptions) -> list[str]:
     words = server_arguments(target, None, context, None, dialect=Dialect.LLAMA_CPP)
     kept = [one for one in divide(words) if not one.is_path and one.flag != "--rpc"]
     return [shlex.join(words_of([one])) for one in kept]
+
+
+def translated(command: ServerCommand, reader: Reader, *, program: str | None = None) -> Launch:
+    """The command in today's words of its dialect, for the llama-server that will read it.
+
+    Args:
+        command: the command.
+        reader: the llama-server.
+        program: program to start instead of the command's own.
+
+    Raises:
+        BadInputError: it is of another dialect, or the reader stops at it.
+    """
+    _check_dialect(command, reader)
+    remarks = tuple(one for one in command.remarks if one.replacement is None)
+    # An ik_llama.cpp that runs a command is left with it as it is.
+    report = check(replace(command, remarks=remarks), reader, always=reader.is_current)
+    check_certain(report, reader)
+    # ik_llama.cpp reads its variables behind the arguments.
+    is_ik = reader.dialect is Dialect.IK
+    placed = sorted(report.corrected.items, key=lambda item: is_ik and item.variable is not None)
+    items = tuple(replace(item, variable=None) for item in placed)
+    start = report.corrected.start.running(program)
+    findings = [one for one in report.findings if one not in remarks]
+    return Launch(
+        name=_name(command),
+        command=replace(report.corrected, items=items, prelude=start.program),
+        reader=reader,
+        notes=(
+            *map(_of_source, command.remarks),
+            *(printable(_change(one, command)) for one in findings if _is_told(one, command)),
+            *passed_on(items, reader),
+        ),
+    )
+
+
+def _check_dialect(command: ServerCommand, reader: Reader) -> None:
+    """Make sure that the reader is of the command's dialect.
+
+    Raises:
+        BadInputError: it is of another one.
+    """
+    own = recognise(command)
+    is_own = own.dialect is reader.dialect or own.is_open
+    if reader.dialect is Dialect.LEGACY or not is_own:
+        raise BadInputError(
+            f"spectui does not translate whole commands to {reader.dialect}; leave out what asks "
+            f"for it, and let spectui lint --dialect {reader.dialect} tell what stops there"
+        )
+
+
+def _of_source(remark: Finding) -> str:
+    """A note on what the reader of the command's file has remarked."""
+    ahead = "" if remark.severity is Severity.NOTE else "note: "
+    now = f"; it is {remark.replacement} now" if remark.replacement else ""
+    return f"{ahead}{remark.what}: {remark.why}{now}"
+
+
+def _is_told(finding: Finding, command: ServerCommand) -> bool:
+    """Whether an export tells of a finding: what it writes anew, and what the reader misreads."""
+    is_of_program = finding.flag == started_by(command)
+    return is_of_program or bool(finding.edits) or finding.is_misread
+
+
+def _change(finding: Finding, command: ServerCommand) -> str:
+    """A note on what is written anew or left out, or read otherwise than it looks."""
+    item = command.items[finding.at] if finding.at in finding.edits else None
+    own = finding.flag if item is None or item.variable is not None else item.text
+    meant = finding.replacement
+    if not finding.edits or finding.at not in finding.edits:
+        does = f"write {meant}" if not finding.edits else f"{meant} is written out"
+        return f"note: {finding.what}: {finding.why}{f'; {does}' if meant else ''}"
+    if not meant:
+        return f"left out, since {finding.what}: {own}"
+    becomes = "is now" if finding.edits[finding.at] else "goes into"
+    return f"changed, since {finding.what}: {own} {becomes} {meant}"
+
+
+def _name(command: ServerCommand) -> str:
+    """Name of the served model, for formats that hold several."""
+    if command.known_as is not None:
+        return command.known_as
+    value = next((v for name in SERVED if (v := command.value(name))), "model")
+    path = Path(value.partition(":")[0])
+    return path.stem if path.suffix in {".gguf", ".ini"} else path.name

@@ -23,11 +23,10 @@ def _by_kind() -> Mapping[str, frozenset[str]]:
 
     ``place`` and ``model`` place a model or change it, ``beside`` runs beside it or says how it
     waits and reads, ``choice`` changes which tokens are chosen. ``neutral=N`` has no effect at N;
-    ``off`` affects the speed, or the prompts, when it is switched off. llama-server reads what is
-    ``ignored`` and never applies it. What is ``made-up`` replaces the target's judgement of drafts
-    by chance. What is ``adding`` adds to its earlier values, where others replace them. Each
-    ``tuning-variable`` of llama.cpp, its backends and their libraries selects devices, sizes and
-    ways to compute: none names a file or a library. A ``path-variable`` holds paths.
+    ``off`` affects the speed, or the prompts, when it is switched off. What is ``made-up`` replaces
+    the target's judgement of drafts by chance. Each ``tuning-variable`` of llama.cpp, its backends
+    and their libraries selects devices, sizes and ways to compute: none names a file or a library.
+    A ``path-variable`` holds paths.
     """
     found: dict[str, set[str]] = {}
     for kind, *names in map(str.split, table("measured")):
@@ -37,16 +36,6 @@ def _by_kind() -> Mapping[str, frozenset[str]]:
 
 def _is(name: str, *kinds: str) -> bool:
     return any(name in _by_kind()[kind] for kind in kinds)
-
-
-def is_ignored(item: Item) -> bool:
-    """Whether llama-server reads the option and never applies it."""
-    return _is(_long(item), "ignored")
-
-
-def is_adding(item: Item) -> bool:
-    """Whether the option adds to what it was given before."""
-    return _is(_long(item), "adding")
 
 
 def is_made_up(item: Item) -> bool:
@@ -139,7 +128,7 @@ def _left_out(words: Sequence[str]) -> Iterator[str]:
         if item.server is None:
             if item.option is None:
                 yield item.flag
-        elif (item.is_speculative and not is_ignored(item)) or _counts(item):
+        elif item.is_speculative or _counts(item):
             yield item.text
 
 

@@ -7,24 +7,19 @@ from dataclasses import replace
 from spectui.commands.command import ServerCommand
 
 SERVER = "llama-server"
-_SHARING = frozenset(
-    f"llama-{name}"
-    for name in (
-        *("cli", "completion", "mtmd-cli", "speculative", "speculative-simple", "lookup"),
-        *("lookahead", "parallel", "batched", "batched-bench", "perplexity", "embedding"),
-        *("imatrix", "retrieval", "passkey", "fit-params", "infill", "llava-cli"),
-    )
-)
-"""Programs that read most of llama-server's options, and some of their own."""
 _RENAMED = {
     "server": SERVER,
     "main": "llama-cli",
-    **{name.removeprefix("llama-"): name for name in _SHARING if name != "llama-cli"},
+    **{name: f"llama-{name}" for name in ("perplexity", "speculative", "lookup", "parallel")},
 }
 """Names until June 2024."""
+_SHARING = frozenset(
+    {*_RENAMED.values(), "llama-completion", "llama-mtmd-cli", "llama-speculative-simple"}
+)
+"""Programs that read most of llama-server's options, and some of their own."""
 _STARTING = frozenset(
     {"env", "exec", "command", "sudo", "nohup", "nice", "ionice", "numactl", "taskset", "time"}
-    | {"chrt", "setsid", "stdbuf", "systemd-run", "systemd-inhibit", "proxychains", "catchsegv"}
+    | {"chrt", "setsid", "stdbuf", "systemd-run", "systemd-inhibit"}
 )
 """Programs that start another, which their words name."""
 

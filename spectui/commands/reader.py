@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from spectui.commands.renames import KINDS
 from spectui.commands.server_options import (
     NEGATION,
     PREFIX,
@@ -37,8 +38,6 @@ class Accepted:
     """Name of the program in messages."""
     flags: frozenset[str]
     """Every spelling that the server takes."""
-    removed: frozenset[str] = frozenset()
-    """Spellings that the server knows only to refuse them."""
     bare: frozenset[str] = frozenset()
     """Flags that take no value."""
     variables: frozenset[str] = frozenset()
@@ -99,14 +98,15 @@ class Reader:
         return frozenset() if self.accepted is None else self.accepted.bare
 
     @property
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds that its ``--spec-type`` may name."""
+        listed = () if self.accepted is None else sorted(self.accepted.drafters)
+        return tuple(listed) or KINDS
+
+    @property
     def is_current(self) -> bool:
         """Whether each drafter has its own options."""
         return self.dialect is Dialect.LLAMA_CPP
-
-    @property
-    def flags(self) -> frozenset[str]:
-        """Every flag that it takes."""
-        return flags_of(self.dialect) if self.accepted is None else self.accepted.flags
 
     def takes(self, flag: str) -> bool | None:
         """Whether the server takes a flag; None if unknown."""

@@ -55,9 +55,7 @@ def recognise(command: ServerCommand) -> Recognised:
         return Recognised(dialect=Dialect.IK, reason=f"only ik_llama.cpp has {', '.join(own)}")
     reason = "nothing in it says that it is for ik_llama.cpp"
     if own:
-        reason = (
-            f"only llama.cpp has {', '.join(others)}, though only ik_llama.cpp has {', '.join(own)}"
-        )
+        reason = f"only llama.cpp has {', '.join(others)}"
     return Recognised(dialect=Dialect.LLAMA_CPP, reason=reason, is_open=not others)
 
 

@@ -91,11 +91,6 @@ IK_NUMBERS: Mapping[str, Mapping[str, str]] = {
         }
         for drafter in NGRAMS
     },
-    "suffix": {
-        "suffix-pattern-len": "suffix_min_match_len",
-        "suffix-max-depth": "suffix_max_depth",
-        "suffix-corpus": "suffix_corpus",
-    },
 }
 """Keys behind one kind alone; what the keys stand for in llama.cpp, ``Number.ik`` has as well."""
 _PAIR = r"""(?:\\.|'[^']*'|"[^"]*"|[^,])+"""

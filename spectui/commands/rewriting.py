@@ -2,95 +2,36 @@
 
 import shlex
 from collections.abc import Iterable
-from dataclasses import replace
-from difflib import get_close_matches
 
 from spectui.commands.command import ServerCommand
-from spectui.commands.drafting import drafting, is_of_stage, own_words, to_ik_stages
+from spectui.commands.drafting import is_of_stage, own_words, to_ik_stages
 from spectui.commands.finding import Edits
-from spectui.commands.items import DASHES, Item, divide, words_of
-from spectui.commands.reader import Accepted, Reader
+from spectui.commands.items import Item, words_of
+from spectui.commands.reader import Reader
 from spectui.commands.renames import LENGTHS, LOADING, TODAY
-from spectui.commands.server_options import (
-    Arity,
-    drawn_from,
-    every_flag,
-    server_option,
-)
-from spectui.errors import BadInputError
+from spectui.commands.server_options import drawn_from
 from spectui.format import printable
 from spectui.options.catalogue import SHARED_BY_NGRAMS
 from spectui.options.dialect import Dialect
-from spectui.options.drafters import MODEL_KIND, NGRAM_KINDS
+from spectui.options.drafters import NGRAM_KINDS
 from spectui.options.placement import LOAD_MODE, LOAD_MODES
 
 _OF_LOADING = (*LOADING, LOAD_MODE.name)
-_ALIKE = 0.9
-"""Similarity of two names, from 0 to 1, above which one is a typo of the other."""
-
-
-def meant_by(item: Item) -> tuple[str, ...] | None:
-    """The intended words; none where the flag has no effect; None if the intention is unknown."""
-    flag, values = item.flag, item.values
-    bare = flag.lstrip(f"-{DASHES}")
-    for spelling in (f"--{bare}", f"-{bare}", f"--{bare.lower()}", f"-{bare.lower()}"):
-        option = server_option(spelling)
-        if option is not None:
-            # Without its values it would be no option either.
-            n_needed = {Arity.ONE: 1, Arity.TWO: 2}.get(option.arity_of(spelling), 0)
-            return None if len(values) < n_needed else (spelling, *values)
-    return None
-
-
-def as_meant(command: ServerCommand) -> ServerCommand:
-    """The command with misspelled options under their names, each in its place."""
-    return replace(command, items=tuple(map(_as_meant, command.items)))
-
-
-def _as_meant(item: Item) -> Item:
-    meant = () if _is_known(item) else tuple(divide(meant_by(item) or ()))
-    return meant[0] if len(meant) == 1 else item
-
-
-def _is_known(item: Item) -> bool:
-    return item.server is not None or item.option is not None
 
 
 def passed_on(items: Iterable[Item], reader: Reader) -> tuple[str, ...]:
     """A note on options that no table has, so that only a newer build may take them; or none."""
     words = words_of(
-        item
-        for item in items
-        if reader.takes(item.flag) is None and item.flag.startswith("-") and meant_by(item) is None
+        item for item in items if reader.takes(item.flag) is None and item.flag.startswith("-")
     )
     told = f"passed on unchanged, since {drawn_from(reader.dialect)} has no such option"
     return (printable(f"{told}: {shlex.join(words)}"),) if words else ()
 
 
-def likely(item: Item, command: ServerCommand, reader: Reader) -> tuple[str, ...]:
-    """The reader's words for an unknown option that is a plain typo; none where it is not."""
-    flag = item.spelling
-    if not flag.startswith("--"):
-        return ()
-    for flags in (reader.flags, every_flag() - reader.flags):
-        for alike in get_close_matches(flag, sorted(flags), 1, _ALIKE):
-            meant = item.renamed(alike)
-            words = meant.words if alike in reader.flags else instead_of(meant, command, reader)
-            if words:
-                return words
-    return ()
-
-
 def instead_of(item: Item, command: ServerCommand, reader: Reader) -> tuple[str, ...] | None:
-    """Equivalent words; none of them if the flag has no effect any more; None if unknown.
-
-    An option that no table has is the one that it spells otherwise.
-    """
-    if not _is_known(item):
-        words = meant_by(item)
-        meant = tuple(divide(words or ()))
-        is_other = len(meant) == 1 and reader.takes(meant[0].flag) is False
-        return instead_of(meant[0], command, reader) if is_other else words
+    """Equivalent words; none of them if the flag has no effect any more; None if unknown."""
+    if item.server is None and item.option is None:
+        return None
     if not (reader.is_current and item.name in LENGTHS and command.kinds):
         spellings = () if item.option is None else item.option.flags
         if item.server is not None:
@@ -156,48 +97,3 @@ def _load_mode(given: Iterable[Item]) -> tuple[str, ...]:
     else:
         mode = "dio" if is_direct else "none" if is_read else "".join(mapped)
     return (LOAD_MODE.long_flag, mode) if mode else ()
-
-
-def spelled(items: Iterable[Item], accepted: Accepted) -> tuple[Item, ...]:
-    """The options under names that a binary takes.
-
-    Raises:
-        BadInputError: it has no name for one of them.
-    """
-    own = ServerCommand(items=tuple(items))
-    return tuple(one for item in own.items for one in divide(_spelled(item, own, accepted)))
-
-
-def _spelled(item: Item, command: ServerCommand, accepted: Accepted) -> tuple[str, ...]:
-    if item.name == "flash-attn" and item.spelling in accepted.bare:
-        raise BadInputError(
-            f"{item.flag} takes no value in {accepted.program}, which is of before autumn 2025; "
-            "give a newer --server-bin"
-        )
-    if item.name == "spec-type":
-        if item.spelling not in accepted.flags:
-            return _drafting(item, accepted)
-        for kind in item.value.split(","):
-            if accepted.drafters and ":" not in kind and kind not in accepted.drafters:
-                raise _untaken(f"{item.flag} {kind}", accepted)
-    if item.spelling in accepted.flags:
-        return (item.flag, *item.values)
-    words = instead_of(item, command, Reader(dialect=accepted.dialect, accepted=accepted))
-    if not words:
-        raise _untaken(item.flag, accepted)
-    return words
-
-
-def _untaken(what: str, accepted: Accepted) -> BadInputError:
-    return BadInputError(
-        f"{accepted.program} does not take {what}; leave it out, or give another --server-bin"
-    )
-
-
-def _drafting(item: Item, accepted: Accepted) -> tuple[str, ...]:
-    """The drafter's numbers for a binary that drafts with a draft model wherever one is given."""
-    options = drafting(item.value, through_server=True)
-    if options.pop("spec-type", (MODEL_KIND,)) != (MODEL_KIND,):
-        raise _untaken(item.text, accepted)
-    words = [word for name, values in options.items() for word in (f"--{name}", *values)]
-    return words_of(spelled(divide(words), accepted))

@@ -3,10 +3,9 @@
 ``tables/`` has a table for each dialect, and one of what it took earlier; ``tools/draw_options.py``
 draws them from the parsers. A line holds an option's flags; then "=" for a value, "@" for one that
 is a path, "= =" for two values, nothing for a switch; after "!" the flags that switch it off; after
-"$" the variable, without its LLAMA_ARG_; after "%" until when it was taken, and since when in the
-table of what is newer. A "+" in front is made by hand: servers of spectui's own get it from
-commands of others, since it neither runs, fetches nor writes anything, nor says who may reach the
-server.
+"$" the variable, without its LLAMA_ARG_; after "%" until when it was taken. A "+" in front is made
+by hand: servers of spectui's own get it from commands of others, since it neither runs, fetches nor
+writes anything, nor says who may reach the server.
 """
 
 import re
@@ -68,8 +67,6 @@ class _Line(NamedTuple):
     variable: str | None
     until: str
     """Until when it was taken; empty if it is."""
-    since: str
-    """The first build that is known to take it; empty where its table's build does."""
     dialect: Dialect
     """The llama-server that takes it."""
 
@@ -97,8 +94,6 @@ class ServerOption(msgspec.Struct, frozen=True, kw_only=True):
     """The spellings that each dialect takes, without dialects that take none."""
     until: Mapping[tuple[Dialect, str], str]
     """Until when a dialect took a spelling that it takes no more."""
-    since: Mapping[str, str]
-    """The first builds that are known to take newer spellings, and to read newer variables."""
     variables: Mapping[str, frozenset[Dialect]]
     """The variables that stand for it, and who reads them."""
     counts: Mapping[Dialect, int]
@@ -149,12 +144,6 @@ def option_of_variable(variable: str) -> ServerOption | None:
     """The option that a variable stands for, its ``LLAMA_ARG_NO_`` form included."""
     place = _by_variable().get(variable)
     return None if place is None else _option(place)
-
-
-@cache
-def every_flag() -> frozenset[str]:
-    """Every flag that some build takes, or did."""
-    return frozenset(_by_flag())
 
 
 @cache
@@ -220,14 +209,10 @@ def _lines() -> tuple[_Line, ...]:
         LATER: Dialect.LLAMA_CPP,
         **{f"{dialect}-gone": dialect for dialect in Dialect},
     }
-    return tuple(
-        _line(text, dialect, is_later=name == LATER)
-        for name, dialect in tables.items()
-        for text in table(name)
-    )
+    return tuple(_line(text, dialect) for name, dialect in tables.items() for text in table(name))
 
 
-def _line(text: str, dialect: Dialect, *, is_later: bool) -> _Line:
+def _line(text: str, dialect: Dialect) -> _Line:
     own, _, when = text.partition(" % ")
     flags: list[str] = []
     negations: list[str] = []
@@ -249,8 +234,7 @@ def _line(text: str, dialect: Dialect, *, is_later: bool) -> _Line:
         is_file=any(values),
         is_harmless=text[0] == _HARMLESS,
         variable=variable,
-        until="" if is_later else when,
-        since=when if is_later else "",
+        until=when,
         dialect=dialect,
     )
 
@@ -281,12 +265,6 @@ def _option(place: int) -> ServerOption:
     # A line of what switches it off alone says nothing of its values.
     whole = [line for line in lines if not flags.keys().isdisjoint(line.flags)]
     today = [(line.dialect, line) for line in lines if not line.until]
-    spelled = [
-        (one, line, name)
-        for one, line in today
-        for name in filter(None, (*line.names, line.variable))
-    ]
-    older = {name for one, line, name in spelled if one is Dialect.LLAMA_CPP and not line.since}
     return ServerOption(
         flags=tuple(flags),
         negations=negations,
@@ -297,9 +275,6 @@ def _option(place: int) -> ServerOption:
             for dialect in dict.fromkeys(one for one, _line in today)
         },
         until={(line.dialect, name): line.until for line in lines for name in line.gone},
-        since={
-            name: line.since for _one, line, name in spelled if line.since and name not in older
-        },
         variables={
             name: frozenset(one for one, line in today if line.variable == name)
             for name in dict.fromkeys(line.variable for line in lines)

@@ -18,7 +18,7 @@ from spectui.options.placement import LOAD_MODE, LOAD_MODES
 from spectui.options.reading import read_setup
 from spectui.options.setup import Setup, SplitMode
 
-_HUB = {"hf-repo": "-m FILE", "docker-repo": "-m FILE", "spec-draft-hf": "-md FILE"}
+_HUB = {"hf-repo": "-m", "docker-repo": "-m", "spec-draft-hf": "-md"}
 """Options that name a model of the hub, and what names a file instead."""
 _PRINTING = frozenset(
     {"help", "version", "license", "list-devices", "cache-list", "completion-bash"}
@@ -55,18 +55,16 @@ def _check_local(items: Sequence[Item]) -> None:
     Raises:
         BadInputError: one comes from the hub, the server is a router, or there is no model.
     """
-    for item in items:
-        if item.name in _HUB:
-            raise BadInputError(
-                f"the command takes a model from the hub ({item.text}), and spectui reads local "
-                f"GGUF files; write {_HUB[item.name]} instead, with the file that llama-server "
-                f"keeps in the Hugging Face cache"
-            )
-    if not any(item.name == "model" for item in items):
-        raise BadInputError(
-            "the command names no model file, as that of a router: spectui reads local GGUF files, "
-            "so add -m FILE, or give FILE:SECTION of a models preset file"
-        )
+    found = next((item for item in items if item.name in _HUB), None)
+    if found is None and any(item.name == "model" for item in items):
+        return
+    names, flag = "names no model file, as that of a router", "-m"
+    if found is not None:
+        names, flag = f"takes a model from the hub ({found.text})", _HUB[found.name]
+    raise BadInputError(
+        f"the command {names}, and spectui reads local GGUF files; write {flag} FILE, as "
+        "llama-server keeps them in the Hugging Face cache"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

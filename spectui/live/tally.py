@@ -14,7 +14,7 @@ from spectui.live import machine, rounds
 from spectui.live.devices import concerned
 from spectui.live.setup import BaselineMeasured, RamMeasured
 from spectui.llama.buffers import ModelMemory
-from spectui.monitor.readings import GpuSource, Reading, Snapshot
+from spectui.monitor.readings import Reading, Snapshot
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, Round, count
 
@@ -206,12 +206,6 @@ class LiveTally:
     def baseline_tokens_per_s(self) -> float | None:
         """Speed of the target alone; None before it was measured."""
         return None if self._baseline is None else self._baseline.tokens_per_s
-
-    @property
-    def has_gpu(self) -> bool:
-        """Whether the last reading of the machine has one of NVIDIA's GPUs."""
-        gpus = () if self._snapshot is None else self._snapshot.gpus
-        return any(gpu.source is GpuSource.NVML for gpu in gpus)
 
     def generation_started(self, speculation: Speculation | None) -> None:
         """Begin a turn.

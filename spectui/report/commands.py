@@ -35,9 +35,9 @@ def advised_command(content: Content, *, is_public: bool = False) -> Known[str]:
     except SpectuiError as error:
         return Known(None, str(error))
     variables = "".join(
-        f"{name}={shlex.quote(hidden(name, value))} " for name, value in launch.start.environment
+        f"{name}={shlex.quote(hidden(name, value))} " for name, value in launch.command.environment
     )
-    words = shell_text((*launch.start.program, *launch.arguments))
+    words = shell_text((*launch.command.prelude, *launch.arguments))
     return Known(f"{printable(variables)}{words}")
 
 

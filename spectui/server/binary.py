@@ -65,7 +65,6 @@ class ServerBinary(msgspec.Struct, frozen=True, kw_only=True):
         named = Accepted(
             program=self.path,
             flags=flags,
-            removed=frozenset(f for one in self.options if one.is_removed for f in one.flags),
             bare=frozenset(f for option in live if option.value is None for f in option.flags),
             variables=frozenset(option.variable for option in live if option.variable is not None),
             drafters=drafters_of(

@@ -160,7 +160,7 @@ class SpectuiApp(BaseApp):
         if setup is None:
             self.warn("There is nothing to export before a pair is chosen.")
             return
-        choices = export_choices(setup, self.tune.state, has_gpu=self.session.tally.has_gpu)
+        choices = export_choices(setup, self.tune.state)
         self.push_screen(ExportScreen(choices))
 
     def choose_models(self, reason: str | None) -> None:

@@ -163,9 +163,7 @@ def _flags(launch: Launch) -> Table:
     return table
 
 
-def export_choices(
-    setup: LiveSetup, state: "TuningState | None", *, has_gpu: bool
-) -> tuple[ExportChoice, ...]:
+def export_choices(setup: LiveSetup, state: "TuningState | None") -> tuple[ExportChoice, ...]:
     """Return the settings that can be exported, the most useful first."""
     taken = setup.taken
 
@@ -179,7 +177,6 @@ def export_choices(
             given=None if taken is None else taken.given,
             start=Start() if taken is None else taken.start,
             name=setup.target.path.stem,
-            has_gpu=has_gpu,
         )
 
     found = None if state is None else _found(state, setup)

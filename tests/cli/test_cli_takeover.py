@@ -54,7 +54,7 @@ def test_the_screen_hands_a_command_over_in_its_own_form(line: str) -> None:
         launch = make_launch(request_of(Cockpit, context), Settings()).with_command(line)
     assert launch.pair is not None
     setup = launch.make_setup(launch.pair)
-    live, off = export_choices(setup, None, has_gpu=False)
+    live, off = export_choices(setup, None)
     for choice in (live, off):
         arguments = choice.setup.arguments(Dialect.LLAMA_CPP)
         assert arguments[-len(OWN) :] == list(OWN)
@@ -70,7 +70,7 @@ def test_the_screen_hands_a_command_over_in_its_own_form(line: str) -> None:
     assert setup.loaded_as(load).sampling == setup.sampling, "of a file that keeps none"
     greedy = replace(setup.sampling, temp=0.0)
     assert setup.loaded_as(structs.replace(load, sampling=greedy)).sampling == greedy
-    again, _off = export_choices(setup.loaded_as(load), None, has_gpu=False)
+    again, _off = export_choices(setup.loaded_as(load), None)
     assert {"-b", "-ub", "-fa"} <= set(again.setup.arguments(Dialect.LLAMA_CPP))
 
 

@@ -77,7 +77,7 @@ def test_what_cannot_be_read(text: str, reason: str) -> None:
 
 IMAGE = "services: {a: {image: llama.cpp, "
 UNREADABLE = [
-    ("a.service", "# x\n[Unit]\nA=b\n", r"a systemd unit, .*MainPID --value NAME\)"),
+    ("a.service", "# x\n[Unit]\nA=b\n", "a systemd unit, which .* pid:NUMBER"),
     ("a.yaml", "apiVersion: v1\nkind: Pod\n", "a Kubernetes file, which .* pid:NUMBER"),
     ("Dockerfile", "# x\nFROM x\nCMD llama-server\n", "a Dockerfile, which .* pid:NUMBER"),
     ("a.bat", "@echo off\nllama-server ^\n -m a\n", "a shell of Windows, which .* pid:NUMB"),

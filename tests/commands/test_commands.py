@@ -10,12 +10,11 @@ import pytest
 
 from spectui.commands.finding import Severity
 from spectui.commands.items import divide
-from spectui.commands.launch import ExportSetup
+from spectui.commands.launch import ExportSetup, translated
 from spectui.commands.lint.checking import lint
 from spectui.commands.reader import Reader
 from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import take_over
-from spectui.commands.translation import translated
 from spectui.options.dialect import Dialect
 from spectui.options.setup import ModelOptions
 from tests.support.commands import RealCommand, again, real_commands, setup_of

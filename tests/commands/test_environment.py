@@ -1,7 +1,6 @@
 """What no output may hold: spectui's own environment, its home folder, and secrets of commands."""
 
 import os
-import shlex
 import subprocess
 from pathlib import Path
 
@@ -11,12 +10,10 @@ from hypothesis import strategies as st
 
 from spectui.cli.taken import with_home_of_here
 from spectui.commands.formats import Format, render
-from spectui.commands.launch import Launch
-from spectui.commands.lint.checking import lint
+from spectui.commands.launch import Launch, translated
 from spectui.commands.reader import Reader
 from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import take_over
-from spectui.commands.translation import translated
 from spectui.errors import BadInputError
 from spectui.paths import STORAGE_VARIABLE
 from spectui.secret import without_passwords
@@ -93,7 +90,7 @@ def written(text: str, format_: Format = Format.LLAMA_SERVER) -> str:
 AT_HOME = (
     "llama-server -m ~/a.gguf",
     "llama-server -m ~/'a b.gguf' --alias '~/x'",
-    'llama-server -m "$HOME/it\'s.gguf" --mmproj "~/p" --lora ~/l,~/k',
+    'llama-server -m "$HOME/it\'s.gguf" --mmproj "$HOME/p" --lora ~/l,~/k',
     "LLAMA_CACHE=~/c ~/'my bin'/llama-server -m ~",
     "cd ~/llama.cpp && ./llama-server -m models/a.gguf --slot-save-path ../s",
     "M=~/m\nllama-server -m $M/a.gguf --alias '~'",
@@ -124,7 +121,7 @@ def test_a_shell_still_finds_the_home_folder(text: str, verb: str, tmp_path: Pat
     def placed(word: str) -> str:
         """A path as the program would open it."""
         folder = tmp_path / ("llama.cpp" if text.startswith("cd") else "")
-        return os.path.normpath(folder / word) if word.endswith(("gguf", "/s", "~/p")) else word
+        return os.path.normpath(folder / word) if word.endswith(("gguf", "/s")) else word
 
     assert list(map(placed, words_again)) == list(map(placed, words))
     assert cache_again == cache
@@ -156,13 +153,13 @@ def test_a_home_folder_that_cannot_be_kept_is_refused() -> None:
             read_command(text)
 
 
-def test_a_folder_called_so_is_none() -> None:
+def test_what_no_shell_replaces_is_refused(tmp_path: Path) -> None:
     for text in ("llama-server -m '~/a'", 'llama-server -m "~/a"', "llama-server -m \\~/a"):
-        command = read_command(text)
-        assert command.value("model") == "./~/a"
-        assert shlex.split(command.text)[-1] == "./~/a"
-        told = [one.what for one in lint(command, Reader())]
-        assert "-m ./~/a is in a folder called ~, and not in the home folder" in told
+        with pytest.raises(BadInputError, match="~/a is not in the home folder: only a shell"):
+            read_command(text)
+    (tmp_path / "a.ini").write_text("[a]\nmodel = ~/a\n")
+    with pytest.raises(BadInputError, match="~/a is not in the home folder: only a shell"):
+        read_command(str(tmp_path / "a.ini"))
 
 
 KEPT = "s3cr3t"

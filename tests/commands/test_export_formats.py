@@ -1,26 +1,20 @@
 """Every format, read back by what will read it."""
 
 import dataclasses
-import json
 import re
 import shlex
-from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import httpx
-import jsonschema
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui.commands.formats import Format, render
 from spectui.commands.items import divide
-from spectui.commands.launch import ExportSetup
+from spectui.commands.launch import ExportSetup, translated
 from spectui.commands.reader import Reader
 from spectui.commands.sources.reading import read_command
-from spectui.commands.translation import translated
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple
@@ -29,13 +23,10 @@ from spectui.options.speculation import Speculation
 from spectui.server.process import LlamaServer
 from tests.commands.test_export import contexts, hostile, models, speculations
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
-from tests.support.tables import rules, table
+from tests.support.tables import table
 
 pytest_plugins = ["tests.support.fixtures"]
 
-_SCHEMAS = files("check_jsonschema") / "builtin_schemas" / "vendor"
-COMPOSE = json.loads((_SCHEMAS / "compose-spec.json").read_text("utf-8"))
-"""Of the Compose Specification."""
 SETUP = ExportSetup(
     target=ModelOptions(path=Path("/models/target.gguf"), n_gpu_layers=0),
     draft=ModelOptions(path=Path("/drafts/draft.gguf"), n_gpu_layers=0),
@@ -61,7 +52,6 @@ setups = st.builds(
     speculation=st.none() | speculations,
     extra=extras,
     name=hostile,
-    has_gpu=st.booleans(),
 )
 
 
@@ -95,16 +85,6 @@ def read_ini(text: str) -> dict[str, dict[str, str]]:
         else:
             assert re.fullmatch(r"[ \t]*([;#].*)?", line, re.DOTALL), f"the server refuses {line!r}"
     return found
-
-
-def read_llama_swap(text: str) -> tuple[str, list[str]]:
-    """As llama-swap does: comments out, macros in, then a POSIX split."""
-    [(name, model)] = yaml.safe_load(text)["models"].items()
-    lines = [line for line in model["cmd"].split("\n") if not line.strip().startswith("#")]
-    assert not any(line.strip().endswith("\\") for line in lines)
-    command = "\n".join(lines).replace("${PORT}", "5800")
-    assert "${" not in command
-    return name, shlex.split(command)
 
 
 def values_of(arguments: list[str]) -> list[tuple[str, ...]]:
@@ -144,46 +124,6 @@ def test_the_models_preset_file_holds_every_value_or_says_that_it_cannot(
     assert list(entries.values()) == values
 
 
-@settings(deadline=None)
-@given(setup=setups)
-def test_llama_swap_reads_the_command_back_or_is_spared_it(setup: ExportSetup) -> None:
-    arguments = setup.arguments(Dialect.LLAMA_CPP)
-    if any("${" in word or "\n" in word for word in arguments):
-        with pytest.raises(BadInputError, match="llama-swap"):
-            current(setup, Format.LLAMA_SWAP)
-        return
-    name, command = read_llama_swap(current(setup, Format.LLAMA_SWAP))
-    assert command == ["llama-server", "--port", "5800", *arguments]
-    assert re.fullmatch(r"[A-Za-z0-9._-]+", name)
-
-
-@settings(deadline=None)
-@given(setup=setups)
-def test_compose_reads_the_command_back(setup: ExportSetup) -> None:
-    document = yaml.safe_load(current(setup, Format.COMPOSE))
-    jsonschema.Draft201909Validator(COMPOSE).validate(document)
-    [service] = document["services"].values()
-    command = [interpolated(word) for word in service["command"]]
-    assert command[:4] == ["--host", "0.0.0.0", "--port", "8080"]  # noqa: S104 - the container's
-    moved = setup.arguments(Dialect.LLAMA_CPP)
-    for options in setup.models:
-        flag = "-m" if options is setup.target else "--spec-draft-model"
-        moved[moved.index(flag) + 1] = inside(options.path, service["volumes"])
-    assert command[4:] == moved
-
-
-def interpolated(text: str) -> str:
-    """As Docker Compose does, which refuses what is neither ``$$`` nor a variable."""
-    assert "$" not in text.replace("$$", "")
-    return text.replace("$$", "$")
-
-
-def inside(path: Path, volumes: list[dict[str, Any]]) -> str:
-    resolved = path.resolve()
-    targets = {interpolated(v["source"]): v["target"] for v in volumes if v["read_only"]}
-    return f"{targets[str(resolved.parent)]}/{resolved.name}"
-
-
 @table("format", list(Format))
 def test_off_has_no_speculative_flag_and_says_so(format: Format) -> None:  # noqa: A002 - as above
     text = current(OFF, format)
@@ -220,42 +160,14 @@ def test_what_a_format_cannot_keep_is_refused(
         current(changed(extra=extra), format)
 
 
-@table("format", [Format.INI, Format.LLAMA_SWAP])
-def test_who_starts_the_server_chooses_where_it_listens(format: Format) -> None:  # noqa: A002 - as above
-    text = current(changed(extra=("--port", "1234", "--jinja", "--host", "::")), format)
+def test_the_router_chooses_where_it_listens() -> None:
+    text = current(changed(extra=("--port", "1234", "--jinja", "--host", "::")), Format.INI)
     told = [line for line in text.splitlines() if "chooses it: --port 1234 --host ::" in line]
     assert len(told) == 1
     body = text.replace(told[0], "")
     assert "1234" not in body
     assert "::" not in body
     assert "jinja" in text.lower()
-
-
-@table(("extra", "ports", "command"), rules()["ports"])
-def test_compose_publishes_what_the_user_opened(extra: str, ports: str, command: str) -> None:
-    text = current(changed(extra=tuple(extra.split())), Format.COMPOSE)
-    [service] = yaml.safe_load(text)["services"].values()
-    assert service["ports"] == [ports]
-    assert service["command"][:4] == ["--host", "0.0.0.0", "--port", command]  # noqa: S104 - the container's
-
-
-def test_compose_mounts_one_folder_once_and_follows_links(tmp_path: Path) -> None:
-    blobs = tmp_path / "blobs"
-    blobs.mkdir()
-    for name in ("one", "two"):
-        (blobs / name).touch()
-        (tmp_path / f"{name}.gguf").symlink_to(blobs / name)
-    setup = changed(
-        target=ModelOptions(path=tmp_path / "one.gguf"),
-        draft=ModelOptions(path=tmp_path / "two.gguf"),
-        extra=("--mmproj", "elsewhere.gguf"),
-    )
-    text = current(setup, Format.COMPOSE)
-    [service] = yaml.safe_load(text)["services"].values()
-    [volume] = service["volumes"]
-    assert (volume["source"], volume["target"]) == (str(blobs.resolve()), "/models")
-    assert {"/models/one", "/models/two"} <= set(service["command"])
-    assert text.startswith("# files in your own arguments have to be mounted too\n")
 
 
 def test_a_path_that_is_no_text_is_an_error() -> None:

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 
 from spectui.commands.items import divide
-from spectui.commands.launch import ExportSetup
+from spectui.commands.launch import ExportSetup, translated
 from spectui.commands.reader import Accepted, Reader
 from spectui.commands.sources.reading import read_command
-from spectui.commands.translation import translated
 from spectui.errors import BadInputError
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, FlashAttention, ModelOptions
@@ -60,7 +59,7 @@ def test_what_is_written_is_taken_or_named(build: str, setup: ExportSetup) -> No
         words = spelled(BUILDS[build], setup)
     except BadInputError as refused:
         told = str(refused)
-        assert re.search(r"does not take -|takes no value in|cannot place parts", told)
+        assert re.search(r"does not take -|knows no -|has no -", told)
         return
     assert {given.flag for given in divide(words)} <= taken.flags
 
@@ -86,7 +85,7 @@ def test_the_users_own_arguments_are_spelled_as_well(
     ("build", "extra", "flag"),
     [
         ("current", ("--swa-full",), "--swa-full"),
-        ("legacy", ("--spec-type", "ngram-simple"), "--spec-type ngram-simple"),
+        ("legacy", ("--spec-type", "ngram-simple"), "--spec-type"),
         ("current", ("--spec-type", "ngram-mod"), "--spec-type ngram-mod"),
         ("between", (), "--spec-type draft-simple"),
     ],
@@ -94,8 +93,7 @@ def test_the_users_own_arguments_are_spelled_as_well(
 def test_what_a_binary_does_not_take_is_named(
     build: str, extra: tuple[str, ...], flag: str
 ) -> None:
-    message = rf"/bin/server does not take {flag}; leave it out, or give another --server-bin"
-    with pytest.raises(BadInputError, match=f"^{message}$"):
+    with pytest.raises(BadInputError, match=f"^this llama-server (does not take|knows no) {flag}"):
         spelled(BUILDS[build], replace(SETUP, extra=extra))
 
 

@@ -1,4 +1,4 @@
-"""What ``--fit`` chooses, in commands: left to the server, or written with ``--pin``."""
+"""What ``--fit`` chooses, in commands: it is left to the server."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -15,7 +15,6 @@ from spectui.options import catalogue
 from spectui.options.dialect import Dialect
 from spectui.options.reading import fit_of, read_options
 from spectui.options.setup import ContextOptions, Devices, Fit, ModelOptions, TensorOverride
-from tests.support.tables import table
 
 GIVEN = ModelOptions(path=Path("t.gguf"))
 FITTED = replace(
@@ -55,23 +54,6 @@ def test_what_was_fitted_is_left_to_a_server_that_fits_itself() -> None:
     words = ["-fit", "off", "-fitt", "512", "-fitc", "9"]
     taken = take_over(read_command(f"llama-server -m t.gguf {' '.join(words)}"))
     assert list(taken.extra) == words
-
-
-@table("given", [None, frozenset({"ctx-size"})])
-def test_a_pinned_command_has_the_placement(given: frozenset[str] | None) -> None:
-    own = ("--gpu-layers", "auto", "--fit-target", "0", "--jinja")
-    pinned = replace(EXPORT, extra=own, given=given).pinned()
-    words = pinned.arguments(Dialect.LLAMA_CPP)
-    assert placement(words) == PLACED_SO
-    assert "--jinja" in words
-    assert "auto" not in words[words.index("-ngl") :][:2]
-
-
-def test_what_nobody_has_chosen_yet_cannot_be_pinned() -> None:
-    left = replace(EXPORT, target=replace(GIVEN, fit=Fit(is_open=True)))
-    with pytest.raises(UsageError, match="llama-server itself has placed"):
-        left.pinned()
-    assert replace(EXPORT, target=GIVEN).pinned().target == GIVEN
 
 
 def fit_in(command: str) -> Fit | None:

@@ -26,7 +26,7 @@ N_HELD_AGAINST_THE_SERVER = 12
 _HERE_ONLY = {"-hf", "--hf-repo", "-hfd", "-dev", "--rpc", "--slot-save-path", "--reranking"}
 """What the server itself looks for on this machine or elsewhere, once it has read it."""
 
-_FILES = {"llama-server": "x.sh", "ini": "x.ini", "llama-swap": "x.yaml", "compose": "compose.yaml"}
+_FILES = {"llama-server": "x.sh", "ini": "x.ini"}
 
 
 @pytest.fixture(scope="session")

@@ -347,14 +347,14 @@ def test_the_screen_takes_llama_servers_threads_and_caches(
     options = ("-m", pair.target, "--spec-type", "draft-mtp")
     setup = launch(*options, "-ctkd", "q8_0").make_setup(pair)
     # Another number is written: llama-server would take eight.
-    choices = export_choices(setup, None, has_gpu=False)
+    choices = export_choices(setup, None)
     threads = {one.setup.context.threads for one in choices}
     assert threads == {setup.context.threads} == {written}
     assert (setup.target.cache_type_k_mtp, setup.target.cache_type_k) == ("q8_0", "f16")
     # What drafts is exported.
     ngram = Speculation(NgramSimple(size_m=3))
     for setting, exported in ((mtp(2), mtp(2)), (ngram, ngram), (Speculation(), None)):
-        live, off = export_choices(replace(setup, speculation=setting), None, has_gpu=False)
+        live, off = export_choices(replace(setup, speculation=setting), None)
         assert (live.setup.speculation, off.setup.speculation) == (exported, None)
 
 

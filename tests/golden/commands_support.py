@@ -85,22 +85,13 @@ def isolate(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
 
 
-def pretend_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spectui.llama.devices.has_gpu", lambda: True)
-
-
 def exported(setup: dict[str, Any], dialect: str, format_: str) -> str:
-    """A setup in the words of a stored outcome, as an export; or the sentence that refuses it.
-
-    ``has_gpu`` among them says whether the machine has one; without it, it has.
-    """
-    plain = {**_REST, **setup}
-    has_gpu = plain.pop("has_gpu", True)
-    outcome = from_plain(plain, Outcome)
+    """A setup in the words of a stored outcome, as an export; or the sentence that refuses it."""
+    outcome = from_plain({**_REST, **setup}, Outcome)
     assert outcome is not None
     names = ("target", "draft", "context", "speculation", "extra", "given", "start")
     fields: dict[str, Any] = {name: getattr(outcome, name) for name in names}
-    whole = ExportSetup(**fields, name=outcome.target.path.stem, has_gpu=has_gpu)
+    whole = ExportSetup(**fields, name=outcome.target.path.stem)
     try:
         text = render(whole.launch(Dialect(dialect)), Format(format_))
     except BadInputError as error:

@@ -21,11 +21,7 @@ HERE = Path(__file__).parent
 CORPUS = HERE / "corpus"
 REAL = HERE.parent / "data" / "commands" / "commands.toml"
 FOLDER = "@FOLDER@"
-OWN_FORMATS = {
-    **dict.fromkeys(("compose", "docker", "real-files"), "compose"),
-    "llama-swap": "llama-swap",
-    "preset-files": "ini",
-}
+OWN_FORMATS = {"preset-files": "ini"}
 """The format of a group's own files, which keeps more of them."""
 
 Entry = dict[str, Any]
@@ -149,9 +145,8 @@ def examined(
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_what_is_said_and_made_of_them(
-    group: str, spectui: Spectui, place: Place, golden: Golden, monkeypatch: pytest.MonkeyPatch
+    group: str, spectui: Spectui, place: Place, golden: Golden
 ) -> None:
-    commands_support.pretend_gpu(monkeypatch)
     own = ("--format", OWN_FORMATS[group]) if group in OWN_FORMATS else ()
     entries = GROUPS[group].items()
     lines = [line for entry in entries for line in examined(spectui, place, *entry, own=own)]

@@ -16,7 +16,7 @@ USUAL: dict[str, Any] = {
     "draft": {"path": "/drafts/draft.gguf"},
     "speculation": {"draft_max": 8, "draft_min": 1, "draft_p_min": 0.75},
 }
-WHOLE = ("draft-model", "extra", "everything", "start-with-wrappers", "without-a-gpu")
+WHOLE = ("draft-model", "extra", "everything", "start-with-wrappers")
 """In every format of today's dialect; the others as a command, which each format writes."""
 
 

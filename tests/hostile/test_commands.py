@@ -139,8 +139,7 @@ def test_no_secret_is_printed_or_stored(run: Prompt, tmp_path: Path, source: str
         ["lint", "--no-models", path],
         ["lint", "--no-models", "--json", tmp_path / "home" / "a.json", path],
         ["export", "--from", path, "--format", "llama-server"],
-        ["export", "--from", path, "--format", "compose"],
-        ["export", "--from", path, "--format", "llama-swap"],
+        ["export", "--from", path, "--format", "ini"],
         ["bench", "--from", path, "--backend", "server"],
     ):
         run(*asked, folder=tmp_path).check(home=tmp_path / "home")

@@ -41,10 +41,7 @@ def _lint(command: object) -> list[list[object]]:
     return [
         ["lint", "--no-models", command],
         ["lint", "--no-models", "--json", "-", command],
-        *(
-            ["export", "--from", command, "--format", one]
-            for one in ("ini", "llama-swap", "compose")
-        ),
+        ["export", "--from", command, "--format", "ini"],
     ]
 
 

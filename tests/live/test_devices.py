@@ -191,11 +191,3 @@ def test_links_and_load_are_those_of_the_cards_that_are_used() -> None:
     assert [(link.index, link.label) for link in state.traffic.links] == [(1, "CUDA0")]
     assert [one.index for one in state.memory.gpus] == [1]
     assert [pool.name for pool in state.memory.pools] == ["CUDA0", "RPC0", "RAM"]
-
-
-def test_containers_ask_for_nvidias_gpus_alone() -> None:
-    tally = LiveTally()
-    assert not tally.has_gpu
-    for source, has in ((GpuSource.AMDGPU, False), (GpuSource.NVML, True)):
-        tally.snapshot(replace(SNAPSHOT, gpus=(gpu(0, source=source),)))
-        assert tally.has_gpu is has

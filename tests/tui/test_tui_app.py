@@ -503,7 +503,7 @@ def test_what_was_found_is_exported_as_the_note_beside_it_says() -> None:
         (USE_IT, True, "Measured with -t"),
         (TURN_OFF, False, "Measured with -t"),
     ):
-        first, second, _off = export_choices(live, state, has_gpu=False)
+        first, second, _off = export_choices(live, state)
         # What is not confirmed does not come first.
         shown = first if state.confirmed else second
         assert shown.label == ("found by tuning" if state.confirmed else "best so far")

@@ -7,28 +7,28 @@ from dataclasses import replace
 import msgspec
 
 from spectui.commands.command import ServerCommand
-from spectui.commands.finding import Finding, Severity, Topic
+from spectui.commands.finding import Finding, Severity
 from spectui.commands.items import divide
 from spectui.commands.lint import names, settings
 from spectui.commands.lint.drafters import drafters_rule, kinds_rule
-from spectui.commands.lint.lengths import lengths_rule, ngrams_rule
 from spectui.commands.programs import as_server
 from spectui.commands.reader import Reader
-from spectui.commands.rewriting import as_meant
+from spectui.commands.server_options import canonical, flags_of
+from spectui.errors import BadInputError
+from spectui.format import printable
 
 Rule = Callable[[ServerCommand, Reader], Iterator[Finding]]
 
 _RULES: tuple[Rule, ...] = (
     names.program_rule,
-    lengths_rule,
+    settings.lengths_rule,
     names.spelling_rule,
     kinds_rule,
     settings.misread_rule,
-    names.repeats_rule,
     drafters_rule,
-    ngrams_rule,
+    settings.ngrams_rule,
     settings.caches_rule,
-    settings.placement_rule,
+    settings.experts_rule,
     settings.serving_rule,
 )
 """Rules in the order of their corrections: old names reveal which defaults were meant."""
@@ -64,7 +64,7 @@ def check(command: ServerCommand, reader: Reader, *, always: bool = False) -> Re
         always: whether a command that the server runs is corrected too.
     """
     findings = left = lint(command, reader)
-    right = as_server(command.edited(dict.fromkeys(names.own_options(command, reader), ())))
+    right = as_server(command)
     if always or any(map(_is_unwritable, findings)):
         remarks = tuple(one for one in command.remarks if one.replacement is None)
         right, left = _corrected(replace(right, remarks=remarks), reader)
@@ -73,11 +73,31 @@ def check(command: ServerCommand, reader: Reader, *, always: bool = False) -> Re
     return Report(findings=findings, corrected=right, left=left)
 
 
+def check_certain(report: Report, reader: Reader) -> None:
+    """Make sure that the reader takes a corrected command, and that its corrections are certain.
+
+    Raises:
+        BadInputError: the reader would stop at it all the same.
+    """
+    refused = (one for one in report.findings if not _is_certain(one, reader))
+    for finding in (*refused, *report.left):
+        if finding.severity is Severity.ERROR:
+            meant = finding.replacement
+            instead = f"write {meant}" if meant else "correct it, or take it out"
+            raise BadInputError(printable(f"{finding.what}: {finding.why}; {instead}"))
+
+
+def _is_certain(finding: Finding, reader: Reader) -> bool:
+    """Whether an export may correct what a finding is about."""
+    # What a binary lacks of its dialect is not left out, but refused.
+    is_of_dialect = canonical(finding.flag) in flags_of(reader.dialect)
+    is_lacking = is_of_dialect and reader.takes(finding.flag) is False
+    return any(finding.edits.values()) or not (finding.edits and is_lacking)
+
+
 def _is_unwritable(finding: Finding) -> bool:
     """Whether the command cannot be written as it is: an error, or a variable that is not read."""
-    return finding.severity is Severity.ERROR or (
-        finding.topic is Topic.MISREAD and bool(finding.edits)
-    )
+    return finding.severity is Severity.ERROR or (finding.is_misread and bool(finding.edits))
 
 
 def _corrected(command: ServerCommand, reader: Reader) -> tuple[ServerCommand, tuple[Finding, ...]]:
@@ -97,13 +117,9 @@ def _corrected(command: ServerCommand, reader: Reader) -> tuple[ServerCommand, t
 
 def _found(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield what the rules say, and then what the reader itself does of all other options."""
-    others, meant = names.own_options(command, reader), as_meant(command)
-    refused = set(others)
+    refused = set[int]()
     for rule in _RULES:
-        # What is spelled otherwise counts as what it is put right to.
-        for finding in rule(command if rule is names.spelling_rule else meant, reader):
-            if finding.at in others:
-                continue
+        for finding in rule(command, reader):
             if finding.severity is Severity.ERROR:
                 refused.update({finding.at, *(at for at in finding.edits if at is not None)})
             yield finding if _is_taken(finding, reader) else replace(finding, replacement=None)

@@ -1,7 +1,6 @@
 """Rules for what drafts: the kinds of ``--spec-type``, and drafts that do not match them."""
 
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 
 from spectui.commands import renames
 from spectui.commands.command import ServerCommand
@@ -12,7 +11,7 @@ from spectui.commands.drafting import (
     kind_of_draft,
     to_ik_stages,
 )
-from spectui.commands.finding import Finding, Severity, about, error, note, warning
+from spectui.commands.finding import Finding, Severity, about, error, warning
 from spectui.commands.items import Item
 from spectui.commands.measured import is_made_up
 from spectui.commands.reader import Reader
@@ -32,33 +31,27 @@ def kinds_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         yield from _kinds_of_ik(command)
     elif reader.is_current:
         for at, item in command.all("spec-type"):
-            yield from _ik_form(at, item) if ":" in item.value else _kinds(at, item)
+            yield from _ik_form(at, item) if ":" in item.value else _kinds(at, item, reader)
         yield from _of_one_context(command)
 
 
-def _kinds(at: int, item: Item) -> Iterator[Finding]:
+def _kinds(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
     given = item.value.split(",")
-    kinds = [_known(kind) for kind in given]
+    kinds = [_known(kind, reader) for kind in given]
     if kinds == given:
         return
-    alike = [
-        kind or next(iter(get_close_matches(own, renames.KINDS, 1)), None)
-        for kind, own in zip(kinds, given, strict=True)
-    ]
-    words = (item.flag, ",".join(filter(None, alike)))
     yield error(
         (at, item),
-        f"llama-server knows no {item.flag} {item.value}",
-        f"it takes {', '.join(renames.KINDS)}, or several with commas, and stops at anything else",
-        write=None if None in alike else words,
-        fix=None if None in kinds else words,
+        f"{reader.name} knows no {item.flag} {item.value}",
+        f"it takes {', '.join(reader.kinds)}, or several with commas, and stops at anything else",
+        fix=None if None in kinds else (item.flag, ",".join(filter(None, kinds))),
     )
 
 
-def _known(kind: str) -> str | None:
-    """llama-server's name for a kind in another spelling, or without its prefix."""
+def _known(kind: str, reader: Reader) -> str | None:
+    """The reader's name for a kind in another spelling, or without its prefix."""
     spellings = (kind, renames.FORMER_KINDS.get(kind, kind), f"draft-{kind}", f"ngram-{kind}")
-    return next(filter(None, (respelled(one, renames.KINDS) for one in spellings)), None)
+    return next(filter(None, (respelled(one, reader.kinds) for one in spellings)), None)
 
 
 def respelled(value: str, words: Iterable[str]) -> str | None:
@@ -139,11 +132,7 @@ def _of_draft(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     found, kinds = command.last(*renames.DRAFTS), command.kinds
     at, shown = (-1, "the draft") if found is None else (found[0], found[1].shown)
     if not command.has("spec-type", "spec-default"):
-        is_told = command.value("spec-draft-hf") and kind_by_name(command) not in {None, MTP_KIND}
-        if reader.is_current and is_told:
-            yield _in_repository(at, shown, command)
-        else:
-            yield from _no_kind(at, shown, command, reader)
+        yield from _no_kind(at, shown, command, reader)
     elif not kinds:
         [*_, (place, none)] = command.all("spec-type")
         yield warning(
@@ -161,18 +150,6 @@ def _of_draft(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         )
     elif reader.is_current:
         yield from _other_kind(command)
-
-
-def _in_repository(at: int, shown: str, command: ServerCommand) -> Finding:
-    """A finding on a draft of the hub whose name tells its kind."""
-    kind = kind_of_draft(command)
-    return note(
-        (at, command.items[at]),
-        f"whether {shown} drafts depends on the files of its repository",
-        f"llama-server drafts if it finds a file there whose name or header tells the kind; "
-        f"with --spec-type {kind} it always does",
-        write=("--spec-type", kind),
-    )
 
 
 def _no_kind(at: int, shown: str, command: ServerCommand, reader: Reader) -> Iterator[Finding]:
@@ -203,6 +180,11 @@ def _no_kind(at: int, shown: str, command: ServerCommand, reader: Reader) -> Ite
 def _unsaid(kind: str, shown: str, command: ServerCommand) -> tuple[str, str] | None:
     """Why llama-server makes something else of such a draft; None where it drafts with it."""
     by_name, tensors = kind_by_name(command), command.draft_tensors
+    if command.value("spec-draft-hf") and by_name not in {None, MTP_KIND}:
+        return f"whether {shown} drafts depends on the files of its repository", (
+            "llama-server drafts if it finds a file there whose name or header tells the kind; "
+            "with --spec-type it always does"
+        )
     # llama-server takes such a file for MTP layers.
     has_sign = tensors is not None and any(name.endswith(_SIGN_OF_MTP) for name in tensors)
     if has_sign and kind == MODEL_KIND:

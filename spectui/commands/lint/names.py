@@ -1,15 +1,12 @@
 """Rules for names: of the program, of flags and variables that the reader does not take."""
 
-import re
 from collections.abc import Iterator
 
 from spectui.commands import rewriting
 from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import is_of_stage
-from spectui.commands.finding import Finding, Severity, Topic, about, error, note, warning
-from spectui.commands.home import shell_line
-from spectui.commands.items import DASHES, Item
-from spectui.commands.measured import is_adding
+from spectui.commands.finding import Finding, Severity, about, error, note, warning
+from spectui.commands.items import Item
 from spectui.commands.programs import SERVER, as_server, program_of, started_by
 from spectui.commands.reader import Reader
 from spectui.commands.renames import RULES_TODAY
@@ -25,44 +22,22 @@ def program_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield what the program is, if it is not llama-server, and what it does without a model."""
     word = started_by(command)
     if word is not None:
-        yield _of_program(word, command, reader)
+        yield _of_program(word, command)
     printing = prints_and_ends(command.items)
     if printing is not None:
         what = f"with {printing.flag} it prints and ends"
         yield note(printing.flag, what, "it starts no server, and loads no model")
-    elif command.is_section or names_model(command.items):
-        return
-    elif reader.is_current:
-        yield note(
-            "-m",
-            "no model is named, so that llama-server starts as a router",
-            "it offers the models of its cache, loads each when a request names it, and gives it "
-            "the options of this command",
-        )
-    else:
-        why = f"{reader.name} loads one when it starts, and stops where it finds none"
-        yield warning("-m", "no model is named", why, write=("-m", "FILE"))
+    elif not (command.is_section or names_model(command.items)):
+        why = "llama-server starts as a router without one, which loads what a request names"
+        if not reader.is_current:
+            why = f"{reader.name} loads one when it starts, and stops where it finds none"
+        yield note("-m", "no model is named", why)
 
 
-def own_options(command: ServerCommand, reader: Reader) -> frozenset[int]:
-    """Places of the options of another program than llama-server that only such programs take."""
-    word = started_by(command)
-    if word is None or program_of(word) == SERVER:
-        return frozenset()
-    return frozenset(
-        at
-        for at, item in enumerate(command.items)
-        if not reader.takes(item.flag) and not rewriting.instead_of(item, command, reader)
-    )
-
-
-def _of_program(word: str, command: ServerCommand, reader: Reader) -> Finding:
+def _of_program(word: str, command: ServerCommand) -> Finding:
     program = program_of(word)
     what = f"this is a command of {program}"
     why = "it is read as one of llama-server, which has most of its options"
-    own = [command.items[at].flag for at in sorted(own_options(command, reader))]
-    if own:
-        why += f", and lacks {', '.join(own)}: left out"
     if program == SERVER:
         what = f"{word} is the name of llama-server until June 2024"
         why = "it is held against what llama-server takes today"
@@ -85,20 +60,18 @@ def spelling_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
                 (at, item),
                 f"{reader.name} reads no {item.flag}=VALUE",
                 "it looks for an option of that whole name, finds none, and stops",
-                fix=item.separate,
+                fix=None if item.separate == item.words else item.separate,
             )
         elif not item.flag.startswith("-"):
-            words = rewriting.meant_by(item) if item.flag[:1] in DASHES else None
             yield error(
                 (at, item),
                 f"{item.flag!r} belongs to no option",
                 f"{reader.name} takes no words by themselves, and stops",
-                fix=words or None,
             )
         elif reader.takes(item.flag):
             yield from _without_value(at, item, reader)
         elif reader.takes(item.flag) is None:
-            yield _unknown(at, item, command, reader)
+            yield _unknown(at, item, reader)
         else:
             yield _refused(at, item, command, reader)
     yield from _unknown_variables(command, reader)
@@ -109,11 +82,8 @@ def _unknown_variables(command: ServerCommand, reader: Reader) -> Iterator[Findi
     for name, _value in command.start.environment:
         if not name.startswith(PREFIX) or reader.reads(name):
             continue
-        what, why = f"{reader.name} does not read {name}", "it ignores it"
-        if reader.reads(name) is None:
-            what = f"spectui does not know {name}"
-            why = f"{_known_builds(reader)}; a newer build may read it, any other ignores it"
-        yield warning(name, what, f"{why} without a word", topic=Topic.MISREAD)
+        why = f"{_known_builds(reader)}; any build that does not know it ignores it without a word"
+        yield warning(name, f"spectui does not know {name}", why, is_misread=True)
 
 
 def _variable(at: int, item: Item, command: ServerCommand, reader: Reader) -> Iterator[Finding]:
@@ -135,21 +105,16 @@ def _variable(at: int, item: Item, command: ServerCommand, reader: Reader) -> It
         write=words or (),
         # As an argument first: what that is called comes next.
         fix={at: item.words},
-        topic=Topic.MISREAD,
+        is_misread=True,
     )
 
 
-def _unknown(at: int, item: Item, command: ServerCommand, reader: Reader) -> Finding:
-    words = rewriting.instead_of(item, command, reader)
-    if words is not None:
-        what = f"{reader.name} does not know {item.flag}"
-        return error((at, item), what, "it stops at it", fix=words)
-    alike = rewriting.likely(item, command, reader)
+def _unknown(at: int, item: Item, reader: Reader) -> Finding:
     return warning(
         (at, item),
         f"spectui does not know {item.flag}",
         f"{_known_builds(reader)}; a newer build may take it, any other stops at it (--server-bin "
-        f"PATH asks your own){f'; did you mean {shell_line(alike)}?' if alike else ''}",
+        "PATH asks your own)",
     )
 
 
@@ -163,40 +128,24 @@ def _refused(at: int, item: Item, command: ServerCommand, reader: Reader) -> Fin
     edits = shared or ({} if words is None else {at: words})
     # What takes the place of several is told of each.
     words = next(filter(None, shared.values()), words)
-    if words is None and item.server is None:
-        words = rewriting.likely(item, command, reader) or None
     what = f"{reader.name} does not take {item.flag}"
     return error((at, item), what, _why(item, reader), write=words, fix=edits)
 
 
 def _why(item: Item, reader: Reader) -> str:
-    server, accepted = item.server, reader.accepted
-    if server is None or accepted is not None:
-        since = None if server is None else server.since.get(item.spelling)
-        taken = "" if since is None else f"; {Dialect.LLAMA_CPP} takes it since {since}"
-        is_removed = accepted is not None and item.spelling in accepted.removed
-        which = "was removed" if is_removed else "it does not know"
-        return f"it stops at an option that {which}{taken}"
+    server = item.server
+    if server is None or reader.accepted is not None:
+        return "it stops at an option that it does not know"
     today = f"; {RULES_TODAY[item.name]}" if item.name in RULES_TODAY else ""
     until = server.until.get((reader.dialect, item.spelling))
     if reader.dialect is Dialect.IK and is_of_stage(item):
-        since = "" if until is None else f" since {_day(until)}"
+        since = "" if until is None else f" since {until}"
         return f"its place is behind --spec-type{since}, and it stops the server"
     if until is not None:
-        return f"builds since {_day(until)} stop at it{today}"
-    if reader.dialect in server.taken:
-        return "it knows the option by another name alone, and stops at this one"
+        return f"builds since {until} stop at it{today}"
     others = tuple(map(str, server.taken))
     whose = f"is an option of {' and '.join(others)}" if others else "was removed"
     return f"it {whose}, and stops the server{today}"
-
-
-def _day(until: str) -> str:
-    """When an option went, by its table: a season, or a build or commit and a day."""
-    commit, _, day = until.rpartition(" ")
-    is_day = day[:4].isdigit() and "-" in day
-    build = commit if re.fullmatch(r"b\d+", commit) else f"commit {commit}"
-    return f"{day} ({build})" if is_day else until
 
 
 def _without_value(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
@@ -206,41 +155,12 @@ def _without_value(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
         yield error(
             (at, item),
             f"{item.text} lacks its value",
-            "the server takes the next word for it, or stops where there is none",
+            "the server stops where the command ends without one",
         )
     if server is None or item.values or not server.counts.get(reader.dialect):
         return
-    if server.arity is Arity.UNTOLD:
-        yield error((at, item), f"{item.flag} has no value", "it takes one or two, and stops")
     is_bare = item.flag in reader.bare or item.is_negation
     if server.arity is Arity.MAYBE and not is_bare:
         takes = "on, off or auto today" if item.name == "flash-attn" else "one here"
         why = f"it takes {takes}, and would take the next word for it"
         yield error((at, item), f"{item.flag} has no value", why, fix=(item.flag, "on"))
-
-
-def repeats_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    """Yield a finding for every option that a later one overrides."""
-    # ik_llama.cpp reads its variables again behind the arguments.
-    places = sorted(
-        range(len(command.items)),
-        key=lambda at: reader.dialect is Dialect.IK and command.items[at].variable is not None,
-    )
-    last = {command.items[at].name: at for at in places}
-    for at, item in enumerate(command.items):
-        is_known = item.server is not None or item.option is not None
-        if last[item.name] != at and is_known and not is_adding(item):
-            yield _overruled(at, item, command.items[last[item.name]], reader)
-
-
-def _overruled(at: int, item: Item, winner: Item, reader: Reader) -> Finding:
-    by = "an argument" if item.variable is not None else "the last of them"
-    by = by if winner.variable is None else "its variables before arguments"
-    is_harmless = item.words == winner.words or item.variable is not None
-    return about(
-        Severity.NOTE if is_harmless else Severity.WARNING,
-        (at, item),
-        f"{item.shown} is given again as {winner.text}",
-        f"{reader.name} takes {by}, so that this one does nothing",
-        write=(),
-    )

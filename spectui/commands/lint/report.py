@@ -13,11 +13,7 @@ from spectui.format import counted, printable
 from spectui.page import Excerpt, Page, Paragraph, Part
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "bold"}
-_CONTAINED = (
-    "The command was read out of a container: what is written here is llama-server's own part of "
-    "it, with paths as they are on this machine where the container mounts a folder of it, and its "
-    "own elsewhere."
-)
+_CONTAINED = "This is llama-server's own part of a container; what that mounts has paths of here."
 _INDENT = "    "
 
 

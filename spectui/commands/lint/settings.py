@@ -1,143 +1,114 @@
-"""Rules for what lies beside a draft: caches, slots, placements, and values that are misread."""
+"""Rules for numbers beside a draft: lengths, caches, places, slots, and misread values."""
 
 import re
 from collections.abc import Iterator
 
 from spectui.commands.command import ServerCommand
-from spectui.commands.finding import FULL_PRECISION, Finding, Topic, error, note, warning
-from spectui.commands.home import is_named_so
+from spectui.commands.drafting import NEW_LENGTHS, old_lengths, own_words
+from spectui.commands.finding import Finding, note, warning
 from spectui.commands.items import Item
-from spectui.commands.measured import is_ignored
 from spectui.commands.reader import Reader
-from spectui.commands.renames import BY_LAYERS
-from spectui.commands.server_options import FALSE
-from spectui.options.dialect import Dialect
-from spectui.options.drafters import MTP_KIND
+from spectui.commands.renames import BY_LAYERS, KINDS, MODEL_FLAGS
+from spectui.options.drafters import MTP_KIND, ngram_of
 from spectui.options.option import Decimal, Layers, Whole
 
+_LONG = 8
+"""Draft length from which a finding reports drafting beside experts in RAM."""
+_FULL_PRECISION = frozenset({"f32", "f16", "bf16"})
+"""Types of a cache that is not quantised."""
 _HURTS = "a draft guesses worse with a quantised cache, and its cache is small"
 _SLOTS = 4
 """Default number of slots in llama-server since winter 2025."""
-_IN_TOKENS = frozenset({"ctx-size", "batch-size", "ubatch-size", "predict", "keep", "fit-ctx"})
-_IN_MIB = frozenset({"cache-ram", "fit-target"})
-_TOKENS = {"k": 1 << 10, "m": 1 << 20}
-_MIB = {"m": 1, "g": 1 << 10}
-"""Multipliers of letters behind a number."""
+_SIZED = frozenset({"predict", "keep", "cache-ram"})
+"""Options of whole numbers that spectui's own command line has not."""
 _WHOLE = r"\s*[-+]?\d+"
 _DECIMAL = r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
 """Pattern of the part of a number that the server reads (``std::stoi``, ``std::stof``)."""
-_WITH_UNIT = r"(\d+) ?([kmg])(i?b)?"
-_JINJA_KNOWS = "chatml"
-"""The only name that llama-server looks up with Jinja as well."""
+
+
+def lengths_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    """Yield findings on lengths that an old command leaves out, and whose defaults have changed."""
+    lengths = old_lengths(command) if reader.is_current else {}
+    for name, value in lengths.items():
+        flag = MODEL_FLAGS[name]
+        yield warning(
+            flag,
+            f"{flag} is not given",
+            f"its default was {value} until spring 2026 and is {NEW_LENGTHS[name]} since; the "
+            "command's other names are of before, so its author had the old value",
+            fix=(flag, value),
+        )
+
+
+def ngrams_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    """Yield findings on numbers that no drafter reads."""
+    kinds = command.kinds
+    # Which drafter another kind means, nobody knows yet.
+    if not reader.is_current or not set(KINDS).issuperset(kinds):
+        return
+    for at, item in enumerate(command.items):
+        own = ngram_of(item.name)
+        if own is not None and own not in kinds:
+            why = f"{own} is not in --spec-type"
+            yield warning((at, item), f"nothing reads {item.shown}", why, write=())
+    if kinds and all(kind.startswith("ngram-") for kind in kinds):
+        for at, item in command.all(*MODEL_FLAGS):
+            if reader.takes(item.flag) is not False:
+                what = f"{', '.join(kinds)} does not read {item.shown}"
+                why = "it is of draft models; n-gram drafters have lengths of their own"
+                yield warning((at, item), what, why, write=own_words(item, command))
 
 
 def misread_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield findings on what the reader misreads or ignores; what it refuses, it judges itself."""
     for at, item in enumerate(command.items):
-        if item.is_path and any(map(is_named_so, item.values)):
-            yield warning(
-                (at, item),
-                f"{item.flag} {item.value} is in a folder called ~, and not in the home folder",
-                "only a shell replaces ~, and not in quotes; the server looks for such a folder "
-                "where it is started: write the whole path",
-                topic=Topic.MISREAD,
-            )
         if item.variable is None or reader.reads(item.variable) is not False:
             yield from _number(at, item)
-        if is_ignored(item):
-            why = "llama-server takes the number of a draft's threads (-td, -tbd), and no more"
-            yield warning((at, item), f"{item.text} does nothing", why, write=())
-    if reader.dialect is Dialect.LLAMA_CPP:
-        yield from _literal_template(command)
-
-
-def _literal_template(command: ServerCommand) -> Iterator[Finding]:
-    """Find the name of a template of llama.cpp's own, which Jinja takes for the whole prompt."""
-    found, jinja = command.last("chat-template"), command.last("jinja")
-    is_off = jinja is not None and jinja[1].is_negation
-    if found is None or is_off or "{" in found[1].value or found[1].value in {"", _JINJA_KNOWS}:
-        return
-    yield warning(
-        found,
-        f"{found[1].text} makes every prompt the text {found[1].value!r}",
-        "with Jinja, the default, the value is the template itself, and names of templates count "
-        "beside --no-jinja alone; without it the model's own template is taken",
-        write=(),
-    )
 
 
 def _number(at: int, item: Item) -> Iterator[Finding]:
     """Find a number of which the reader takes the digits ahead."""
     values = None if item.option is None else item.option.values
     ahead = _DECIMAL if isinstance(values, Decimal) else _WHOLE
-    is_sized = item.name in _IN_TOKENS | _IN_MIB
-    is_list = item.name == "fit-target" and "," in item.value
-    is_number = (is_sized or isinstance(values, Whole | Layers | Decimal)) and not is_list
+    is_number = item.name in _SIZED or isinstance(values, Whole | Layers | Decimal)
     if item.value.isdigit() or not is_number:
         return
     read = re.match(ahead, item.value)
     # What begins with no number stops the server.
     if read is not None and read[0] != item.value:
-        meant = _meant(item)
+        is_context = item.name == "ctx-size" and item.value.lower() == f"{read[0]}k"
         yield warning(
             (at, item),
             f"{item.flag} {item.value} is read as {read[0]}",
             "the server takes the number that it begins with, and forgets the rest",
-            write=None if meant is None else (item.flag, meant),
-            topic=Topic.MISREAD,
+            write=(item.flag, str(int(read[0]) * 1024)) if is_context else None,
+            is_misread=True,
         )
 
 
-def _meant(item: Item) -> str | None:
-    """The number that one with a unit stands for, as the server reads it; None for any other."""
-    sized = re.fullmatch(_WITH_UNIT, item.value, re.IGNORECASE)
-    factors = _MIB if item.name in _IN_MIB else _TOKENS if item.name in _IN_TOKENS else {}
-    factor = None if sized is None else factors.get(sized[2].lower())
-    return None if sized is None or factor is None else str(int(sized[1]) * factor)
-
-
 def caches_rule(command: ServerCommand, _reader: Reader) -> Iterator[Finding]:
-    """Yield findings on quantised caches."""
+    """Yield findings on a quantised cache of the draft."""
     # The target's MTP layers hardly guess worse.
     is_mtp = command.draft_kind == MTP_KIND or not BY_LAYERS.isdisjoint(command.kinds)
     if command.has_draft and not is_mtp:
         for at, item in command.all("cache-type-k-draft", "cache-type-v-draft"):
-            if item.value not in FULL_PRECISION:
+            if item.value not in _FULL_PRECISION:
                 what = f"the draft's cache is {item.value}"
                 words = (item.flag, "f16")
                 yield warning((at, item), what, _HURTS, write=words)
-    yield from _quantised_values(command)
 
 
-def _quantised_values(command: ServerCommand) -> Iterator[Finding]:
-    found = command.last("flash-attn", "no-flash-attn")
-    names = ["cache-type-v", *(["cache-type-v-draft"] if command.drafts_with_model else [])]
-    caches = (command.value(name) or "f16" for name in names)
-    cache = next((one for one in caches if one not in FULL_PRECISION), None)
-    if found is None or cache is None:
-        return
-    if found[1].name == "no-flash-attn" or found[1].value.lower() in FALSE:
-        yield error(
-            found,
-            f"a V cache of {cache}, without flash attention",
-            "llama.cpp computes with a quantised V cache in flash attention alone, and stops",
-            fix=("-fa", "on"),
-            topic=Topic.CONTRADICTION,
-        )
-
-
-def placement_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    """Yield findings on a draft that is kept apart."""
-    found, layers = command.last("gpu-layers-draft"), command.value("gpu-layers")
-    is_apart = found is not None and found[1].value == "0" and command.drafts_with_model
-    has_layers = layers != "0" and (layers is not None or reader.is_current)
-    if found is not None and is_apart and has_layers:
+def experts_rule(command: ServerCommand, _reader: Reader) -> Iterator[Finding]:
+    """Yield a finding on drafts that are long for experts in RAM."""
+    found, longest = command.last("draft-max"), command.number("draft-max") or 0
+    values = (item.value for _at, item in command.all("override-tensor"))
+    in_ram = command.has("cpu-moe", "n-cpu-moe") or any("=CPU" in value for value in values)
+    if found is not None and in_ram and longest >= _LONG:
         yield warning(
             found,
-            f"{found[1].text} keeps the draft in RAM, while the target has layers on the GPU",
-            "the draft is computed by the CPU then, and the GPU waits for each of its tokens; a "
-            "draft takes little of a GPU's memory",
-            write=(found[1].flag, "99"),
+            f"drafts of {longest:.0f} tokens, beside weights in RAM",
+            "each token of a draft reads other experts, so that verifying many costs nearly as "
+            "much as decoding them; spectui tune finds the length that pays",
         )
 
 

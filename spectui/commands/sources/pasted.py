@@ -7,11 +7,12 @@ import re
 from dataclasses import replace
 
 from spectui.commands.finding import Finding, error
-from spectui.commands.items import DASHES
-from spectui.commands.programs import SERVER, names_server
+from spectui.commands.programs import SERVER
 from spectui.commands.server_options import server_option
 from spectui.format import named
 
+_DASHES = "\N{EN DASH}\N{EM DASH}\N{MINUS SIGN}\N{HYPHEN}\N{NON-BREAKING HYPHEN}"
+"""Characters that editors and web pages substitute for the dashes of an option."""
 _FENCE = re.compile(r"[ \t]*(?:>[ \t]*)?(```|~~~)")
 _PROMPT = re.compile(
     r"[ \t]*(?:\([^()\n]*\)[ \t]*)?(?:[$%>»\u276f\u279c]|\[?[\w.-]+@[\w.-]+[^\n$#%>]*[$#%>]"
@@ -36,7 +37,7 @@ _UNSEEN = "\u00ad\u200b\u200e\u200f\u2060\u2066\u2067\u2068\u2069\ufeff" + "".jo
 _STRANGE = f"{_BLANKS}{_UNSEEN}"
 _DOUBLE, _SINGLE = "\u201c\u201d\u201e\u201f", "\u2018\u2019\u201a\u201b"
 _PLAIN_QUOTES = str.maketrans(dict.fromkeys(_DOUBLE, '"') | dict.fromkeys(_SINGLE, "'"))
-_DASHED = re.compile(rf"[{DASHES}]+(?P<bare>\d|[A-Za-z][\w-]*)")
+_DASHED = re.compile(rf"[{_DASHES}]+(?P<bare>\d|[A-Za-z][\w-]*)")
 _PART = re.compile(
     rf"\\(?P<torn>[ \t{_BLANKS}]+(?:#[^\n]*)?)\n(?=[ \t{_BLANKS}]*-)"
     rf"|\\[^{_STRANGE}]|'[^']*'|\"(?:\\.|[^\"\\])*\"|(?:(?<=[ \t\n])|\A)#[^\n]*"
@@ -48,7 +49,7 @@ _PART = re.compile(
 )
 """Parts that keep their signs, and parts that web pages have changed."""
 _BLANK, _NOTHING = re.compile(f"[{_BLANKS}]+"), re.compile(f"[{_UNSEEN}]")
-_CHANGED = re.compile(f"[{_STRANGE}{_DOUBLE}{_SINGLE}{DASHES}]")
+_CHANGED = re.compile(f"[{_STRANGE}{_DOUBLE}{_SINGLE}{_DASHES}]")
 _BEHIND = re.compile(r"(?:\A|[ \t\n])(--?[A-Za-z][\w-]*)[ \t=]+\Z")
 _TORN = (
     "only a backslash that ends its line joins it with the next; here the command ends for a "
@@ -59,7 +60,7 @@ _WEB = (
 )
 _LONGEST_OPTION = 64
 _MOST_TOLD = 8
-MOST_CHARACTERS = 1 << 18
+MOST_CHARACTERS = 1 << 15
 """Size of a text above which no shell's command is looked for."""
 _FREE = frozenset(
     {"-a", "--alias", "--api-key", "--api-prefix", "--tags", "-r", "--reverse-prompt", "-p"}
@@ -172,12 +173,8 @@ def _dashed(match: re.Match[str]) -> str:
 
 
 def _respaced(word: str) -> str:
-    """A word with blanks of web pages: the words that it holds, where one is an option."""
+    """A word with blanks of web pages: the words that it holds."""
     parts = _BLANK.split(_NOTHING.sub("", word))
-    if not names_server(parts) and not any(part.startswith(("-", *DASHES)) for part in parts):
-        core = word.strip(_STRANGE)
-        ahead, behind = word.split(core, 1) if core else (word, "")
-        parts = [*_BLANK.split(ahead)[:-1], core, *_BLANK.split(behind)[1:]]
     dashed = ((part, _DASHED.match(part)) for part in parts)
     return " ".join(
         part if found is None else _dashed(found) + part[found.end() :] for part, found in dashed

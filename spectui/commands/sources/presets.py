@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from spectui.commands.command import ServerCommand
@@ -37,65 +37,31 @@ _PLACING = ("--cpu-moe", "--n-cpu-ffn", "--n-cpu-moe", "--override-tensor")
 """Options of which the first that matches a tensor applies, in the router's order: that of their
 first spellings (``common_preset::options`` is a map)."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entered:
-    """A line of a section."""
-
-    key: str
-    value: str
-    line: int
-
-    @property
-    def option(self) -> ServerOption | None:
-        """The option of the key, which is a flag without its dashes, or a variable."""
-        return option_of_variable(self.key) or server_option(self.flag)
-
-    @property
-    def flag(self) -> str:
-        """The key as an argument."""
-        variable = option_of_variable(self.key)
-        if variable is not None:
-            return variable.long_flag if self.key in variable.variables else variable.negations[0]
-        flags = [f"--{self.key}", f"-{self.key}"] if len(self.key) > 1 else [f"-{self.key}"]
-        known = next((flag for flag in flags if server_option(flag) is not None), flags[0])
-        return canonical(known)
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The arguments that the router makes of the line."""
-        option, flag = self.option, self.flag
-        # llama-server refuses the file for a key without an option; a newer one may know it.
-        if option is None or _takes_value(option):
-            return (flag, self.value)
-        if not option.negations:
-            return () if self.value in FALSE else (flag,)
-        # Whatever is not a word for the other is taken for on, or off behind a negation.
-        is_on = self.value not in (TRUE if flag in option.negations else FALSE)
-        return (option.long_flag if is_on else option.negation or option.negations[0],)
+Section = dict[str, str]
+"""Values by key."""
 
 
-def read_presets(text: str, path: Path) -> Mapping[str, list[Entered]] | None:
-    """The sections of a file with their lines; None if it is no file of presets.
+def read_presets(text: str, path: Path) -> Mapping[str, Section] | None:
+    """The sections of a file; None if it is no file of presets.
 
     Raises:
         BadInputError: the file is named as one, and has a line that the router does not read.
     """
-    sections: dict[str, list[Entered]] = {}
-    entries: list[Entered] = []
+    sections: dict[str, Section] = {}
+    entries: Section = {}
     has_header, has_key = False, path.suffix == ".ini"
     for number, line in enumerate(re.split(r"\r\n|\n|\r", text), 1):
         header, entry = _HEADER.fullmatch(line), _ENTRY.fullmatch(line)
         if header is not None:
             has_header = True
             # The router forgets what a section of that name had before.
-            entries = sections[header[1]] = []
+            entries = sections[header[1]] = {}
         elif entry is not None:
             if not has_header and not entries:
                 sections[_UNNAMED] = entries
             # No shell assigns so.
             has_key = has_key or "-" in entry[1] or line[len(entry[1])] != "="
-            entries.append(Entered(key=entry[1], value=entry[2].strip(" \t"), line=number))
+            entries[entry[1]] = entry[2].strip(" \t")
         elif _REMARK.fullmatch(line) is None:
             if path.suffix == ".ini":
                 raise BadInputError(
@@ -103,14 +69,14 @@ def read_presets(text: str, path: Path) -> Mapping[str, list[Entered]] | None:
                     "and must not begin with blanks; llama-server refuses the whole file"
                 )
             return None
-    if len(sections) > 1 and {one.key for one in sections.get(_UNNAMED, ())} <= {_VERSION}:
+    if len(sections) > 1 and sections.get(_UNNAMED, {}).keys() <= {_VERSION}:
         # The file's own version in front of the sections is no model.
         sections.pop(_UNNAMED, None)
     return sections if has_header or (has_key and sections) else None
 
 
 def preset_command(
-    sections: Mapping[str, list[Entered]], path: Path, wanted: str | None
+    sections: Mapping[str, Section], path: Path, wanted: str | None
 ) -> ServerCommand:
     """A section's options as arguments, after those of all models.
 
@@ -119,47 +85,78 @@ def preset_command(
     """
     models = [name for name in sections if name != _EVERY]
     name = chosen(models or sections, wanted, path, "section")
-    given: dict[str, Entered] = {}
+    given: dict[str, tuple[str, str]] = {}
     for section in dict.fromkeys((_EVERY, name)):
         # Among several keys of an option the router takes the last in the order of their names.
-        lines = sorted(sections.get(section, ()), key=lambda one: one.key.encode())
-        own = {one.key if one.option is None else one.option.long_flag: one for one in lines}
-        given |= dict(sorted(own.items(), key=lambda pair: pair[1].line))
-    options = {key: one for key, one in given.items() if one.key not in _OF_THE_ROUTER}
-    words = [word for one in options.values() for word in one.words]
+        lines = sections.get(section, {})
+        last = {_option_name(key): key for key in sorted(lines, key=str.encode)}
+        given |= {_option_name(key): (key, lines[key]) for key in lines if key in last.values()}
+    options = {option: one for option, one in given.items() if one[0] not in _OF_THE_ROUTER}
+    words = [word for one in options.values() for word in _arguments(*one)]
     if _SERVED.isdisjoint(options) and _REPOSITORY.fullmatch(name):
         # The router knows what is in Hugging Face's cache by such names (``load_from_cache``).
         words = ["-hf", name, *words]
-    beside = (one.key for one in given.values() if one.key in _OF_THE_ROUTER - {_VERSION})
     items = map(with_paths_read, placed(divide(words), _PLACING))
-    remarks = tuple(remark for one in options.values() for remark in _remarks(one))
     return replace(
         ServerCommand.of(items),
         known_as=None if name == _EVERY else name,
         is_section=True,
-        beside=tuple(beside),
-        remarks=remarks,
+        beside=tuple(key for key, _value in given.values() if key in _OF_THE_ROUTER - {_VERSION}),
+        remarks=tuple(remark for one in options.values() for remark in _remarks(*one)),
     )
 
 
-def _remarks(one: Entered) -> Iterator[Finding]:
+def _option(key: str) -> ServerOption | None:
+    """The option of a key, which is a flag without its dashes, or a variable."""
+    return option_of_variable(key) or server_option(_flag(key))
+
+
+def _option_name(key: str) -> str:
+    option = _option(key)
+    return key if option is None else option.long_flag
+
+
+def _flag(key: str) -> str:
+    """The key as an argument."""
+    variable = option_of_variable(key)
+    if variable is not None:
+        return variable.long_flag if key in variable.variables else variable.negations[0]
+    flags = [f"--{key}", f"-{key}"] if len(key) > 1 else [f"-{key}"]
+    return canonical(next((flag for flag in flags if server_option(flag) is not None), flags[0]))
+
+
+def _arguments(key: str, value: str) -> tuple[str, ...]:
+    """The arguments that the router makes of a line."""
+    option, flag = _option(key), _flag(key)
+    counts = {} if option is None else option.counts
+    # llama-server refuses the file for a key without an option; a newer one may know it.
+    if option is None or counts.get(Dialect.LLAMA_CPP, max(counts.values(), default=0)):
+        return (flag, value)
+    if not option.negations:
+        return () if value in FALSE else (flag,)
+    # Whatever is not a word for the other is taken for on, or off behind a negation.
+    is_on = value not in (TRUE if flag in option.negations else FALSE)
+    return (option.long_flag if is_on else option.negation or option.negations[0],)
+
+
+def _remarks(key: str, value: str) -> Iterator[Finding]:
     """Yield a finding on a key that the router does not know."""
-    option, likely = one.option, one.flag.lstrip("-")
-    if option is None or _is_key(one.key):
+    likely = _flag(key).lstrip("-")
+    if _option(key) is None or _is_key(key):
         return
-    what = f"the router knows no key {one.key} (line {one.line})"
-    if likely != one.key and _is_key(likely):
+    what = f"the router knows no key {key}"
+    if likely != key and _is_key(likely):
         yield Finding(
-            flag=one.key,
+            flag=key,
             severity=Severity.ERROR,
             what=what,
             why="it takes no _ for - in a file, and refuses all of it",
-            replacement=f"{likely} = {one.value}",
+            replacement=f"{likely} = {value}",
         )
-    elif not one.words:
+    elif not _arguments(key, value):
         # A switch that is off: no argument will say that it is gone.
         why = "the option was removed, and the router refuses the whole file, whatever its value"
-        yield error(one.key, what, why, write=())
+        yield error(key, what, why, write=())
 
 
 def _is_key(key: str) -> bool:
@@ -168,8 +165,3 @@ def _is_key(key: str) -> bool:
     if variable is not None:
         return Dialect.LLAMA_CPP in variable.variables.get(key, ())
     return not flags_of(Dialect.LLAMA_CPP).isdisjoint((f"--{key}", f"-{key}"))
-
-
-def _takes_value(option: ServerOption) -> bool:
-    counts = option.counts
-    return bool(counts.get(Dialect.LLAMA_CPP, max(counts.values(), default=0)))

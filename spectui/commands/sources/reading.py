@@ -10,12 +10,11 @@ from pathlib import Path
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.programs import is_server_today, starts_server
-from spectui.commands.sources.containers import composed
 from spectui.commands.sources.files import MOST_BYTES, SeveralError, text_of_file
 from spectui.commands.sources.pasted import as_typed, unfenced
 from spectui.commands.sources.presets import preset_command, read_presets
 from spectui.commands.sources.refusals import check_file
-from spectui.commands.sources.shell import contained, read_shell
+from spectui.commands.sources.shell import read_shell
 from spectui.commands.sources.source import NO_SERVER, PROCESS
 from spectui.errors import BadInputError
 
@@ -81,7 +80,7 @@ def _checked(read: Callable[[], ServerCommand]) -> ServerCommand:
     try:
         command = read()
     except RecursionError as error:
-        raise BadInputError("the command starts itself without an end; give a plain one") from error
+        raise BadInputError("the command is nested too deeply; give a plain one") from error
     if len(command.arguments) > _MOST_WORDS:
         raise BadInputError("the command has too many words; give a shorter one")
     if not command.items and not starts_server(command):
@@ -120,11 +119,11 @@ def _of_text(text: str, path: Path | None, wanted: str | None) -> ServerCommand:
         if found is not None:
             return found
     plain, changes = as_typed(text)
-    command = read_shell(plain, script=path, wanted=wanted)
+    command = read_shell(plain, path, wanted)
     if changes:
         with suppress(BadInputError):
             # What stands beside the server's command is none of its problems.
-            if read_shell(text, script=path, wanted=wanted) == command:
+            if read_shell(text, path, wanted) == command:
                 changes = ()
     return replace(command, remarks=(*changes, *command.remarks))
 
@@ -132,15 +131,12 @@ def _of_text(text: str, path: Path | None, wanted: str | None) -> ServerCommand:
 def _of_file(text: str, path: Path, wanted: str | None) -> ServerCommand | None:
     """The command of a file of Compose, llama-swap or presets; None for any other."""
     if _YAML.search(text):
-        # They load what reads YAML.
-        from spectui.commands.sources.llama_swap import read_swap
-        from spectui.commands.sources.yaml_files import yaml_trees
+        # It loads what reads YAML.
+        from spectui.commands.sources.yaml_files import read_yaml
 
-        for tree in yaml_trees(text, path):
-            if isinstance(tree.get("services"), dict):
-                return contained(composed(tree, path, wanted))
-            if isinstance(tree.get("models"), dict):
-                return read_swap(tree, path, wanted)
+        found = read_yaml(text, path, wanted)
+        if found is not None:
+            return found
     sections = read_presets(text, path)
     return None if sections is None else preset_command(sections, path, wanted)
 

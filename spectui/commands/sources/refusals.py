@@ -8,9 +8,8 @@ INSTEAD = (
     "spectui does not interpret that; give the plain command, or pid:NUMBER of the running server"
 )
 _IN_ITS_PLACE = "put there what it stands for"
-_UNIT = "a systemd unit"
 _FILES = {
-    _UNIT: r"\A(?:[ \t]*(?:[#;][^\n]*)?\n)*[ \t]*(?:\[(?:Unit|Service|Install)\]|ExecStart[ \t]*=)",
+    "a systemd unit": r"\A(?:[ \t]*(?:[#;][^\n]*)?\n)*[ \t]*(?:\[(?:Unit|Service)\]|ExecStart *=)",
     "a Kubernetes file": r"(?m)^kind[ \t]*:[ \t]*[A-Z]",
     "a Dockerfile": r"\A(?:[ \t]*(?:#[^\n]*)?\n)*[ \t]*(?:FROM|ARG|ENV|CMD|ENTRYPOINT)[ \t]",
     "a script for a shell of Windows": (
@@ -27,7 +26,6 @@ _FOREIGN = (
         r"%\w+%|\$env:\w*|\\[A-Za-z0-9][^ \t\n]*",
         "for a shell of Windows; write \\ at the ends of lines, and quotes around paths",
     ),
-    (r"\\", "the end of the command, which goes on nowhere; take it out"),
     (r"['\"]", "a quote without its end; close it"),
     (
         r"\$?\(\([^()\n]*(?:\)\))?|\$\([^()\n]*\)?|`[^`\n]*`?|\$\{[^}\n]*\}?|\$[\w@*#?!-]",
@@ -49,12 +47,9 @@ def check_file(text: str, name: str = "it") -> None:
     """
     for what, pattern in _FILES.items():
         if re.search(pattern, text) is not None:
-            number = "NUMBER of the running server"
-            if what == _UNIT:
-                number = "$(systemctl show -p MainPID --value NAME)"
             raise BadInputError(
                 f"{name} is {what}, which spectui does not read; give the plain command, or "
-                f"pid:{number}"
+                "pid:NUMBER of the running server"
             )
 
 

@@ -1,37 +1,28 @@
 """Finds the one command that starts llama-server in a shell command or a script."""
 
-import os.path
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spectui.commands.command import ServerCommand
-from spectui.commands.finding import Finding, note
-from spectui.commands.home import is_at_home, path_of
+from spectui.commands.finding import note
+from spectui.commands.home import path_of
 from spectui.commands.programs import names_server
-from spectui.commands.sources.containers import Container, docker_run, outside
+from spectui.commands.sources.containers import started
 from spectui.commands.sources.files import chosen
 from spectui.commands.sources.pasted import MOST_CHARACTERS
 from spectui.commands.sources.refusals import PLACEHOLDER
-from spectui.commands.sources.shell_script import Flow
+from spectui.commands.sources.shell_script import Flow, ancestors
 from spectui.commands.sources.shell_words import Script, words_of
-from spectui.commands.sources.source import (
-    CONTAINERS,
-    NO_SERVER,
-    assigned,
-    below,
-    check_program,
-    command_of,
-)
+from spectui.commands.sources.source import NO_SERVER, below
 from spectui.errors import BadInputError
-from spectui.format import printable
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_SHELLS = frozenset({"sh", "bash", "dash", "zsh"})
 _ASIDE = frozenset(
     {":", "true", "echo", "printf", "mkdir", "sleep", "ulimit", "umask", "trap", "shopt", "wait"}
     | {"false", "test", "[", "module", "conda", "systemctl", "service", "exit", "return", "logout"}
@@ -42,23 +33,13 @@ _ASIDE = frozenset(
 """Commands beside the server's start in scripts, or that only mention a program."""
 _ASSUMING = frozenset({"sudo", "doas"})
 _CALLER = re.compile(r"\$\{?@")
-_BRACKETED = frozenset({"subshell", "compound_statement"})
-_AROUND = _BRACKETED | {"redirected_statement", "pipeline", "list"}
-"""Statements that say how a command in them is started."""
 
 
-def read_shell(
-    text: str,
-    variables: Mapping[str, str] | None = None,
-    *,
-    script: Path | None = None,
-    wanted: str | None = None,
-) -> ServerCommand:
+def read_shell(text: str, script: Path | None, wanted: str | None) -> ServerCommand:
     """Read a shell command, or a script of one that starts llama-server.
 
     Args:
         text: typed, or out of a file. Variables alone stand for llama-server with these.
-        variables: what is exported already.
         script: the file that it stands in; None for what is typed.
         wanted: the line on which the command starts, of several; None for the only one.
 
@@ -67,17 +48,20 @@ def read_shell(
             construct decides what is run.
     """
     if len(text) > MOST_CHARACTERS:
-        raise BadInputError("the command is too large; give one that a server can be given")
-    flow = Flow(Script(text, str(script or "")), variables or {})
+        raise BadInputError("the text is too large; give the command that starts llama-server")
+    flow = Flow(Script(text, str(script or "")))
     found = _starting(flow)
     lines = [str(node.start_point.row + 1) for node, _words in found]
     node, words = found[lines.index(chosen(lines, wanted, script, "command"))]
     flow.check(node)
     name = words_of(node.children)[0]
     folder = flow.expander.below("", name)
-    server = unwrapped(words, flow.variables(name, flow.own(node)), folder)
-    remarks = (*server.remarks, *_remarks(flow.script, node))
-    server = replace(server, remarks=remarks)
+    server = started(words, flow.variables(name, flow.own(node)), folder)
+    _check_beside(flow.script, node)
+    if _CALLER.search(flow.script.source(node)):
+        why = "what the caller of the script gives it besides is not known"
+        remark = note('"$@"', '"$@" stands for nothing here', why)
+        server = replace(server, remarks=(*server.remarks, remark))
     # A container has its own folder.
     is_inside = server.inside is not None or not folder
     return server if is_inside else below(server, path_of(folder))
@@ -124,10 +108,8 @@ def _starting(flow: Flow) -> list[tuple["Node", list[str]]]:
 
 def _is_of_function(flow: Flow, node: "Node", words: Sequence[str]) -> bool:
     """Whether a command calls a function or stands in one, where no server may be started."""
-    around = node
-    while around.parent is not None and around.type != "function_definition":
-        around = around.parent
-    is_of_function = words[0] in flow.functions or around.type == "function_definition"
+    is_in_one = any(one.type == "function_definition" for one in ancestors(node))
+    is_of_function = is_in_one or words[0] in flow.functions
     if is_of_function and names_server(words):
         raise flow.script.refusal(node, "a function starts llama-server")
     return is_of_function
@@ -142,48 +124,22 @@ def _is_aside(words: Sequence[str]) -> bool:
     return is_asking or first in _ASIDE or (first == "exec" and not others)
 
 
-def _remarks(script: Script, node: "Node") -> list[Finding]:
-    """Remarks on what is no part of the server's command, and on what is not known of it.
+def _check_beside(script: Script, node: "Node") -> None:
+    """Make sure that redirections, pipes and signs beside a command give it no more words.
 
     Raises:
         BadInputError: what stands beside it belongs to it, or is no shell's.
     """
-    found = []
-    if beside := " ".join(filter(None, _beside(script, node))):
-        why = (
-            "it concerns how the server is started rather than its arguments, and is not written "
-            "again"
-        )
-        found.append(note(beside, f"left out: {printable(beside)}", why))
-    if _CALLER.search(script.source(node)):
-        why = "what the caller of the script gives it besides is not known"
-        found.append(note('"$@"', '"$@" stands for nothing here', why))
-    return found
-
-
-def _beside(script: Script, node: "Node") -> Iterator[str]:
-    """Yield the redirections, pipes and ``&`` behind a command, each on one line."""
-    whole = node
-    while True:
-        sign, around = whole.next_sibling, whole.parent
-        if sign is not None and sign.type in {";", "&"}:
-            if whole.type not in _BRACKETED:
-                _check_end(script, sign)
-            yield sign.type.strip(";")
-        if around is None or around.type not in _AROUND:
-            return
+    for whole, around in pairwise(ancestors(node)):
+        sign = whole.next_sibling
+        if sign is not None and sign.type in {";", "&"} and whole.type != "compound_statement":
+            _check_end(script, sign)
         for one in around.children_by_field_name("redirect"):
             has_more = len(one.children_by_field_name("destination")) > 1
             if has_more or PLACEHOLDER.match(script.text, one.start_byte):
                 raise script.foreign(one.start_byte)
         if around.type == "pipeline" and around.children[0] != whole:
             raise script.refusal(around, "what stands in front of a pipe gives it more words")
-        if around.type == "list" and around.end_byte != whole.end_byte:
-            return
-        if around.type not in _BRACKETED:
-            text = script.text[whole.end_byte : around.end_byte]
-            yield re.sub(r"(?:\\\n|\s)+", " ", text).strip()
-        whole = around
 
 
 def _check_end(script: Script, sign: "Node") -> None:
@@ -195,57 +151,3 @@ def _check_end(script: Script, sign: "Node") -> None:
             f"{sign.type!r} in the midst of a word ends the command for a shell",
             "put the word in quotes, or blanks around the sign",
         )
-
-
-def unwrapped(
-    words: Sequence[str], variables: Mapping[str, str], folder: str = ""
-) -> ServerCommand:
-    """The command that a shell or container started by these words would run.
-
-    Args:
-        words: words of the command.
-        variables: variables that reach it.
-        folder: base of a container's relative folders; empty for the present one.
-
-    Raises:
-        BadInputError: as ``read_shell``.
-    """
-    own, words = assigned(words)
-    variables = {**variables, **own}
-    shell = _shell(words)
-    if shell is not None:
-        if len(words) > shell + 3:
-            raise BadInputError(
-                f"{words[shell]} gives its command more words; write them into the command"
-            )
-        inner = read_shell(words[shell + 2], variables)
-        prelude = (*map(path_of, words[:shell]), *inner.prelude)
-        check_program(prelude)
-        return replace(inner, prelude=prelude)
-    # What surrounds a container stays outside.
-    at = path_of(folder)
-    base = Path(at) if is_at_home(at) else Path.cwd() / at
-    container = docker_run(words, variables, base)
-    return command_of(words, variables) if container is None else contained(container)
-
-
-def contained(container: Container) -> ServerCommand:
-    """The command that a container runs, with the host's paths where it mounts them.
-
-    Raises:
-        BadInputError: as ``read_shell``.
-    """
-    inner = unwrapped(container.words, container.environment)
-    found = outside(inner, container.mounts)
-    return replace(found, image=container.image, known_as=container.name)
-
-
-def _shell(words: Sequence[str]) -> int | None:
-    """Index of a shell's command-string argument, before any other program."""
-    for n, word in enumerate(words[:-2]):
-        name = os.path.basename(word)  # noqa: PTH119 - text, not a path
-        if name in _SHELLS:
-            return n if re.fullmatch(r"-[a-z]*c", words[n + 1]) else None
-        if names_server([word]) or name in CONTAINERS:
-            return None
-    return None

@@ -2,12 +2,13 @@
 
 A value is looked up where it is needed: the last statement before that place that sets it counts.
 Where a condition, a loop, a subshell or a function decides whether that statement has run by then,
-the value is refused. Nothing is run.
+the value is refused, as is a llama-server that stands in one of them. Nothing is run.
 """
 
 import re
 from bisect import bisect_right, insort
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from spectui.commands.server_options import PREFIX
@@ -34,11 +35,11 @@ _ARITHMETIC = ("((", "$((", "for ((")
 _COUNTING = re.compile(r"[^=!<>]=[^=]|\+\+|--")
 """Arithmetic that sets a variable."""
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_LOOPS = frozenset({"while_statement", "for_statement", "c_style_for_statement"})
-_CLAUSES = frozenset({"elif_clause", "else_clause"})
-_DECIDING = _LOOPS | _CLAUSES | {"if_statement", "case_statement", "case_item"}
-_APART = frozenset({"subshell", "pipeline"})
-"""Statements whose changes are made elsewhere."""
+_DECIDING = frozenset(
+    {"if_statement", "case_statement", "while_statement", "for_statement", "subshell"}
+    | {"c_style_for_statement", "function_definition"}
+)
+"""Statements that decide whether what is in them runs, or run it elsewhere."""
 _SUBSTITUTED = frozenset({"command_substitution", "process_substitution"})
 
 _MOST_COMMANDS = 5_000
@@ -49,14 +50,13 @@ Value = str | list[str]
 class Flow:
     """The statements of a script, and the values that they leave behind."""
 
-    def __init__(self, script: Script, given: Mapping[str, str]) -> None:
-        """Take the script, and the variables that are exported before it begins."""
+    def __init__(self, script: Script) -> None:
+        """Take the script."""
         self.script = script
         self.expander = Expander(script, self.value)
         self.commands: list[Node] = []
         """Simple commands, in their order."""
         self.functions: set[str] = set()
-        self._given = given
         self._changes: dict[str, list[Node]] = {}
         self._exports: dict[str, list[Node]] = {}
         self._refused: list[Node] = []
@@ -143,8 +143,12 @@ class Flow:
         Raises:
             BadInputError: one may.
         """
+        deciding = next((one for one in ancestors(at) if one.type in _DECIDING), None)
+        if deciding is not None:
+            what = f"{deciding.children[0].type!r} decides whether llama-server starts"
+            raise self.script.refusal(deciding, what)
         for node in self._refused:
-            if node.start_byte <= _reach(at):
+            if node.start_byte <= at.start_byte:
                 what = shown(self.script.source(node))
                 raise self.script.refusal(node, f"{what} may change what is run")
         firsts = {name: changes[0] for name, changes in self._changes.items()}
@@ -160,7 +164,7 @@ class Flow:
         """
         change = self._last(self._changes.get(name, ()), at, name)
         if change is None:
-            return self._given.get(name)
+            return None
         if change.id not in self._left:
             self._left[change.id] = self._behind(change, name)
         return self._left[change.id]
@@ -212,11 +216,6 @@ class Flow:
         if function is not None and function.start_byte < at.start_byte:
             raise self._undecided(function, name)
         at_change = bisect_right(changes, at.start_byte, key=_end)
-        loops = [one for one in _around(at) if one.type in _LOOPS]
-        later = changes[at_change:] if loops else ()
-        if any(one.end_byte <= loops[-1].end_byte for one in later):
-            # The round before has run it.
-            raise self._undecided(loops[-1], name)
         change = changes[at_change - 1] if at_change else None
         deciding = None if change is None else self._deciding(change, at)
         if deciding is not None:
@@ -225,23 +224,17 @@ class Flow:
 
     def _deciding(self, change: "Node", at: "Node") -> "Node | None":
         """The statement that decides whether a change has happened at a place behind it."""
-        around = list(_around(at))
-        places = {one.id: n for n, one in enumerate(around)}
-        path = []
-        for node in _around(change):
-            if node.id in places:
-                break
-            path.append(node)
+        beside, path = {one.id for one in ancestors(at)}, list(ancestors(change))
+        common = next(n for n, one in enumerate(path) if one.id in beside)
         # What ``&&`` joins with the place has run.
-        joined = {one.id for one in _joined(node)}
+        joined = {one.id for one in _joined(path[common])}
         deciding = None
-        for one, outer in zip(path, [*path[1:], node], strict=True):
-            if one.type in _DECIDING | _APART or _sign_behind(one) == "&":
+        for one, outer in pairwise(path[: common + 1]):
+            if one.type in _DECIDING | {"pipeline"} or _sign_behind(one) == "&":
                 deciding = one
             if outer.type == "list" and one != outer.children[0] and outer.id not in joined:
                 deciding = outer
-        is_other = node.type == "if_statement" and around[places[node.id] - 1].type in _CLAUSES
-        return node if is_other else deciding
+        return deciding
 
     def _undecided(self, node: "Node", name: str) -> BadInputError:
         first = node.children[0]
@@ -280,7 +273,7 @@ class Flow:
                 for llama-server.
         """
         exported = (name for name, ones in self._exports.items() if self._last(ones, at, name))
-        names = [one for one in (*self._given, *exported) if one not in OF_SHELLS]
+        names = [one for one in exported if one not in OF_SHELLS]
         found = {**{name: self.value(name, at) for name in names}, **own}
         for name, changes in self._changes.items():
             if name.startswith(PREFIX) and name not in found and self._last(changes, at, name):
@@ -302,18 +295,12 @@ def _within(node: "Node") -> Iterator["Node"]:
             left += reversed(node.children)
 
 
-def _around(node: "Node") -> Iterator["Node"]:
+def ancestors(node: "Node") -> Iterator["Node"]:
     """Yield a node and those that it is a part of, outwards."""
     yield node
     while node.parent is not None:
         node = node.parent
         yield node
-
-
-def _reach(at: "Node") -> int:
-    """Index up to which statements may have run before a place: to the end of a loop around it."""
-    loops = [one.end_byte for one in _around(at) if one.type in _LOOPS]
-    return max(loops, default=at.start_byte)
 
 
 def _sign(node: "Node") -> str:

@@ -8,7 +8,6 @@ import os.path
 import re
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from time import process_time
 from typing import TYPE_CHECKING
 
 from spectui.commands.home import HOME
@@ -26,8 +25,6 @@ FOLDER = "PWD"
 _BREAK, _KEEP = "\0 ", "\0-"
 """The end of a word, and a word that is one even if it is empty; no text has a NUL but ``HOME``."""
 _LONGEST_PATTERN = 256
-_LONGEST_S, _CHUNK = 3, 1 << 16
-"""Seconds of the processor after which a text is given up, which is no command of anybody."""
 _PLAIN = re.compile(
     r"(?:[^ \t\r\n\\'\"$`~*?\[{<>()|&;^%:\x01-\x08\x0b\x0c\x0e-\x1f\x7f]++"
     r"|(?<=[^ \t\n=;&|<>(])~|\{\}|:(?!~)|%(?!\w+%)|\^(?![ \t]*(?:\n|\Z))"
@@ -91,25 +88,10 @@ class Script:
         # A joint with nothing behind it.
         self.text = re.sub(r"(?<!\\)\\\n\s*\Z", "\n", text)
         self.origin = origin
-        self.root = self._parsed()
+        # With a byte for each character, offsets in the tree are indexes of the text.
+        self.root = _parser().parse(re.sub(r"[^\x00-\x7f]", "x", self.text).encode()).root_node
         if self.root.has_error:
             raise self._unread()
-
-    def _parsed(self) -> "Node":
-        # With a byte for each character, offsets in the tree are indexes of the text.
-        content = re.sub(r"[^\x00-\x7f]", "x", self.text).encode()
-        end_s = process_time() + _LONGEST_S
-        try:
-            tree = _parser().parse(
-                lambda at, _point: content[at : at + _CHUNK],
-                progress_callback=lambda *_state: process_time() > end_s,
-            )
-        except ValueError as error:
-            _parser().reset()
-            raise BadInputError(
-                "the command is no shell's, or takes too long to read; give a plain one"
-            ) from error
-        return tree.root_node
 
     def source(self, node: "Node") -> str:
         """The text of a node."""

@@ -15,10 +15,9 @@ from spectui.commands.items import (
     divide,
     items_of_variable,
     placed,
-    stands_for_option,
 )
 from spectui.commands.programs import file_name, names_server, place_of_program
-from spectui.commands.server_options import NEGATION, PREFIX
+from spectui.commands.server_options import NEGATION, PREFIX, option_of_variable
 from spectui.commands.sources.files import Replacement
 from spectui.errors import BadInputError
 
@@ -62,7 +61,7 @@ def command_of(words: Sequence[str], variables: Mapping[str, str]) -> ServerComm
             has another value than a switch's.
     """
     start = check_program(words)
-    options = {name: value for name, value in variables.items() if stands_for_option(name)}
+    options = {name: value for name, value in variables.items() if option_of_variable(name)}
     # llama-server looks at the negation first (``common_arg::get_value_from_env``).
     counting = (
         item
@@ -75,9 +74,7 @@ def command_of(words: Sequence[str], variables: Mapping[str, str]) -> ServerComm
         ServerCommand.of(map(with_paths_read, items)),
         prelude=tuple(map(path_of, words[:start])) or ServerCommand().prelude,
         environment=tuple(
-            (name, _value_of(name, value))
-            for name, value in variables.items()
-            if name not in options
+            (name, path_of(value)) for name, value in variables.items() if name not in options
         ),
     )
 
@@ -93,15 +90,6 @@ def assigned(words: Sequence[str]) -> tuple[dict[str, str], Sequence[str]]:
         elif word not in _WRAPPERS or has_options:
             return variables, words[at:]
     return variables, ()
-
-
-def _value_of(name: str, value: str) -> str:
-    if is_at_home(value):
-        raise BadInputError(
-            f"{name} is {value!r} in quotes, which is no home folder there and would be one where "
-            "it is written; put there the folder that is meant"
-        )
-    return path_of(value)
 
 
 def check_program(words: Sequence[str]) -> int:
