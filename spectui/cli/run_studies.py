@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import click
 
 from spectui.cli import studies
-from spectui.cli.output import check_writable, complain, say, write_result
+from spectui.cli.output import check_writable, say, write_result
 from spectui.cli.page import is_terminal, page_text, sentence
 from spectui.documents import Json, head, or_reason
 from spectui.errors import CancelledError, UsageError
@@ -23,15 +23,8 @@ from spectui.tune.studies.listing import (
     find_study,
     list_studies,
     machines_of,
-    stored_study,
 )
 from spectui.tune.studies.storage import file_of
-from spectui.tune.studies.transfer import (
-    check_name,
-    export_study,
-    import_study,
-    read_exported,
-)
 from spectui.tune.trials import n_measured
 
 _NOTHING = "Nothing has been tuned yet: spectui tune makes a study."
@@ -155,38 +148,6 @@ def _bare_text(study: StoredStudy) -> str:
             "goes on from there."
         )
     return "\n".join(map(sentence, told.split("\n")))
-
-
-def export(request: studies.Export) -> None:
-    """Write one study to a file.
-
-    Raises:
-        BadInputError: the storage or the file cannot be used.
-        UsageError: there is no such study.
-    """
-    study = stored_study(request.storage, request.study)
-    export_study(study, request.file)
-    say(sentence(f"{request.file}: {study.name}, {counted(len(study.trials), 'trial')}"))
-    if study.outcome is not None:
-        models = filter(None, (study.outcome.target, study.outcome.draft))
-        complain(f"it says where your models are: {', '.join(str(one.path) for one in models)}")
-
-
-def import_(request: studies.Import) -> None:
-    """Store the study of a file.
-
-    Raises:
-        BadInputError: the storage or the file cannot be used.
-        UsageError: there is a study of that name.
-    """
-    found = read_exported(request.file)
-    wanted = found.name if request.name is None else request.name
-    try:
-        check_name(wanted)
-    except ValueError as error:
-        raise UsageError(f"--as {wanted!r}: {error}") from error
-    import_study(request.storage, found, wanted)
-    say(f"{wanted}: {counted(len(found.trials), 'trial')} of {request.file}")
 
 
 def delete(request: studies.Delete) -> None:

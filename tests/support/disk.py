@@ -4,11 +4,8 @@ import random
 import resource
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-
-import pytest
 
 
 @contextmanager
@@ -25,29 +22,11 @@ def no_file_above(n_bytes: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-@contextmanager
-def small_disk(folder: Path, n_kib: int) -> Iterator[Callable[[str], None]]:
-    """A disk of that size as ``folder``, where this user may mount one; else the test is skipped.
-
-    Yields what mounts it again with other options, such as ``ro`` or ``size=9m``.
-    """
-    folder.mkdir(exist_ok=True)
-
-    def mount(options: str, *more: str) -> bool:
-        command = ["mount", "-t", "tmpfs", "-o", options, *more, str(folder)]
-        return subprocess.run(command, check=False, capture_output=True).returncode == 0
-
-    if not mount(f"size={n_kib}k", "tmpfs"):
-        pytest.skip("no disk can be mounted here")
-    try:
-        yield lambda options: pytest.fail(options) if not mount(f"remount,{options}") else None
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
+_LINES = 40
+_TURNS = 20_000
 
 
-def killed_while_writing(
-    code: str, *arguments: object, seed: int, lines: int = 40, turns: int = 20_000
-) -> list[str]:
+def killed_while_writing(code: str, *arguments: object, seed: int) -> list[str]:
     """Run code, which prints a line for each thing that is stored, until it is killed; its lines.
 
     That is behind at most so many lines, and so many turns of an idle loop of some 20 ns each.
@@ -57,8 +36,8 @@ def killed_while_writing(
         [sys.executable, "-c", code, *map(str, arguments)], stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
-        said = [process.stdout.readline() for _ in range(chance.randint(1, lines))]
-        for _ in range(chance.randint(0, turns)):
+        said = [process.stdout.readline() for _ in range(chance.randint(1, _LINES))]
+        for _ in range(chance.randint(0, _TURNS)):
             pass
         process.kill()
         said += process.stdout.readlines()

@@ -44,7 +44,7 @@ class StudyState(StrEnum):
     """The search was stopped, or its process ended: the same command goes on."""
     WORKED_ON = "being worked on"
     UNREADABLE = "not readable"
-    """Made by a newer spectui, or not imported whole."""
+    """Made by a newer spectui."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,8 +112,6 @@ class StoredStudy(Kept, frozen=True, kw_only=True):
 _PARTS: dict[str, Any] = {one.name: one.type for one in msgspec.structs.fields(Kept)}
 _UNREAD = {key: _PARTS[key] for key in (records.SPEC, records.GROUP, records.MACHINE)}
 """Parts that are shown of a study which cannot be read."""
-PORTABLE = _PARTS.keys() - {records.GROUP, records.MACHINE}
-"""Parts that a study takes to another machine."""
 
 
 def list_studies(storage: str | None) -> tuple[StoredStudy, ...]:

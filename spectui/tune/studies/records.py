@@ -68,8 +68,7 @@ def check_study(name: str, kept: Mapping[str, Any]) -> None:
         kept: its attributes.
 
     Raises:
-        BadInputError: a newer one made it, it was not imported whole, or it was measured on the
-            ``fast`` schedule.
+        BadInputError: a newer one made it, or it was measured on the ``fast`` schedule.
     """
     check_schema(
         kept.get(SCHEMA, STUDY_SCHEMA),

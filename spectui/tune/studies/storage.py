@@ -301,6 +301,5 @@ def _moved_aside(file: Path) -> BadInputError:
             "give another --storage"
         )
     return BadInputError(
-        f"{file} was damaged, and is {aside} now; the same command begins with a new file, and "
-        "studies import takes exported studies back"
+        f"{file} was damaged, and is {aside} now; the same command begins with a new file"
     )
