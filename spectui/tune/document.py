@@ -68,7 +68,6 @@ class Tuned:
         advice = self.launch(advised(result))
         best_command = None if result.best is None else self.launch(result.best).text
         alike = "the target lies alike beside every draft"
-        met = result.conditions and result.conditions.document()
         return {
             **header("tune", this_machine()),
             "study": self.tuning.name,
@@ -88,7 +87,7 @@ class Tuned:
             **experts_document(result.experts),
             "per_category": [one.document() for one in result.categories],
             **self.explanation.document(),
-            **or_reason("conditions", met, "the machine was not watched"),
+            **_conditions(result),
             "prompts": [pair.document() for pair in result.pairs],
             **lossless_document(result.lossless),
             "verdict": result.verdict.document(),
@@ -119,6 +118,13 @@ def _forecasts(outlook: Outlook) -> Json:
         **known("sampled_drafts", outlook.sampled),
         **known("adaptive", outlook.adaptive),
     }
+
+
+def _conditions(result: TuneResult) -> Json:
+    """Load of the rest of the machine, and what a user should know of it."""
+    met = result.conditions
+    told = met and {"disturbance": met.document(), "notes": list(met.notes)}
+    return or_reason("conditions", told, "the machine was not watched")
 
 
 def _config(setup: TuningSetup) -> Json:

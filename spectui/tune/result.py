@@ -13,49 +13,12 @@ from spectui.measure.requests import Request
 from spectui.measure.speedup import Speedup
 from spectui.measure.verdict import Verdict
 from spectui.monitor.disturbance import DisturbanceSummary
-from spectui.monitor.readings import Reading
 from spectui.tune.evidence import CategoryGain
 from spectui.tune.expert_use import Experts
 from spectui.tune.forecast import Forecast, Outlook
 from spectui.tune.pace import Spent
 from spectui.tune.race import Standing
 from spectui.tune.trials import TrialRecord
-
-_HOT_C = 85.0
-"""Near where processors begin to slow themselves down."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conditions:
-    """Conditions that may have influenced the measurements."""
-
-    temperatures_c: tuple[Reading, Reading]
-    """Hottest sensor before and after."""
-    disturbance: DisturbanceSummary
-    """Load of the rest of the machine meanwhile."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Sentences that a user should know; none under good conditions."""
-        found = []
-        hottest = self.temperatures_c[1].value
-        if hottest is not None and hottest >= _HOT_C:
-            found.append(
-                f"The hottest sensor showed {hottest:.0f} °C at the end: the processor may have "
-                "slowed itself down."
-            )
-        return (*found, *self.disturbance.notes)
-
-    def document(self) -> Json:
-        """The result as JSON."""
-        before, after = self.temperatures_c
-        return {
-            **or_reason("temperature_before_c", before.value, before.reason or ""),
-            **or_reason("temperature_after_c", after.value, after.reason or ""),
-            "disturbance": self.disturbance.document(),
-            "notes": list(self.notes),
-        }
-
 
 _UNKNOWN = Known[Any](None, "they were not looked at")
 _NOT_CONFIRMED = "no setting was confirmed"
@@ -94,8 +57,8 @@ class TuneResult:
     outlook: Outlook = field(default_factory=Outlook)
     """Forecasts from the recording."""
     spent: Spent
-    conditions: Conditions | None = None
-    """Conditions of the machine meanwhile; None where nobody watched it."""
+    conditions: DisturbanceSummary | None = None
+    """Load of the rest of the machine meanwhile; None where nobody watched it."""
     not_kept: str | None = None
     """Why the study's storage does not have the verdict; None where it has."""
 

@@ -16,7 +16,6 @@ from spectui.measure.observed import observed_of
 from spectui.measure.promise import Case, Promise, lasting
 from spectui.measure.server_backend import measurer_of
 from spectui.measure.verdict import Basis
-from spectui.monitor.host import hottest_c
 from spectui.monitor.machine import this_machine
 from spectui.monitor.watch import MachineWatch
 from spectui.options.setup import ModelOptions
@@ -27,7 +26,7 @@ from spectui.tune.loading import Loading
 from spectui.tune.outcome import Outcome, advised, outcome_of
 from spectui.tune.places import Placing
 from spectui.tune.race import BASELINE_SHARE, Standing
-from spectui.tune.result import Conditions, TuneResult
+from spectui.tune.result import TuneResult
 from spectui.tune.search import Search
 from spectui.tune.setup import SearchSetup, TuningSetup
 from spectui.tune.space import Parameter
@@ -93,7 +92,6 @@ class Tuning:
             division = divide(setup.workload, setup.limits.n_trial_prompts, tried)
             loader, forecaster = self._backend.prepare(setup, study)
             search = self._search_setup(study, division, loader, on_event)
-            before = hottest_c()
             with MachineWatch(rpc=setup.off.target.devices.rpc) as watch:
                 watch.start()
                 result = Search(search, forecaster=forecaster, spent_s=settled_s).run()
@@ -103,7 +101,7 @@ class Tuning:
                     raise result.error
                 # From here on nobody interrupts, so that nothing found is lost.
                 on_event(SearchEnded())
-                met = Conditions(temperatures_c=(before, hottest_c()), disturbance=watch.summary())
+                met = watch.summary()
             return self._kept(study, replace(result, conditions=met))
 
     def _begin(self, study: TuningStudy, on_event: Callable[[TuneEvent], None]) -> None:
