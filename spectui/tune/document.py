@@ -79,7 +79,7 @@ class Tuned:
             "baseline": {"params": result.off.document(), **result.baseline_document()},
             "trials": [record.document() for record in result.trials],
             **_forecasts(result.outlook),
-            "time": result.spent.document(),
+            "time": {"took_s": result.took_s, "ended_trials": result.cut_trials is not None},
             **or_reason("best", result.best_document(), unknown),
             **or_reason("best_command", best_command, unknown),
             "finalists": [one.document() for one in result.finalists],

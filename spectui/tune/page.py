@@ -128,9 +128,9 @@ def _notes(found: Tuned) -> Iterator[str]:
         yield f"{error}."
     if result.conditions is not None:
         yield from result.conditions.notes
-    spent = result.spent
-    if spent.ended_trials and not result.interrupted:
-        yield f"the time budget ended the trials after {spent.n_tried} of {spent.n_trials}."
+    if result.cut_trials is not None and not result.interrupted:
+        n_tried, n_trials = result.cut_trials
+        yield f"the time budget ended the trials after {n_tried} of {n_trials}."
 
 
 def _lossless_line(check: LosslessCheck) -> Iterator[str]:

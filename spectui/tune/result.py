@@ -16,7 +16,6 @@ from spectui.monitor.disturbance import DisturbanceSummary
 from spectui.tune.evidence import CategoryGain
 from spectui.tune.expert_use import Experts
 from spectui.tune.forecast import Forecast, Outlook
-from spectui.tune.pace import Spent
 from spectui.tune.race import Standing
 from spectui.tune.trials import TrialRecord
 
@@ -56,7 +55,10 @@ class TuneResult:
     """Error that ended the search early, besides an interrupt."""
     outlook: Outlook = field(default_factory=Outlook)
     """Forecasts from the recording."""
-    spent: Spent
+    took_s: float
+    """Seconds of the search's own work."""
+    cut_trials: tuple[int, int] | None = None
+    """Trials that were run, and those that were asked for, where time ended them; else None."""
     conditions: DisturbanceSummary | None = None
     """Load of the rest of the machine meanwhile; None where nobody watched it."""
     not_kept: str | None = None

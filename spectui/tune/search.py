@@ -34,7 +34,7 @@ from spectui.tune.expert_use import Experts, read_experts
 from spectui.tune.forecast import in_order
 from spectui.tune.forecaster import Forecaster
 from spectui.tune.forecasting import Forecasting
-from spectui.tune.pace import ENDED, RESERVED, OutOfTimeError, Pace, Spent
+from spectui.tune.pace import ENDED, RESERVED, OutOfTimeError, Pace
 from spectui.tune.race import LOOK_EVERY, finalist
 from spectui.tune.result import TuneResult, why_nothing
 from spectui.tune.served_forecast import ServedForecaster
@@ -172,7 +172,7 @@ class Search:
         self._setup = setup
         self._clock = clock
         self._spent_s, budget_s = spent_s, setup.limits.time_budget_s
-        self._ended_trials = False
+        self._cut_trials: tuple[int, int] | None = None
         self._pace = Pace(
             budget_s if budget_s is None else max(0.0, budget_s - spent_s),
             self._now_s,
@@ -200,7 +200,8 @@ class Search:
             try:
                 self._search()
             except OutOfTimeError:
-                self._ended_trials = self._trials.n_tried < self._n_trials
+                if self._trials.n_tried < self._n_trials:
+                    self._cut_trials = self._trials.n_tried, self._n_trials
             self._trials.check_measured()
             self._confirmation.run(self._allowed)
             lossless = self._confirmation.check_lossless()
@@ -248,13 +249,8 @@ class Search:
             interrupted=interrupted,
             error=error,
             outlook=self._forecasting.outlook,
-            spent=Spent(
-                budget_s=self._setup.limits.time_budget_s,
-                took_s=self._spent_s + self._pace.took_s,
-                n_trials=self._n_trials,
-                n_tried=self._trials.n_tried,
-                ended_trials=self._ended_trials,
-            ),
+            took_s=self._spent_s + self._pace.took_s,
+            cut_trials=self._cut_trials,
         )
 
     def _verdict(self, best: Arm, speedup: Speedup, requests: Sequence[Request]) -> Verdict:

@@ -24,7 +24,6 @@ from spectui.tui.tune.screen import Search, TuneScreen
 from spectui.tui.tune.views import SettingsTable, VerdictBox
 from spectui.tui.widgets import ChoiceRow
 from spectui.tune.forecast import Forecast
-from spectui.tune.pace import Spent
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.race import Standing
 from spectui.tune.result import TuneResult
@@ -112,7 +111,7 @@ def tuned(
         lossless=lossless,
         interrupted=interrupted,
         error=None,
-        spent=Spent(budget_s=None, took_s=60.0, n_trials=1, n_tried=1, ended_trials=False),
+        took_s=60.0,
     )
 
 

@@ -345,9 +345,8 @@ def test_where_time_is_too_short_for_a_trial_the_defaults_are_raced(tmp_path: Pa
     default = Arm(draft="good", speculation=Speculation(SERVER_DEFAULTS))
     result = run(open_study(tmp_path), Timed(), time_budget_s=30.0)
     assert [(one.arm, one.state) for one in result.trials] == [(default, TrialState.INTERRUPTED)]
-    assert result.spent.ended_trials
-    assert (result.spent.n_tried, result.spent.n_trials) == (0, 12)
-    assert 30.0 < result.spent.took_s <= 1.5 * 30.0 + 4
+    assert result.cut_trials == (0, 12)
+    assert 30.0 < result.took_s <= 1.5 * 30.0 + 4
     assert result.best == default
     assert result.verdict.use_speculation
     # What was begun is tried again.
@@ -362,9 +361,9 @@ def test_a_long_trial_gives_way_to_the_race_which_ends_soon_after_the_budget(
     measurer = Timed(off_s=1.0, on_s=on_s)
     result = run(open_study(tmp_path), measurer, time_budget_s=100.0)
     assert [one.state for one in result.trials] == [TrialState.INTERRUPTED]
-    assert result.spent.ended_trials
+    assert result.cut_trials == (0, 12)
     assert len(result.pairs) == n_prompts
-    assert result.spent.took_s <= 1.5 * 100.0 + 1 + on_s
+    assert result.took_s <= 1.5 * 100.0 + 1 + on_s
 
 
 def test_a_recording_that_takes_longer_than_estimated_is_told_to_end(tmp_path: Path) -> None:
@@ -373,7 +372,7 @@ def test_a_recording_that_takes_longer_than_estimated_is_told_to_end(tmp_path: P
     result = run(open_study(tmp_path), measurer, time_budget_s=100.0, forecaster=slow)
     assert result.outlook.forecasts
     assert result.speedup is not None
-    assert result.spent.took_s <= 1.5 * 100.0
+    assert result.took_s <= 1.5 * 100.0
 
 
 def test_what_the_dialect_cannot_say_is_no_finalist(tmp_path: Path) -> None:
@@ -571,7 +570,7 @@ def test_forecasts_choose_without_trials(tmp_path: Path) -> None:
     result = run(open_study(tmp_path), measurer, n_trials=None, n_prompts=8, forecaster=forecaster)
     assert known(known(result.best).speculation).own.longest == 6
     assert (result.verdict.answer, result.verdict.basis) == (Answer.USE, Basis.THESE)
-    assert (result.trials, result.spent.n_tried, result.spent.n_trials) == ((), 0, 0)
+    assert (result.trials, result.cut_trials) == ((), None)
     # Every prompt was recorded, and all of so few are timed.
     assert {pair.item.id for pair in result.pairs} == {item.id for item in items(8)}
 
@@ -591,7 +590,7 @@ def test_a_setting_of_the_users_is_counted_or_tried(tmp_path: Path) -> None:
         assert all(one.speedup == expected for one in result.trials)
         counted = [(one.arm, known(one.speedup).n_timed) for one in result.finalists[1:]]
         assert counted == [(own, 0)] * (not is_tried)
-        assert not result.spent.ended_trials
+        assert result.cut_trials is None
 
 
 def test_a_setting_of_the_users_that_is_shown_to_be_faster_leads(tmp_path: Path) -> None:
