@@ -32,11 +32,11 @@ from spectui.tune.forecast import Forecast, best_by_drafter
 from spectui.tune.outcome import advised
 from spectui.tune.places import Placing, text_of
 from spectui.tune.present import gain_of, present_sentence
-from spectui.tune.race import forecast_error, forecast_errors
 from spectui.tune.result import TuneResult
 from spectui.tune.studies.listing import StoredStudy
 
 _BUILDS = "https://github.com/ggml-org/llama.cpp/releases"
+_LARGE_ERROR = 0.1
 _DRAFTERS = (
     "Forecast from exact counts on the recorded prompts and measured prices; the verdict's setting "
     "was timed as well."
@@ -123,14 +123,28 @@ def _notes(found: Tuned) -> Iterator[str]:
     is_served = found.backend != ENGINE
     if is_served and result.best is not None and remembers(result.best.speculation):
         yield f"{REMEMBERS}."
-    errors = forecast_errors(result.finalists, result.outlook.forecasts)
-    if (error := forecast_error(errors)) is not None:
-        yield f"{error}."
+    if (error := _forecast_error(result)) is not None:
+        yield error
     if result.conditions is not None:
         yield from result.conditions.notes
     if result.cut_trials is not None and not result.interrupted:
         n_tried, n_trials = result.cut_trials
         yield f"the time budget ended the trials after {n_tried} of {n_trials}."
+
+
+def _forecast_error(result: TuneResult) -> str | None:
+    """By how much the leader's forecast is off, in words; None within 10 %, or without any."""
+    forecast = next((one for one in result.outlook.forecasts if one.arm == result.best), None)
+    if forecast is None or result.speedup is None or forecast.speedup <= 0:
+        return None
+    error = result.speedup.estimate / forecast.speedup - 1
+    if abs(error) < _LARGE_ERROR:
+        return None
+    side = "above" if error > 0 else "below"
+    return (
+        f"the timed speedup is {percent_text(abs(error))} {side} the forecast: forecasts rank "
+        "settings, and what was timed decides."
+    )
 
 
 def _lossless_line(check: LosslessCheck) -> Iterator[str]:

@@ -8,12 +8,10 @@ decided: the question is on or off.
 """
 
 import math
-import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 
 from spectui.documents import Json, or_reason
-from spectui.format import counted, percent_text
 from spectui.measure.arm import Arm
 from spectui.measure.measurer import Pair, measurements, steady
 from spectui.measure.reading import Readings
@@ -229,9 +227,6 @@ class Race:
         return found.answer is not Answer.UNDECIDED
 
 
-_LARGE_ERROR = 0.1
-
-
 def choosable(records: Sequence[TrialRecord], forecasts: Sequence[Forecast]) -> list[Forecast]:
     """The forecasts of settings that have not failed in a trial, in their order."""
     failed = {one.arm for one in records if one.state is TrialState.FAIL}
@@ -258,33 +253,3 @@ def finalist(records: Sequence[TrialRecord], forecasts: Sequence[Forecast]) -> A
     if tried is None or tried.speedup is None:
         return chosen
     return tried.arm if chosen is None or tried.speedup > known[chosen] else chosen
-
-
-def forecast_errors(
-    standings: Sequence[Standing], forecasts: Sequence[Forecast]
-) -> tuple[float, ...]:
-    """Logarithms of timed over forecast speedups, one per setting that has both."""
-    predicted = {one.arm: one.speedup for one in forecasts if one.speedup > 0}
-    return tuple(
-        math.log(one.speedup.estimate / predicted[one.arm])
-        for one in standings
-        if one.speedup is not None and one.n_pairs and one.arm in predicted
-    )
-
-
-def forecast_error(errors: Sequence[float]) -> str | None:
-    """By how much forecasts of a search are off, in words; None within 10 %, or without any.
-
-    Args:
-        errors: logarithms of measured over forecast speedups, one per setting.
-    """
-    if not errors or abs(gain := math.expm1(statistics.median(errors))) < _LARGE_ERROR:
-        return None
-    what = "the timed speedup is"
-    if len(errors) > 1:
-        what = f"in the median of {counted(len(errors), 'setting')} {what}"
-    side = "above" if gain > 0 else "below"
-    return (
-        f"{what} {percent_text(abs(gain))} {side} the forecast: forecasts rank settings, and what "
-        "was timed decides"
-    )
