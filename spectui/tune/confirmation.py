@@ -182,7 +182,7 @@ class Confirmation:
         """
         space = self.setup.study.space
         best = finalist(records, forecasts)
-        tried = (one for one in records if one.state.is_tried and not one.arm.is_off)
+        tried = (one for one in records if one.is_tried)
         if best is not None or forecasts or any(tried):
             return best
         return next(iter((*filter(None, (space.present,)), *space.defaults)), None)

@@ -101,7 +101,7 @@ def why_nothing(
     records: Sequence[TrialRecord], forecasts: Sequence[Forecast], *, interrupted: bool
 ) -> str:
     """Why there is no confirmation, from what was tried and forecast."""
-    tried = [one for one in records if one.state.is_tried and not one.arm.is_off]
+    tried = [one for one in records if one.is_tried]
     errors = [one.error for one in tried if one.error]
     if interrupted:
         return "it was interrupted before the best setting was confirmed"

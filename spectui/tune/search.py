@@ -73,8 +73,8 @@ class TrialRunner:
 
     @property
     def n_tried(self) -> int:
-        """Trials that were measured or cannot be; off was one in earlier versions."""
-        return sum(one.state.is_tried and not one.arm.is_off for one in self._by_number.values())
+        """Trials that were measured or cannot be."""
+        return sum(one.is_tried for one in self._by_number.values())
 
     def look_around(self) -> None:
         """Take up what other machines have measured."""
@@ -295,7 +295,7 @@ class Search:
 
     def _is_known(self, arm: Arm) -> bool:
         """Whether a trial or a forecast tells of a setting."""
-        tried = any(one.arm == arm and one.state.is_tried for one in self._trials.records)
+        tried = any(one.arm == arm and one.is_tried for one in self._trials.records)
         return tried or self._forecasting.forecast_also(arm)
 
     def _try(self) -> None:

@@ -19,11 +19,6 @@ class TrialState(StrEnum):
     INTERRUPTED = "interrupted"
     """The trial was stopped, or its process ended. Does not count as tried."""
 
-    @property
-    def is_tried(self) -> bool:
-        """Whether it was measured, or cannot be."""
-        return self in {TrialState.COMPLETE, TrialState.FAIL}
-
     @classmethod
     def _missing_(cls, value: object) -> "TrialState | None":
         # As earlier versions kept what did not fit.
@@ -69,12 +64,22 @@ class TrialRecord:
     speedup: float | None = None
     """Over the target alone on the same prompts, without an interval: for ranking. None where
     nothing was decoded."""
-    is_old: bool = False
-    """Whether an earlier version measured it by itself; its speedup is over the study's trials of
-    off then."""
+    anchor_tokens_per_s: float | None = None
+    """Speed of the target alone around a trial of an earlier version, which measured a setting by
+    itself, and off as well; such a trial has no speedup, and counts for nothing."""
     error: str | None = None
     log: tuple[str, ...] = ()
     """Last lines of llama.cpp's log where its process ended, as far as they are known."""
+
+    @property
+    def is_old(self) -> bool:
+        """Whether an earlier version measured it."""
+        return self.anchor_tokens_per_s is not None
+
+    @property
+    def is_tried(self) -> bool:
+        """Whether it was measured, or cannot be."""
+        return self.state in {TrialState.COMPLETE, TrialState.FAIL} and not self.is_old
 
     @property
     def tokens_per_s(self) -> float | None:
@@ -117,10 +122,10 @@ def n_measured(records: Sequence[TrialRecord]) -> int:
 
 
 def best_trial(records: Sequence[TrialRecord]) -> TrialRecord | None:
-    """Return the completed trial with the largest speedup; None where none speculates."""
+    """Return the completed trial with the largest speedup; None without any."""
     measured = (
         one
         for one in records
-        if one.state is TrialState.COMPLETE and not one.arm.is_off and one.speedup is not None
+        if one.state is TrialState.COMPLETE and one.speedup is not None
     )
     return max(measured, key=lambda one: one.speedup or 0.0, default=None)

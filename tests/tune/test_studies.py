@@ -126,7 +126,7 @@ def test_records_come_back_from_the_storage_as_they_were(tmp_path: Path) -> None
         assert study.records() == tuple(kept)
 
 
-def test_trials_that_were_measured_by_themselves_have_their_speedup_over_off(
+def test_trials_that_were_measured_by_themselves_are_marked_and_count_for_nothing(
     tmp_path: Path,
 ) -> None:
     def kept(number: int, arm: Arm, tokens_per_s: float, anchor: float) -> dict[str, object]:
@@ -137,8 +137,7 @@ def test_trials_that_were_measured_by_themselves_have_their_speedup_over_off(
 
     one = SPACE.defaults[0]
     trials = [kept(0, OFF, 10.0, 10.0), kept(1, OFF, 6.0, 5.0), kept(2, one, 6.6, 5.0)]
-    trials.append(kept(3, replace(one, layout="elsewhere"), 6.6, 5.0))
-    trials.append({**kept(4, one, 6.0, 5.0), "state": "pruned", "prompts": []})
+    trials.append({**kept(3, one, 6.0, 5.0), "state": "pruned", "prompts": []})
     url = f"sqlite:///{tmp_path / 'studies.sqlite3'}"
     old = optuna.create_study(study_name="s", storage=url, direction="maximize")
     old.set_user_attr("spec", SPEC)
@@ -146,10 +145,11 @@ def test_trials_that_were_measured_by_themselves_have_their_speedup_over_off(
         old.add_trial(optuna.trial.create_trial(value=1.0, user_attrs={"record": record}))
     with open_study(tmp_path) as study:
         found = study.records()
-    # Off ran at 1.1 times the speed of the runs around it.
-    assert [one.speedup for one in found] == pytest.approx([1 / 1.1, 1.2 / 1.1, 1.2, None, None])
-    assert [one.is_old for one in found] == [True] * 4 + [False]
-    assert found[4].state is TrialState.FAIL
+        study.follow((one,))
+        assert study.ask().arm == one
+    assert [one.tokens_per_s for one in found] == pytest.approx([10.0, 6.0, 6.6, None])
+    assert {(one.is_old, one.is_tried, one.speedup) for one in found} == {(True, False, None)}
+    assert found[3].state is TrialState.FAIL
 
 
 def test_a_study_from_before_ngrams_goes_on(tmp_path: Path) -> None:

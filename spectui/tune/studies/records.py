@@ -1,7 +1,7 @@
 """Forms in which a study of Optuna's keeps trials and all else, and which studies go on."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -130,59 +130,15 @@ def trials_of(study: optuna.Study) -> tuple[TrialRecord, ...]:
     """
     begun = [one for one in study.get_trials(deepcopy=False) if RECORD in one.user_attrs]
     try:
-        found = [decoded(one.user_attrs[RECORD], StoredTrial) for one in begun]
+        found = [decoded(one.user_attrs[RECORD], TrialRecord) for one in begun]
     except msgspec.ValidationError as error:
         raise BadInputError(
             f"a trial of the study {study.study_name} cannot be read ({error}); update spectui, or "
             "delete the study"
         ) from error
-    pairs = zip(begun, today(found), strict=True)
+    pairs = zip(begun, found, strict=True)
     ended = (as_left(one) if trial.state.is_finished() else one for trial, one in pairs)
     return tuple(sorted(ended, key=lambda one: one.number))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredTrial(TrialRecord):
-    """A trial as studies keep it, of earlier versions as well."""
-
-    anchor_tokens_per_s: float | None = None
-    """Speed of the target alone around it. In earlier versions a setting was measured by itself,
-    and off was a trial like the others."""
-
-    @property
-    def relative(self) -> float | None:
-        """Throughput in units of that speed; None of a trial of today, and without results."""
-        if self.tokens_per_s is None or not self.anchor_tokens_per_s:
-            return None
-        return self.tokens_per_s / self.anchor_tokens_per_s
-
-
-def today(stored: Sequence[StoredTrial]) -> list[TrialRecord]:
-    """Trials of a study in today's form.
-
-    A speedup of an earlier version is over the study's trials of off. There is none where the
-    target lay otherwise than in these, or where there are none.
-    """
-    off = [one for one in stored if one.arm.is_off and one.relative]
-    level = sum(one.relative or 0.0 for one in off) / len(off) if off else 0.0
-    found = []
-    for one in stored:
-        speedup, relative = one.speedup, one.relative
-        if relative and level and one.arm.layout == off[0].arm.layout:
-            speedup = relative / level
-        found.append(
-            TrialRecord(
-                number=one.number,
-                state=one.state,
-                arm=one.arm,
-                prompts=one.prompts,
-                speedup=speedup,
-                is_old=relative is not None or one.is_old,
-                error=one.error,
-                log=one.log,
-            )
-        )
-    return found
 
 
 def as_left(record: TrialRecord) -> TrialRecord:

@@ -335,4 +335,4 @@ def _taken(known: Sequence[TrialRecord]) -> frozenset[Arm]:
     """
     left = Counter(one.arm for one in known if one.error == LEFT)
     deadly = {arm for arm, n in left.items() if n >= _MOST_LEFT}
-    return frozenset(deadly | {one.arm for one in known if one.state.is_tried})
+    return frozenset(deadly | {one.arm for one in known if one.is_tried})
