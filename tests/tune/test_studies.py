@@ -59,16 +59,6 @@ def test_a_trial_that_its_process_has_left_is_tried_again(tmp_path: Path) -> Non
         assert resumed.ask().arm != record.arm
 
 
-def test_a_trial_that_was_left_is_not_tried_in_a_space_without_it(tmp_path: Path) -> None:
-    wide = replace(SPACE, max_draft=16)
-    with open_study(tmp_path, space=wide) as study:
-        long = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=16)))
-        study.enqueue((long,))
-        assert study.ask().arm == long
-    with open_study(tmp_path, space=replace(SPACE, max_draft=4)) as resumed:
-        assert resumed.ask().arm != long
-
-
 @pytest.mark.parametrize("name", ["open", "a/b", "é" * 200])
 def test_a_study_may_have_any_name(tmp_path: Path, name: str) -> None:
     with open_study(tmp_path, name=name) as study:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 import optuna
 from optuna.storages import BaseStorage
+from optuna.trial import TrialState as States
 
 from spectui.errors import BadInputError, UsageError
 from spectui.measure.comparable import UNLISTED, counted, differences, misses_gpus, wherever_built
@@ -128,7 +129,8 @@ def trials_of(study: optuna.Study) -> tuple[TrialRecord, ...]:
     Raises:
         BadInputError: one is damaged.
     """
-    begun = [one for one in study.get_trials(deepcopy=False) if RECORD in one.user_attrs]
+    every = study.get_trials(deepcopy=False)
+    begun = [one for one in every if RECORD in one.user_attrs and one.state is not States.WAITING]
     try:
         found = [decoded(one.user_attrs[RECORD], TrialRecord) for one in begun]
     except msgspec.ValidationError as error:

@@ -20,7 +20,7 @@ from typing import Any
 import optuna
 from filelock import FileLock, Timeout
 from optuna.exceptions import StorageInternalError
-from optuna.storages import BaseStorage, RDBStorage
+from optuna.storages import BaseStorage, RDBStorage, RetryHeartbeatStaleTrialCallback
 from sqlalchemy import URL, Dialect, event, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
@@ -46,6 +46,8 @@ _HEARTBEAT_S = 10
 _STALE_S = 60
 """Time without a heartbeat after which the process of a trial has ended."""
 _PSYCOPG = "postgresql+psycopg"
+RETRY = RetryHeartbeatStaleTrialCallback(max_retry=1)
+"""Queues the trial of a process that has ended once more: no oftener, as it may have ended that."""
 
 
 def address_of(storage: str | None) -> str:
@@ -127,6 +129,7 @@ def _open_database(address: URL, attempts: int = _OPENINGS) -> RDBStorage:
             {"pool_pre_ping": True, "connect_args": limits},
             heartbeat_interval=_HEARTBEAT_S,
             grace_period=_STALE_S,
+            heartbeat_stale_trial_callback=RETRY,
         )
     except (SQLAlchemyError, StorageInternalError):
         # Another one may be making the tables, which takes a few transactions.
