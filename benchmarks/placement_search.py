@@ -95,8 +95,7 @@ def compare(engine: Engine, case: str, placed: Devices, n_rounds: int) -> dict[s
         replace(command, options=options),
         n_processors=usable_processors(),
         n_devices=len({one.memory for one in loaded.memory.buffers} - {HOST}),
-        least_n_cpu_moe=0 if is_moe else None,
-        n_layers=loaded.info.n_layers,
+        n_layers=loaded.info.n_layers if is_moe else 0,
     )
     search = PlaceSearch(
         engine,

@@ -8,7 +8,7 @@ itself (``placing``).
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
 from spectui.engine.demand import FreeMemory, can_load, demands
@@ -19,7 +19,7 @@ from spectui.engine.fitting import (
     with_n_cpu_moe,
 )
 from spectui.engine.planning import Planner
-from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
+from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.llama.buffers import HOST
 from spectui.llama.library import library
 from spectui.llama.planned import PlanRequest
@@ -32,8 +32,8 @@ _CACHE_STEP_BYTES = 64 << 20
 
 def place_experts(
     plan: PlanCall, request: PlanRequest, drafts: Mapping[str, ModelOptions], free: FreeMemory
-) -> tuple[Layouts, Mapping[str, SpectuiError]]:
-    """Find the placement for each draft, and for none; and why some have none.
+) -> tuple[Layouts, tuple[Candidate, ...]]:
+    """Find the placement for each draft, and for none; and the drafts that have none, with reasons.
 
     Args:
         plan: asked some four times per draft.
@@ -52,26 +52,25 @@ def place_experts(
             "a smaller -c, or fewer layers with -ngl"
         )
     beside: dict[str, int] = {}
-    refused: dict[str, SpectuiError] = {}
+    refused = list[Candidate]()
     for name, options in drafts.items():
         try:
             found = smallest_n_cpu_moe(plan, request.beside(options), free)
+            if found is None:
+                raise DoesNotFitError(
+                    f"{options.path} does not fit beside the target even with the experts of all "
+                    "layers in RAM; give a smaller draft, or keep it in RAM with -ngld 0"
+                )
         except (BadInputError, DoesNotFitError, UsageError) as error:
             # The target alone could be planned: whatever is wrong is the draft's.
-            refused[name] = error
-            continue
-        if found is None:
-            refused[name] = DoesNotFitError(
-                f"{options.path} does not fit beside the target even with the experts of all "
-                "layers in RAM; give a smaller draft, or keep it in RAM with -ngld 0"
-            )
+            refused.append(Candidate(name=name, options=options, loaded=None, error=error))
         else:
             beside[name] = found
     layouts = Layouts(
         alone=_layout(request.target, without),
         beside={name: _layout(request.target, n) for name, n in beside.items()},
     )
-    return layouts, refused
+    return layouts, tuple(refused)
 
 
 def _layout(target: ModelOptions, n_cpu_moe: int) -> Layout:
@@ -141,27 +140,12 @@ def cache_sizes_mib(
     return tuple(sorted(n * (_CACHE_STEP_BYTES >> 20) for n in quarters if n > 0))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExpertPlan(LayoutPlan):
-    """Layouts of the experts alone, from the fewest layers in RAM on."""
-
-    n_layers: int
-    """Layers of the target."""
-    fits_as_given: bool
-    """Whether the target fits without a draft as the request has it."""
-
-    @property
-    def needed(self) -> Layouts:
-        """The layouts: the search of places may move the target."""
-        return self.layouts
-
-
 def plan_experts(
     request: PlanRequest,
     drafts: Mapping[str, ModelOptions],
     say: Callable[[str], None],
     margins: Fit | None = None,
-) -> tuple[ExpertPlan | None, tuple[Candidate, ...]]:
+) -> tuple[LayoutPlan | None, tuple[Candidate, ...]]:
     """Plan where the experts are placed with each draft.
 
     Args:
@@ -196,14 +180,11 @@ def plan_experts(
         f"layers with their experts in RAM, whatever the command says of them: {layouts.text} at "
         "least; fewer do not fit"
     )
-    found = ExpertPlan(
+    found = LayoutPlan(
         request=request,
         layouts=layouts,
         tightest=max((None, *layouts.beside), key=lambda name: layouts.of(name).n_cpu_moe),
-        n_layers=without.target.info.n_layers,
+        n_expert_layers=without.target.info.n_layers,
         fits_as_given=fits_as_given,
     )
-    return found, tuple(
-        Candidate(name=name, options=drafts[name], loaded=None, error=error)
-        for name, error in refused.items()
-    )
+    return found, refused

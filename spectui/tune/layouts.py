@@ -86,11 +86,15 @@ class LayoutPlan:
     layouts: Layouts
     tightest: str | None
     """The draft beside which the target leaves most room; None for no draft."""
+    n_expert_layers: int = 0
+    """Layers of the target whose experts the search of its place may move; 0 for none."""
+    fits_as_given: bool = False
+    """Whether the target fits without a draft as the request has it."""
 
     @property
     def needed(self) -> Layouts | None:
         """The layouts; None where the target stays in place."""
-        return self.layouts if self.layouts.differ else None
+        return self.layouts if self.layouts.differ or self.n_expert_layers else None
 
     @property
     def loaded(self) -> ModelOptions:

@@ -70,7 +70,7 @@ def knobs_of(
     *,
     n_processors: int,
     n_devices: int = 0,
-    least_n_cpu_moe: int | None = None,
+    least_n_cpu_moe: int = 0,
     n_layers: int = 0,
     moe_caches_mib: tuple[int, ...] = (),
 ) -> tuple[Knob, ...]:
@@ -81,9 +81,8 @@ def knobs_of(
         place: as the user's command has it.
         n_processors: that this process may use.
         n_devices: that the target may lie on.
-        least_n_cpu_moe: fewest layers whose experts are in RAM, by free memory; None where experts
-            have one place.
-        n_layers: of the target.
+        least_n_cpu_moe: fewest layers whose experts are in RAM, by free memory.
+        n_layers: layers of the target; 0 where experts have one place.
         moe_caches_mib: caches of experts that a GPU has room for; none where there can be none.
     """
     found = (
@@ -118,13 +117,13 @@ def _context_knobs(context: ContextOptions, n_processors: int) -> Iterator[Knob]
         yield Knob(parameter=parameter, own=own, values=tuple(values))
 
 
-def _experts_knob(place: LoadTarget, least: int | None, n_layers: int) -> Knob:
+def _experts_knob(place: LoadTarget, least: int, n_layers: int) -> Knob:
     target = place.options
     own: Value = n_layers if target.cpu_moe else target.n_cpu_moe
     if expert_overrides(target):
         own = GIVEN
     counts: tuple[Value, ...] = ()
-    if least is not None:
+    if n_layers:
         steps = {least + (n_layers - least) * n // _STEPS for n in range(_STEPS + 1)}
         counts = tuple(sorted(steps | ({own} if isinstance(own, int) else set())))
     return Knob(

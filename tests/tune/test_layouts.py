@@ -86,7 +86,7 @@ def test_as_few_layers_as_fit_are_in_ram(free_bytes: int, draft_bytes: int) -> N
     layouts, refused = place_experts(script, REQUEST, {"good": GOOD}, free)
     assert layouts.alone.n_cpu_moe == alone
     assert known_count(layouts.beside.get("good")) == beside
-    assert ("good" in refused) == (beside is None)
+    assert [one.name for one in refused] == ["good"] * (beside is None)
 
 
 def known_count(layout: Layout | None) -> int | None:
@@ -125,9 +125,9 @@ def test_drafts_that_have_no_place_are_refused_with_the_reason() -> None:
     drafts = {"good": GOOD, "huge": HUGE, "bad": BAD, "odd": ODD}
     layouts, refused = place_experts(Script(), REQUEST, drafts, gpu(600))
     assert set(layouts.beside) == {"good"}
-    kinds = {name: type(error) for name, error in refused.items()}
+    kinds = {one.name: type(one.error) for one in refused}
     assert kinds == {"huge": DoesNotFitError, "bad": BadInputError, "odd": UsageError}
-    assert "keep it in RAM with -ngld 0" in str(refused["huge"])
+    assert "keep it in RAM with -ngld 0" in str(refused[0].reason)
 
 
 @dataclass
