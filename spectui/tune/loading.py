@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from itertools import pairwise
 
 from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
@@ -49,11 +48,6 @@ class Loader:
     def needs_other_placement(self, draft: str | None, other: str | None) -> bool:
         """Whether the target lies otherwise beside ``draft`` than beside ``other``."""
         return self._place_of(draft) != self._place_of(other)
-
-    def moving_s(self, order: Sequence[str | None]) -> float:
-        """Estimate of what loading the target anew takes for drafts, None for none, in turn."""
-        places = [self.place, *map(self._place_of, order)]
-        return self.move_s * sum(place != other for place, other in pairwise(places))
 
     def is_short(self, draft: str) -> bool:
         """Whether it drafts a few tokens at most, as ``Candidate.is_short``."""

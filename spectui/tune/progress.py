@@ -108,7 +108,8 @@ def advance(state: TuningState, event: TuneEvent) -> TuningState:
         case TraceProgress():
             n_before = state.n_done if state.phase in {Phase.RECORDING, Phase.STOPPING} else 0
             state = _begun(state, Phase.RECORDING, state.current, event.n_steps)
-            state = replace(state, n_done=n_before + (event.step is not None))
+            n_done = n_before + (event.step is not None)
+            state = replace(state, n_done=n_done, n_steps=max(event.n_steps, n_done))
         case ForecastMade():
             state = replace(state, forecasts=event.forecasts, costs=event.costs)
         case TrialStarted():

@@ -32,7 +32,7 @@ from spectui.tune.candidates import Candidate
 from spectui.tune.loading import Loader
 from spectui.tune.probing import CostProbe
 
-_COST_PROMPTS = 8
+COST_PROMPTS = 8
 """Prompts that costs are measured on: lengths are compared within each. Of a later drafter half as
 many; half of either where there is no time for more."""
 
@@ -308,27 +308,6 @@ class Tracer:
             yield item
 
 
-def probed_drafters(loader: Loader) -> list[tuple[str | None, int]]:
-    """Drafters whose rounds are measured, None for none, each with the most prompts for that.
-
-    Verifying is the target's part, which all of them measure where the target lies alike; of the
-    later ones only the drafting is new.
-    """
-    drafters = [*[None] * probes_without_draft(loader), *loader.drafts]
-    n_before = (
-        sum(not loader.needs_other_placement(other, draft) for other in drafters[:index])
-        for index, draft in enumerate(drafters)
-    )
-    return [(draft, _n_probed(n)) for draft, n in zip(drafters, n_before, strict=True)]
-
-
-def n_tracing_steps(n_prompts: int, loader: Loader, *, records: bool = True) -> int:
-    """Events of a recording with costs, or of the costs alone."""
-    probed = probed_drafters(loader)
-    n_probes = sum(min(n_prompts, n) for _draft, n in probed)
-    return n_prompts * (1 + len(loader.drafts)) * records + n_probes + len(probed)
-
-
 def probes_without_draft(loader: Loader) -> bool:
     """Whether rounds without a draft model are measured apart.
 
@@ -347,7 +326,7 @@ def _draft(name: str) -> str | None:
 
 def _n_probed(n_before: int) -> int:
     """Prompts that costs are measured on, after ``n_before`` other drafters."""
-    return _COST_PROMPTS if n_before == 0 else _COST_PROMPTS // 2
+    return COST_PROMPTS if n_before == 0 else COST_PROMPTS // 2
 
 
 def spread_out(items: Sequence[WorkItem], n: int) -> tuple[WorkItem, ...]:

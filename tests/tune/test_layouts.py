@@ -284,12 +284,10 @@ def test_nothing_is_loaded_that_is_there() -> None:
     loader = loader_of(machine, ("big", "small"), clock=lambda: next(times))
     # It begins where the target lies without a draft.
     assert loader.drafts == ("small", "big")
-    assert loader.moving_s((None, "big")) == 0.0
     for draft in ("big", "big", None, "small", None):
         loader.load(draft)
     assert machine.loads == ["big", 4, "small"]
-    # What loading anew will take is told from the last time.
-    assert loader.moving_s(("big", "small", "big")) == 3 * 30.0
+    assert loader.move_s == 30.0
     loader.load("big")
     assert machine.loads[3:] == [6, "big"]
     assert loader.needs_other_placement("big", None)
