@@ -10,15 +10,15 @@ from spectui.engine.events import GenerationResult
 from spectui.format import counted, factor
 from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck, check_lossless, differs
-from spectui.measure.measurer import Pair, measurements, steady
+from spectui.measure.measurer import measurements, steady
 from spectui.measure.requests import Request
-from spectui.measure.speedup import PairedMeasurement, Speedup
+from spectui.measure.speedup import PairedMeasurement
 from spectui.measure.verdict import Basis
 from spectui.measure.workload import WorkItem
 from spectui.tune.depths import raced_requests
 from spectui.tune.division import mixed
 from spectui.tune.events import Notice, RunsStarted
-from spectui.tune.evidence import CategoryGain, Evidence
+from spectui.tune.evidence import Evidence
 from spectui.tune.forecast import Forecast
 from spectui.tune.forecasting import Forecasting
 from spectui.tune.looks import ERROR
@@ -190,13 +190,13 @@ class Confirmation:
     def check_lossless(self) -> LosslessCheck | None:
         """Whether the leader wrote what the target alone did; None where that cannot be asked."""
         race = self._race
-        pairs = self.pairs_where_target_moved() or self.pairs()
-        if race is None or not pairs or not self.setup.workload.sampling.is_greedy:
+        if race is None or not self.setup.workload.sampling.is_greedy:
             return None
+        pairs = steady(race.runs.pairs_where_target_moved) or race.pairs
         if any(map(differs, pairs)):
             # What batching moves is asked where it was seen.
             self.setup.loader.load(race.arm.draft)
-        return check_lossless(self.setup.engine, pairs)
+        return check_lossless(self.setup.engine, pairs) if pairs else None
 
     def conclude(self) -> tuple[Standing, ...]:
         """End the race; how the leader stands, and the user's own setting where it was recorded."""
@@ -209,30 +209,6 @@ class Confirmation:
         if not evidence.covers(own):
             return (leader,)
         return leader, Standing(arm=own, speedup=evidence.beside(own, timed), n_pairs=0)
-
-    def pairs(self) -> tuple[Pair, ...]:
-        """Paired measurements of the leader against off."""
-        return () if self._race is None else self._race.pairs
-
-    @property
-    def categories(self) -> tuple[CategoryGain, ...]:
-        """Gains of the leader by category of recorded prompt; empty without any."""
-        timed, race = measurements(self.pairs()), self._race
-        if race is None or race.evidence is None or not timed:
-            return ()
-        return race.evidence.by_category(timed)
-
-    @property
-    def of_others(self) -> Speedup | None:
-        """Gain on other prompts, where the verdict is on just these; else None."""
-        timed, race = measurements(self.pairs()), self._race
-        if race is None or race.evidence is None or not timed:
-            return None
-        return race.evidence.of_others(timed)
-
-    def pairs_where_target_moved(self) -> tuple[Pair, ...]:
-        """The leader against the target alone as it lies beside the leader's draft, if moved."""
-        return () if self._race is None else self._race.pairs_where_target_moved
 
     @property
     def left_s(self) -> float | None:

@@ -63,7 +63,7 @@ class Tuned:
             unmeasured: parts of the ``--from`` command that are not measured.
         """
         result, setup, layouts = self.result, self.tuning.setup, self.tuning.space.layouts
-        placing = self.tuning.placing
+        placing, leader = self.tuning.placing, result.leader
         unknown = "no speculative setting could be measured"
         advice = self.launch(advised(result))
         best_command = None if result.best is None else self.launch(result.best).text
@@ -85,7 +85,7 @@ class Tuned:
             "finalists": [one.document() for one in result.finalists],
             **known("requests", result.requests),
             **experts_document(result.experts),
-            "per_category": [one.document() for one in result.categories],
+            "per_category": [one.document() for one in leader.categories] if leader else [],
             **self.explanation.document(),
             **_conditions(result),
             "prompts": [pair.document() for pair in result.pairs],

@@ -26,7 +26,7 @@ from spectui.options.drafters import MTP_KIND
 from spectui.page import Command, Line, Paragraph, Part, Table, Words
 from spectui.tune.division import FEWEST_FOR_BOTH
 from spectui.tune.document import Tuned
-from spectui.tune.evidence import FEW
+from spectui.tune.evidence import FEW, CategoryGain
 from spectui.tune.expert_use import cache_sentence
 from spectui.tune.forecast import Forecast, best_by_drafter
 from spectui.tune.outcome import advised
@@ -67,8 +67,8 @@ def findings_page(found: Tuned) -> list[Part]:
     page += _places(found)
     if result.speedup is not None:
         page += ["", "Why:", *(Paragraph(f"- {one}", indent="  ") for one in _reasons(found))]
-    if result.categories:
-        page += ["", _categories(result), ""]
+    if result.leader is not None and result.leader.categories:
+        page += ["", _categories(result.leader.categories), ""]
     drafters = best_by_drafter(result.outlook.forecasts)
     if len(drafters) > 1:
         page += [_drafters(drafters), Paragraph(_DRAFTERS), ""]
@@ -225,7 +225,7 @@ def _drafters(best: Sequence[Forecast]) -> Table:
     return Table(columns, list(rows))
 
 
-def _categories(result: TuneResult) -> Table:
+def _categories(gains: Sequence[CategoryGain]) -> Table:
     """The confirmed gain by category."""
     rows = (
         (
@@ -234,7 +234,7 @@ def _categories(result: TuneResult) -> Table:
             percent_text(one.acceptance_rate),
             str(one.n_prompts),
         )
-        for one in result.categories
+        for one in gains
     )
     return Table((Words("category"), "speedup", "accepted", "prompts"), list(rows))
 

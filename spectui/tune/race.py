@@ -20,7 +20,7 @@ from spectui.measure.speedup import PairedMeasurement, Speedup
 from spectui.measure.statistics import paired_speedup
 from spectui.measure.verdict import Answer, Basis, judge
 from spectui.measure.workload import WorkItem
-from spectui.tune.evidence import Evidence
+from spectui.tune.evidence import CategoryGain, Evidence
 from spectui.tune.forecast import Forecast, promising
 from spectui.tune.looks import ERROR, Looks
 from spectui.tune.race_runs import RaceRuns
@@ -56,6 +56,13 @@ class Standing:
     """Paired measurements against off; empty where recorded prompts alone tell of it."""
     apart: Readings = field(default_factory=Readings)
     """Prompts that were evaluated for the recording."""
+    moved: tuple[Pair, ...] = ()
+    """Its runs against the target alone as it lies beside its draft; empty where that is no other
+    place than off's."""
+    categories: tuple[CategoryGain, ...] = ()
+    """Gains by category of recorded prompt; empty without any."""
+    of_others: Speedup | None = None
+    """Gain on other prompts, where ``speedup`` is on just these."""
 
     def document(self) -> Json:
         """A setting as JSON."""
@@ -170,7 +177,11 @@ class Race:
         if self._n_seen < len(self.runs.pairs) or is_open:
             # The last look, whatever was planned.
             self._look(1.0)
-        return self._standing
+        evidence, timed = self.evidence, measurements(self.pairs)
+        if evidence is None or not timed:
+            return self._standing
+        categories, of_others = evidence.by_category(timed), evidence.of_others(timed)
+        return replace(self._standing, categories=categories, of_others=of_others)
 
     @property
     def _standing(self) -> Standing:
@@ -181,20 +192,13 @@ class Race:
             n_pairs=len(self.runs.pairs),
             pairs=self.pairs,
             apart=Readings() if evidence is None else evidence.reading,
+            moved=steady(self.runs.pairs_where_target_moved),
         )
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
         """Paired measurements against off, on an undisturbed machine."""
         return steady(self.runs.pairs)
-
-    @property
-    def pairs_where_target_moved(self) -> tuple[Pair, ...]:
-        """Paired measurements against the target alone as it lies beside the setting's draft.
-
-        Empty where that is no other place.
-        """
-        return steady(self.runs.pairs_where_target_moved)
 
     @property
     def n_left(self) -> int:

@@ -13,7 +13,6 @@ from spectui.measure.requests import Request
 from spectui.measure.speedup import Speedup
 from spectui.measure.verdict import Verdict
 from spectui.monitor.disturbance import DisturbanceSummary
-from spectui.tune.evidence import CategoryGain
 from spectui.tune.expert_use import Experts
 from spectui.tune.forecast import Forecast, Outlook
 from spectui.tune.race import Standing
@@ -30,19 +29,10 @@ class TuneResult:
     trials: tuple[TrialRecord, ...]
     best: Arm | None
     """The race's leader; without a race, what measured best."""
-    pairs: tuple[Pair, ...]
-    """Paired measurements of the leader against off; empty if there was no race."""
     off: Arm = OFF
     """Arm that the verdict compares with."""
-    pairs_where_target_moved: tuple[Pair, ...] = ()
-    """The leader's runs against the target alone as it lies beside the leader's draft; empty where
-    that is no other place than off's."""
     finalists: tuple[Standing, ...] = ()
     """Standings of the race, the leader first."""
-    speedup: Speedup | None
-    """Speedup of the leader over off."""
-    categories: tuple[CategoryGain, ...] = ()
-    """Gains of the leader; empty if there was no race."""
     requests: Known[tuple[Request, ...]] = _UNKNOWN
     """Whole requests with the leader, prompts included."""
     experts: Experts = _UNKNOWN
@@ -63,6 +53,21 @@ class TuneResult:
     """Load of the rest of the machine meanwhile; None where nobody watched it."""
     not_kept: str | None = None
     """Why the study's storage does not have the verdict; None where it has."""
+
+    @property
+    def leader(self) -> Standing | None:
+        """Standing of ``best`` in the race; None where no setting was confirmed."""
+        return next((one for one in self.finalists[:1] if one.speedup is not None), None)
+
+    @property
+    def speedup(self) -> Speedup | None:
+        """Speedup of the leader over off."""
+        return None if self.leader is None else self.leader.speedup
+
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        """Paired measurements of the leader against off; empty if there was no race."""
+        return () if self.leader is None else self.leader.pairs
 
     def raced(self, arm: Arm) -> Speedup | None:
         """Speedup of a setting in the race; None where the race was without it."""

@@ -23,7 +23,6 @@ from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck
 from spectui.measure.measurer import measurements, steady
 from spectui.measure.requests import Request
-from spectui.measure.speedup import Speedup
 from spectui.measure.statistics import paired_speedup
 from spectui.measure.verdict import Verdict, judge, on_others, undecided
 from spectui.measure.workload import WorkItem
@@ -35,7 +34,7 @@ from spectui.tune.forecast import in_order
 from spectui.tune.forecaster import Forecaster
 from spectui.tune.forecasting import Forecasting
 from spectui.tune.pace import ENDED, RESERVED, OutOfTimeError, Pace
-from spectui.tune.race import LOOK_EVERY, finalist
+from spectui.tune.race import LOOK_EVERY, Standing, finalist
 from spectui.tune.result import TuneResult, why_nothing
 from spectui.tune.served_forecast import ServedForecaster
 from spectui.tune.setup import MOST_TRIALS, SearchSetup
@@ -219,30 +218,20 @@ class Search:
     def _result(
         self, *, interrupted: bool, error: SpectuiError | None, lossless: LosslessCheck | None
     ) -> TuneResult:
-        records = self._trials.records
+        records, tried = self._trials.records, best_trial(self._allowed)
         standings = self._confirmation.conclude()
-        tried, speedup = best_trial(self._allowed), None
-        best = None if tried is None else tried.arm
+        leader = next((one for one in standings[:1] if one.speedup is not None), None)
+        best = leader.arm if leader is not None else tried.arm if tried is not None else None
         requests = NOT_CONFIRMED
-        if standings:
-            leader = standings[0]
+        if leader is not None:
             requests = raced_requests(leader, self._setup.requests, self._depths.found)
-            if leader.speedup is not None:
-                best, speedup = leader.arm, leader.speedup
+        why = why_nothing(records, self._forecasting.forecasts, interrupted=interrupted)
         return TuneResult(
             trials=records,
             best=best,
-            pairs=self._confirmation.pairs(),
             off=self._setup.study.space.off,
-            pairs_where_target_moved=self._confirmation.pairs_where_target_moved(),
             finalists=standings,
-            categories=self._confirmation.categories,
-            speedup=speedup,
-            verdict=undecided(
-                why_nothing(records, self._forecasting.forecasts, interrupted=interrupted)
-            )
-            if best is None or speedup is None
-            else self._verdict(best, speedup, requests.value or ()),
+            verdict=self._verdict(leader, requests.value or ()) or undecided(why),
             requests=requests,
             experts=self._experts,
             lossless=lossless,
@@ -253,19 +242,20 @@ class Search:
             cut_trials=self._cut_trials,
         )
 
-    def _verdict(self, best: Arm, speedup: Speedup, requests: Sequence[Request]) -> Verdict:
-        confirmation = self._confirmation
+    def _verdict(self, leader: Standing | None, requests: Sequence[Request]) -> Verdict | None:
+        if leader is None or leader.speedup is None:
+            return None
         found = judge(
-            speedup,
+            leader.speedup,
             min_gain=self._setup.min_gain,
-            what=best.label,
-            basis=confirmation.basis,
+            what=leader.arm.label,
+            basis=self._confirmation.basis,
             temp=self._setup.workload.sampling.temp,
             requests=requests,
         )
-        if confirmation.of_others is None:
+        if leader.of_others is None:
             return found
-        return replace(found, reason=f"{found.reason} {on_others(confirmation.of_others)}")
+        return replace(found, reason=f"{found.reason} {on_others(leader.of_others)}")
 
     @property
     def _n_trials(self) -> int:

@@ -175,10 +175,7 @@ class Tuning:
                 if earlier is not None and earlier.is_confirmed:
                     kept = f"the study keeps its earlier verdict: {earlier.verdict.reason}"
                     return replace(result, not_kept=kept)
-            promise = None
-            winner = next((one for one in result.finalists if one.arm == result.best), None)
-            if winner is not None:
-                promise = self.promise_of(winner, result.verdict.basis)
+            promise = self.promise_of(result.leader, result.verdict.basis)
             study.keep(outcome=outcome, promise=promise)
         except BadInputError as error:
             return replace(result, not_kept=f"{_UNKNOWN}: {error}")

@@ -103,8 +103,9 @@ def tuned(
     return TuneResult(
         trials=tuple(records),
         best=None if best is None else best.arm,
-        pairs=(pair,) if speedup else (),
-        speedup=speedup,
+        finalists=(Standing(arm=best.arm, speedup=speedup, n_pairs=1, pairs=(pair,)),)
+        if best is not None and speedup is not None
+        else (),
         verdict=judge(speedup, min_gain=0.02, what=best.arm.label if best else "")
         if speedup
         else undecided("no candidate could run"),

@@ -241,7 +241,7 @@ def test_a_draft_is_measured_against_what_fits_without_it(
     assert result.verdict.use_speculation == pays
     assert "n_cpu_moe 6" in result.verdict.reason
     # Where it lies, the draft gains in both cases.
-    assert paired_speedup(measurements(result.pairs_where_target_moved)).estimate == pytest.approx(
+    assert paired_speedup(measurements(known(result.leader).moved)).estimate == pytest.approx(
         gain, rel=0.02
     )
     assert measurer.seen == {("big", 6)}
@@ -342,8 +342,8 @@ def test_a_target_that_moves_is_measured_alone_in_both_places() -> None:
     assert measurer.n_runs == 3 * LOOK_EVERY
     off = [pair.baseline.tokens_per_s for pair in one.pairs]
     assert off == pytest.approx([OFF_TOKENS_PER_S] * LOOK_EVERY)
-    own = [pair.baseline.tokens_per_s for pair in one.pairs_where_target_moved]
+    own = [pair.baseline.tokens_per_s for pair in one.conclude().moved]
     assert own == pytest.approx([OFF_TOKENS_PER_S * OVER_ALONE] * LOOK_EVERY)
     stays = race(machine, measurer, SMALL, n_items=LOOK_EVERY)
     stays.run()
-    assert stays.pairs_where_target_moved == ()
+    assert stays.conclude().moved == ()
