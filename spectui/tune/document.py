@@ -28,10 +28,7 @@ def present_document(present: Known[Arm] | None, result: TuneResult) -> Json:
         return or_reason("present", None, reason or "")
     arm = present.value
     raced, trial = result.raced(arm), result.last_trial(arm)
-    speedup = {
-        **or_reason("speedup", trial and trial.speedup, _UNMEASURED),
-        **or_reason("speedup_ci95", None, "the last race was without it"),
-    }
+    speedup = or_reason("speedup", trial and trial.speedup, _UNMEASURED)
     if raced is not None:
         speedup = raced.document()
     return {"present": {"params": arm.document(), **speedup, "is_best": result.best == arm}}

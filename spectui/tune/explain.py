@@ -14,9 +14,6 @@ from spectui.tune.expert_use import batch_sentence
 from spectui.tune.race import Standing
 from spectui.tune.result import TuneResult
 
-_NO_DRAFT_HELPS = "even a draft for nothing would not pay at this acceptance"
-_FREE = "drafting takes next to nothing as it is"
-_NO_ALPHA = "even a draft that is always right would not pay at these costs"
 _WHOLE_MS = 10
 """Milliseconds from which on no digit stands after the point."""
 _SMALL = 0.005
@@ -169,12 +166,9 @@ def _ms(seconds: float) -> str:
 
 def _terms_document(found: Findings) -> Json:
     terms = found.terms
-    no_draft = _FREE if found.drafts_are_free else _NO_DRAFT_HELPS
     return {
         "alpha": terms.alpha,
         "c": terms.c,
-        "draft_step_s": terms.step_s,
-        "target_step_s": terms.target_step_s,
         "drafted_per_round": terms.drafted,
         "tokens_per_round": terms.emitted,
         "verify_ratio": terms.verify_ratio,
@@ -187,7 +181,4 @@ def _terms_document(found: Findings) -> Json:
             "other": terms.fixed_s,
         },
         "speedup": found.speedup,
-        **or_reason("break_even_draft_step_s", found.break_even_step_s, no_draft),
-        **or_reason("break_even_alpha", found.break_even_alpha, _NO_ALPHA),
-        "speedup_if_perfect": found.speedup_if_perfect,
     }

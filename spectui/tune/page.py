@@ -19,19 +19,19 @@ from spectui.measure.lossless import LosslessCheck
 from spectui.measure.observed import totals
 from spectui.measure.promise import Promise
 from spectui.measure.server_backend import REMEMBERS, remembers
-from spectui.measure.speedup import Speedup, gain_text
+from spectui.measure.speedup import gain_text
 from spectui.measure.statistics import product
-from spectui.measure.verdict import Answer, Basis
+from spectui.measure.verdict import Answer
 from spectui.options.drafters import MTP_KIND
 from spectui.page import Command, Line, Paragraph, Part, Table, Words
-from spectui.tune.division import FEWEST_FOR_BOTH
 from spectui.tune.document import Tuned
-from spectui.tune.evidence import FEW, CategoryGain
+from spectui.tune.evidence import CategoryGain
 from spectui.tune.expert_use import cache_sentence
-from spectui.tune.forecast import Forecast, best_by_drafter
+from spectui.tune.forecast import best_by_drafter
 from spectui.tune.outcome import advised
 from spectui.tune.places import Placing, text_of
-from spectui.tune.present import gain_of, present_sentence
+from spectui.tune.present import present_sentence
+from spectui.tune.replayed import forecasts_table
 from spectui.tune.result import TuneResult
 from spectui.tune.studies.listing import StoredStudy
 
@@ -52,10 +52,6 @@ def findings_page(found: Tuned) -> list[Part]:
     told += [f"note: {note}" for note in _notes(found)]
     if result.lossless is not None:
         told += _lossless_line(result.lossless)
-    if result.best is not None and result.speedup is None:
-        gain = gain_of(result.best, result)
-        text = "" if gain is None else f", {gain.text}"
-        told.append(f"Best so far: {result.best.label}{text} (not confirmed).")
     beside = (cache_sentence(result.experts), _sampled_sentence(found))
     page: list[Part] = [*map(Line, told), *map(Paragraph, filter(None, beside))]
     if result.requests.value:
@@ -71,7 +67,7 @@ def findings_page(found: Tuned) -> list[Part]:
         page += ["", _categories(result.leader.categories), ""]
     drafters = best_by_drafter(result.outlook.forecasts)
     if len(drafters) > 1:
-        page += [_drafters(drafters), Paragraph(_DRAFTERS), ""]
+        page += [forecasts_table(drafters), Paragraph(_DRAFTERS), ""]
     return page
 
 
@@ -180,11 +176,10 @@ def _next(found: Tuned, *, has_server: bool) -> list[Part]:
         return []
     if result.speedup is None:
         return ["Next: give the same spectui command again; it goes on from here."]
-    wanted = _wanted_prompts(found, result.speedup)
-    if verdict.answer is Answer.UNDECIDED and (wanted or verdict.more_prompts is not None):
-        more = f"{wanted} or more prompts with --prompts" if wanted else "more time"
+    if verdict.answer is Answer.UNDECIDED:
         return [
-            f"Next: the same spectui command again, with {more}; it goes on from here.",
+            "Next: the same spectui command again, with more prompts or more time; it goes on from "
+            "here.",
             "Until then, the command below.",
             "",
         ]
@@ -194,35 +189,6 @@ def _next(found: Tuned, *, has_server: bool) -> list[Part]:
     if verdict.use_speculation and has_server:
         page.append(Command(f"spectui verify {name}", "measures it on your llama-server,"))
     return [*page, Command(f"spectui report {name}", "makes a page of all this."), ""]
-
-
-def _wanted_prompts(found: Tuned, measured: Speedup) -> int | None:
-    """Prompts that may decide it; None where there are enough, and more time may."""
-    result, n_prompts = found.result, len(found.tuning.setup.workload.items)
-    verdict = result.verdict
-    wanted = n_prompts + (verdict.more_prompts or 0)
-    if verdict.basis is Basis.THESE:
-        return max(FEW + 1, wanted)
-    n_chose = max((len(one.prompts) for one in result.trials), default=0)
-    takes_all = verdict.more_prompts is not None and measured.n_prompts >= n_prompts - n_chose
-    if takes_all or n_prompts < FEWEST_FOR_BOTH:
-        return max(FEWEST_FOR_BOTH, wanted)
-    return None
-
-
-def _drafters(best: Sequence[Forecast]) -> Table:
-    """The best forecast of each drafter."""
-    rows = (
-        (
-            one.arm.drafter,
-            one.arm.label.removeprefix(f"{one.arm.drafter}: "),
-            times_text(one.speedup),
-            percent_text(one.acceptance_rate),
-        )
-        for one in best
-    )
-    columns = (Words("drafter"), Words("best setting"), "forecast", "accepted")
-    return Table(columns, list(rows))
 
 
 def _categories(gains: Sequence[CategoryGain]) -> Table:

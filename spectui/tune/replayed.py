@@ -44,7 +44,7 @@ class Replayed:
         adaptive = self.recorded.adaptive(forecasts).value
         if adaptive is not None and adaptive.draft == best[0].arm.draft:
             lines.append(adaptive.sentence)
-        return [_table(best), "", *map(Paragraph, lines)]
+        return [forecasts_table(best), "", *map(Paragraph, lines)]
 
 
 def _config(total: Total) -> Json:
@@ -59,7 +59,8 @@ def _config(total: Total) -> Json:
     }
 
 
-def _table(best: Sequence[Forecast]) -> Table:
+def forecasts_table(best: Sequence[Forecast]) -> Table:
+    """Forecasts with their counts."""
     rows = (
         (
             one.arm.drafter,
