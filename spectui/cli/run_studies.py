@@ -18,7 +18,6 @@ from spectui.tune.outcome import Outcome
 from spectui.tune.page import machines_page
 from spectui.tune.studies.listing import (
     StoredStudy,
-    StudyState,
     delete_studies,
     find_study,
     list_studies,
@@ -46,23 +45,22 @@ def list_all(request: studies.List) -> None:
     storage, json_path = request.storage, request.json_path
     check_writable(json_path, (file_of(storage),))
     every = list_studies(storage)
-    rows = [(one, one.state(storage)) for one in every]
     document = {
         **head("studies"),
-        "studies": [_row_document(*row) for row in rows],
+        "studies": list(map(_row_document, every)),
     }
-    text = page_text([_table(rows)]) if rows else _NOTHING
+    text = page_text([_table(every)]) if every else _NOTHING
     problems = [one.problem for one in every if one.problem is not None]
     write_result(
         document, "\n".join([text, *(sentence(f"note: {one}") for one in problems)]), json_path
     )
 
 
-def _row_document(study: StoredStudy, state: StudyState) -> Json:
+def _row_document(study: StoredStudy) -> Json:
     verdict = None if study.outcome is None else study.outcome.verdict.document()
     return {
         "name": study.name,
-        "state": str(state),
+        "state": str(study.state),
         "problem": study.problem,
         "n_trials": n_measured(study.trials),
         **or_reason("verdict", verdict, study.problem or _UNKNOWN),
@@ -71,9 +69,9 @@ def _row_document(study: StoredStudy, state: StudyState) -> Json:
     }
 
 
-def _table(rows: Sequence[tuple[StoredStudy, StudyState]]) -> Table:
+def _table(every: Sequence[StoredStudy]) -> Table:
     # In a pipe a name stays in one piece: other commands take it whole.
-    longest = 0 if is_terminal() else max(len(study.name) for study, _state in rows)
+    longest = 0 if is_terminal() else max(len(study.name) for study in every)
     columns = (
         Words(head="study", width=longest),
         Words(head="state", is_whole=True),
@@ -85,13 +83,13 @@ def _table(rows: Sequence[tuple[StoredStudy, StudyState]]) -> Table:
     cells = (
         (
             study.name,
-            str(state),
+            str(study.state),
             str(n_measured(study.trials)),
             _verdict(study.outcome),
             study.target or "-",
             f"{study.changed.astimezone():%Y-%m-%d %H:%M}" if study.changed.year > _EPOCH else "-",
         )
-        for study, state in rows
+        for study in every
     )
     return Table(columns, list(cells))
 

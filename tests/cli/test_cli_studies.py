@@ -116,7 +116,6 @@ def test_deleting_needs_an_answer_and_nobody_at_work(spectui: Spectui, file: Pat
     assert "--yes" in spectui.err
     assert spectui("studies", "delete", "target", "--yes") == 2
     with worked_on(file):
-        assert listed(spectui)[TUNED]["state"] == "being worked on"
         assert spectui("studies", "delete", "half", TUNED, "--yes") == 2
         assert "another spectui is working" in spectui.err
         assert spectui("studies", "show", TUNED) == 0

@@ -23,7 +23,6 @@ from spectui.tune.studies.storage import (
     address_of,
     close_storage,
     file_of,
-    is_locked,
     lock_study,
     open_storage,
     release,
@@ -40,9 +39,8 @@ class StudyState(StrEnum):
     """State of a study."""
 
     FINISHED = "finished"
-    INTERRUPTED = "interrupted"
-    """The search was stopped, or its process ended: the same command goes on."""
-    WORKED_ON = "being worked on"
+    UNFINISHED = "unfinished"
+    """The search goes on, or was stopped: then the same command goes on."""
     UNREADABLE = "not readable"
     """Made by a newer spectui."""
 
@@ -94,19 +92,12 @@ class StoredStudy(Kept, frozen=True, kw_only=True):
         return found if isinstance(found, str) else None
 
     @property
-    def drafts(self) -> frozenset[str]:
-        """File names of the drafts that it searched."""
-        found = [one.get("file") for one in (self.spec or {}).get("drafts", {}).values()]
-        return frozenset(one for one in found if isinstance(one, str))
-
-    def state(self, storage: str | None) -> StudyState:
-        """State of the study now, in the storage that it was found in."""
+    def state(self) -> StudyState:
+        """How far the search has come."""
         if self.problem is not None:
             return StudyState.UNREADABLE
-        if is_locked(address_of(storage), self.name):
-            return StudyState.WORKED_ON
         is_done = self.outcome is not None and not self.outcome.interrupted
-        return StudyState.FINISHED if is_done else StudyState.INTERRUPTED
+        return StudyState.FINISHED if is_done else StudyState.UNFINISHED
 
 
 _PARTS: dict[str, Any] = {one.name: one.type for one in msgspec.structs.fields(Kept)}

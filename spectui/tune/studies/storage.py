@@ -36,8 +36,6 @@ warnings.filterwarnings("ignore", "Heartbeat of storage is supposed to be used w
 
 _OPEN_S = 30.0
 """Time after which another process that opens the same file counts as hung."""
-_PROBED_S = 0.5
-"""Time for which a lock may be held by others who only look whether it is."""
 _OPENINGS = 3
 _CONNECT_S = 10
 _WAITS_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 15.0)
@@ -193,24 +191,12 @@ def lock_study(url: str, name: str) -> FileLock | None:
         UsageError: another process has it.
     """
     try:
-        return _acquired(_lock_of(url, name), _PROBED_S)
+        return _acquired(_lock_of(url, name), 0)
     except Timeout:
         raise UsageError(
             f"another spectui is working on the study {name}; wait for it, or choose another "
             "--study"
         ) from None
-
-
-def is_locked(url: str, name: str) -> bool:
-    """Whether another process keeps a study for itself, as far as can be told."""
-    lock = _lock_of(url, name)
-    if lock is None or not Path(lock.lock_file).exists():
-        return False
-    try:
-        release(_acquired(lock, 0))
-    except Timeout:
-        return True
-    return False
 
 
 def _lock_of(url: str, name: str) -> FileLock | None:
@@ -233,7 +219,7 @@ def _acquired(lock: FileLock | None, wait_s: float) -> FileLock | None:
     """
     try:
         if lock is not None:
-            lock.acquire(timeout=wait_s, poll_interval=_PROBED_S / 20)
+            lock.acquire(timeout=wait_s, poll_interval=0.025)
     except Timeout:
         raise
     except (OSError, NotImplementedError):
