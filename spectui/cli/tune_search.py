@@ -54,8 +54,7 @@ from spectui.tune.backends import OwnEngine, Served
 from spectui.tune.candidates import Candidate
 from spectui.tune.document import Tuned
 from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
-from spectui.tune.experts import plan_caches, plan_experts
-from spectui.tune.layouts import LayoutPlan, fit_layouts
+from spectui.tune.layouts import LayoutPlan, fit_layouts, plan_caches, plan_experts
 from spectui.tune.places import knobs_of
 from spectui.tune.present import arm_of
 from spectui.tune.result import TuneResult

@@ -23,9 +23,8 @@ from spectui.options.setup import ModelOptions, Setup
 from spectui.server.binary import ServerBinary
 from spectui.tune.candidates import Candidate
 from spectui.tune.division import mixed
-from spectui.tune.experts import at_least
+from spectui.tune.layouts import Layout, at_least
 from spectui.tune.forecaster import Forecaster
-from spectui.tune.layouts import Layout
 from spectui.tune.loading import Loader, Loading
 from spectui.tune.places import Placing, moved
 from spectui.tune.placing import PlaceSearch, load_in_place

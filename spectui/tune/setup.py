@@ -22,7 +22,7 @@ from spectui.tune.division import Division
 from spectui.tune.events import TuneEvent
 from spectui.tune.loading import Loading
 from spectui.tune.places import Knob
-from spectui.tune.race_runs import RaceRuns
+from spectui.tune.race import RaceRuns
 from spectui.tune.space import SearchSpace
 from spectui.tune.studies.study import StudyOptions, TuningStudy
 

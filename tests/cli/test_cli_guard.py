@@ -158,8 +158,7 @@ class ScriptedPlanner(Closing):
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plan for a GPU with room for two layers' experts, or for one's and a draft."""
-    for module in ("experts", "layouts"):
-        monkeypatch.setattr(f"spectui.tune.{module}.Planner", ScriptedPlanner)
+    monkeypatch.setattr("spectui.tune.layouts.Planner", ScriptedPlanner)
 
 
 @pytest.fixture

@@ -9,8 +9,7 @@ from typing import cast
 
 import psutil
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from spectui.engine.commands import Generate
 from spectui.engine.events import GenerationResult
@@ -32,7 +31,7 @@ from spectui.server.client import Completion
 from spectui.server.process import LlamaServer
 from spectui.speculative.counters import Counters, Detail
 from spectui.tune.backends import served_spec
-from spectui.tune.race_runs import RaceRuns
+from spectui.tune.race import RaceRuns
 from tests.support.scripted_server import LAST_WORDS, write_server
 from tests.support.search import ScriptedMeasurer, items
 

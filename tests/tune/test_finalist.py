@@ -15,7 +15,7 @@ from spectui.options.speculation import Speculation
 from spectui.tune.forecast import Answers, Forecast
 from spectui.tune.pace import Pace
 from spectui.tune.race import BASELINE_SHARE, finalist
-from spectui.tune.rivals import corrected, rivals
+from spectui.tune.confirmation import corrected, rivals
 from spectui.tune.trials import PromptScore, TrialRecord, TrialState
 from tests.support.search import items
 
