@@ -19,6 +19,8 @@ from spectui.measure.statistics import MIN_PROMPTS
 from spectui.measure.verdict import Basis
 from spectui.measure.workload import WorkItem, Workload
 
+TRIAL_PROMPTS = 8
+"""Prompts of a trial, at most."""
 JUDGES = 8
 """Prompts that judge, at least, where prompts are divided."""
 FEWEST_FOR_BOTH = 12

@@ -43,8 +43,6 @@ class Limits:
     """Whether a race goes on when it is decided, as far as time and prompts allow."""
     places_s: float | None = None
     """Seconds that the search of the target's place may take; None for as long as it takes."""
-    n_trial_prompts: int = 8
-    """Prompts per trial, at most; they choose, and the others judge."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
