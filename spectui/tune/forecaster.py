@@ -16,13 +16,7 @@ from spectui.tune.loading import Loader
 from spectui.tune.recorded import Recorded
 from spectui.tune.space import SearchSpace
 from spectui.tune.studies.recordings import KeptTrace
-from spectui.tune.tracing import (
-    COST_PROMPTS,
-    NO_DEADLINES,
-    Deadlines,
-    Tracer,
-    Tracing,
-)
+from spectui.tune.tracing import COST_PROMPTS, NO_DEADLINES, Deadlines, Tracer, Tracing
 
 _TEXT_PASSES = 0.5
 """Cost of writing a text beside others in one batch, in decodes of that text alone."""

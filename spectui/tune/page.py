@@ -6,12 +6,7 @@ from collections.abc import Iterator, Sequence
 from spectui.commands.launch import OFF as OFF_COMMENT
 from spectui.commands.launch import placement_text
 from spectui.cores import default_threads, threads_to_take
-from spectui.format import (
-    counted,
-    percent_text,
-    rate_text,
-    times_text,
-)
+from spectui.format import counted, percent_text, rate_text, times_text
 from spectui.llama.facts import price_note
 from spectui.measure.arm import Arm
 from spectui.measure.backend import ENGINE

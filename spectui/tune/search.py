@@ -12,13 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 
 from spectui.engine.events import GenerationResult
-from spectui.errors import (
-    CancelledError,
-    EngineDiedError,
-    HopelessError,
-    ServerError,
-    SpectuiError,
-)
+from spectui.errors import CancelledError, EngineDiedError, HopelessError, ServerError, SpectuiError
 from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck
 from spectui.measure.measurer import measurements, steady

@@ -8,12 +8,7 @@ from functools import partial
 from spectui import __version__
 from spectui.engine.commands import RecordChains, WriteAnswers
 from spectui.engine.events import AnswerWritten, ModelLoaded
-from spectui.errors import (
-    CancelledError,
-    DoesNotFitError,
-    EngineDiedError,
-    SpectuiError,
-)
+from spectui.errors import CancelledError, DoesNotFitError, EngineDiedError, SpectuiError
 from spectui.format import percent_text
 from spectui.interrupts import interrupts
 from spectui.llama.library import binding_version, llama_cpp_version

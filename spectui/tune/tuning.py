@@ -26,12 +26,7 @@ from spectui.tune.result import TuneResult
 from spectui.tune.search import Search
 from spectui.tune.setup import SearchSetup, TuningSetup
 from spectui.tune.space import Parameter
-from spectui.tune.studies.listing import (
-    StoredStudy,
-    keep_report,
-    list_studies,
-    machines_of,
-)
+from spectui.tune.studies.listing import StoredStudy, keep_report, list_studies, machines_of
 from spectui.tune.studies.records import OUTCOME
 from spectui.tune.studies.storage import is_file
 from spectui.tune.studies.study import TuningStudy
