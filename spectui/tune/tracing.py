@@ -61,10 +61,6 @@ class Tracing:
 
     recordings: tuple[Recording, ...]
     """All with the chains of the same drafts: of every one, unless it was interrupted."""
-    baseline_s: float
-    """Seconds in which the target decoded the outputs, several at once, without prompts."""
-    draft_s: float
-    """Seconds of all drafts' recordings, without prompts."""
     costs: dict[str, Costs]
     """Costs of rounds by draft; without one, under ``NGRAM_COSTS``."""
     readings: dict[str, Readings]
@@ -106,8 +102,6 @@ class Tracer:
     def __post_init__(self) -> None:
         self._drafts = self.loader.drafts if self.drafts is None else self.drafts
         self._recordings = list(self.recordings)
-        self._output_s = {one.id: 0.0 for one in self.recordings}
-        self._chains_s: dict[tuple[str, str], float] = {}
         self._target_read: dict[str, Reading] = {}
         self._draft_read: dict[str, list[Reading]] = {}
         self._probed: dict[str, Probed] = {}
@@ -131,12 +125,8 @@ class Tracer:
             interrupted = True
         except EngineDiedError as error:
             interrupted, failure = True, error
-        recordings = complete(self._recordings)
-        kept = {(recording.id, name) for recording in recordings for name in recording.chains}
         return Tracing(
-            recordings=recordings,
-            baseline_s=sum(self._output_s[recording.id] for recording in recordings),
-            draft_s=sum(seconds for key, seconds in self._chains_s.items() if key in kept),
+            recordings=complete(self._recordings),
             costs=self._costs,
             readings={
                 name: Readings(target=tuple(self._target_read.values()), draft=tuple(read))
@@ -162,24 +152,30 @@ class Tracer:
         Answers that are there already take nobody's time.
         """
         items, n_predict = self.workload.items, self.workload.n_predict
-        for item in items:
-            if item.given is not None and item.id not in self._output_s:
+        for item in self._waiting:
+            if item.given is not None:
                 self._record_output(item, item.given.first(n_predict))
         try:
-            while waiting := [item for item in items if item.id not in self._output_s]:
+            while self._waiting:
                 is_late = self.until.is_late()
                 if self._recordings and (is_late or not self.until.may_write()):
                     break
                 n = _WRITTEN_AT_ONCE if self._recordings else _WRITTEN_FIRST
                 if is_late:
                     n = 1
-                again_after_a_death(partial(self._write, waiting[:n]))
+                again_after_a_death(partial(self._write, n))
         finally:
             order = {item.id: index for index, item in enumerate(items)}
             self._recordings.sort(key=lambda recording: order[recording.id])
 
-    def _write(self, items: Sequence[WorkItem]) -> None:
-        waiting = [item for item in items if item.id not in self._output_s]
+    @property
+    def _waiting(self) -> list[WorkItem]:
+        """Prompts without an answer so far."""
+        answered = {one.id for one in self._recordings}
+        return [item for item in self.workload.items if item.id not in answered]
+
+    def _write(self, n: int) -> None:
+        waiting = self._waiting[:n]
         command = WriteAnswers(
             prompts=tuple(item.tokens for item in waiting),
             n_predict=self.workload.n_predict,
@@ -188,13 +184,12 @@ class Tracer:
 
         def record(answer: AnswerWritten) -> None:
             # Where the engine has given way to others, answers come again.
-            if waiting[answer.index].id not in self._output_s:
+            if waiting[answer.index] in self._waiting:
                 self._record_output(waiting[answer.index], answer)
 
         self.loader.engine.write_answers(command, record)
 
     def _record_output(self, item: WorkItem, answer: AnswerWritten) -> None:
-        self._output_s[item.id] = answer.decode_s
         if answer.read_s is not None:
             self._target_read[item.id] = Reading(len(item.tokens), answer.read_s)
         self._recordings.append(
@@ -244,7 +239,6 @@ class Tracer:
                 sampling=None if sampling.is_greedy else sampling,
             )
             told = again_after_a_death(partial(self.loader.engine.record_chains, command))
-            self._chains_s[recording.id, draft] = told.seconds
             self._keep_reading(draft, recording, told.read_s)
             chains = {**recording.chains, draft: told.chains}
             self._recordings[index] = replace(recording, chains=chains)

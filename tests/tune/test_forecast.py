@@ -36,8 +36,6 @@ RECORDING, _ = record(SCENE)
 TRACING = Tracing(
     readings={},
     recordings=(RECORDING,),
-    baseline_s=1.0,
-    draft_s=1.0,
     costs={"draft": COSTS},
     interrupted=False,
 )
