@@ -27,7 +27,7 @@ from spectui.tune.layouts import Layout, at_least
 from spectui.tune.forecaster import Forecaster
 from spectui.tune.loading import Loader, Loading
 from spectui.tune.places import Placing, moved
-from spectui.tune.placing import PlaceSearch, load_in_place
+from spectui.tune.placing import PlaceSearch
 from spectui.tune.served_forecast import ServedForecaster
 from spectui.tune.setup import TuningSetup
 from spectui.tune.space import Parameter
@@ -182,7 +182,7 @@ class OwnEngine:
             layouts = at_least(layouts, own, int(n_cpu_moe)) if is_number else None
             study.space = replace(study.space, layouts=layouts)
         self.command = place = moved(target, setup.knobs, placing.values)
-        load_in_place(self.measuring, place)
+        self.measuring.place_target(place)
         self.draft = None
         off = replace(setup.off, target=place.options, context=place.context)
         return replace(setup, off=off), placing

@@ -1,7 +1,7 @@
 """Candidates for drafting in a study: draft models, and the target's own MTP layers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spectui.documents import Json, or_reason
 from spectui.engine.commands import LoadTarget
@@ -99,26 +99,16 @@ def load_target(
     Raises:
         SpectuiError: it cannot be loaded.
     """
-
-    def load(*, mtp: bool) -> ModelLoaded:
-        return engine.load_target(
-            command.options,
-            command.context,
-            max_draft=command.max_draft,
-            mtp=mtp,
-            mtp_file=command.mtp_file,
-        )
-
     options = command.options
     if not (needs_mtp or (takes_mtp and read_gguf(options.path).mtp_layers > 0)):
-        return load(mtp=False), ()
+        return engine.place_target(command), ()
     try:
-        target = load(mtp=True)
+        target = engine.place_target(replace(command, mtp=True))
     except (BadInputError, DoesNotFitError, UsageError) as error:
         if needs_mtp:
             raise
         # If it is not for its MTP layers, this fails as well.
-        target = load(mtp=False)
+        target = engine.place_target(command)
         return target, (Candidate(name=MTP_KIND, options=options, loaded=None, error=error),)
     return target, (Candidate(name=MTP_KIND, options=options, loaded=target),)
 

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 
 from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
@@ -93,9 +93,7 @@ class Loader:
         began_s = self.clock()
         # A load begins by freeing both models, whatever comes of it.
         self.loaded = self.place = None
-        self.engine.load_target(
-            place, command.context, max_draft=command.max_draft, mtp_file=command.mtp_file
-        )
+        self.engine.place_target(replace(command, options=place))
         self.place = place
         self.move_s = self.clock() - began_s
 

@@ -48,22 +48,6 @@ _HOPELESS = 0.8
 """A place that is slower than the best by more than this on two prompts is timed on no other."""
 
 
-def load_in_place(engine: Engine, place: LoadTarget) -> None:
-    """Load a target in a place.
-
-    Raises:
-        SpectuiError: it cannot be loaded there.
-    """
-    engine.load_target(
-        place.options,
-        place.context,
-        max_draft=place.max_draft,
-        mtp=place.mtp,
-        mtp_file=place.mtp_file,
-        draft=place.draft,
-    )
-
-
 @dataclass(eq=False)
 class PlaceSearch:
     """Searches the place of a target. Use it once."""
@@ -188,7 +172,7 @@ class PlaceSearch:
 
         def decode() -> GenerationResult:
             if place != self._loaded:
-                load_in_place(self.engine, place)
+                self.engine.place_target(place)
                 self._loaded = place
                 # The first tokens after a load are slower than the rest.
                 self._generate(item, 2)

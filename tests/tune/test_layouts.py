@@ -138,12 +138,10 @@ class Machine:
     waited_s: float = 0.0
     is_broken: bool = False
 
-    def load_target(
-        self, options: ModelOptions, _context: ContextOptions, *, max_draft: int, mtp_file: bool
-    ) -> None:
-        assert (max_draft, mtp_file) == (16, False)
-        self.n_cpu_moe, self.draft = options.n_cpu_moe, None
-        self.loads.append(options.n_cpu_moe)
+    def place_target(self, command: LoadTarget) -> None:
+        assert (command.max_draft, command.mtp_file) == (16, False)
+        self.n_cpu_moe, self.draft = command.options.n_cpu_moe, None
+        self.loads.append(self.n_cpu_moe)
         self._check(LAYOUTS.alone.n_cpu_moe)
 
     def load_draft(self, options: ModelOptions, *, mtp: bool) -> None:

@@ -67,19 +67,10 @@ class Machine:
     cancelled_at: int = 0
     random: Random = field(default_factory=lambda: Random(0))  # noqa: S311 - no secret
 
-    def load_target(
-        self,
-        options: ModelOptions,
-        context: ContextOptions,
-        *,
-        max_draft: int,
-        mtp: bool,
-        mtp_file: bool,
-        draft: ModelOptions | None,
-    ) -> None:
-        assert (max_draft, mtp, mtp_file, draft) == (16, False, False, None)
-        self.place = LoadTarget(options=options, context=context, max_draft=max_draft)
-        self.loads.append(self.place)
+    def place_target(self, command: LoadTarget) -> None:
+        assert (command.mtp, command.mtp_file, command.draft) == (False, False, None)
+        options, self.place = command.options, command
+        self.loads.append(command)
         if 32 - options.n_cpu_moe > self.most_experts and not options.override_tensor:
             raise DoesNotFitError("CUDA0 has no room")
 
