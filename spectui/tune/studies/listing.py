@@ -101,8 +101,6 @@ class StoredStudy(Kept, frozen=True, kw_only=True):
 
 
 _PARTS: dict[str, Any] = {one.name: one.type for one in msgspec.structs.fields(Kept)}
-_UNREAD = {key: _PARTS[key] for key in (records.SPEC, records.GROUP, records.MACHINE)}
-"""Parts that are shown of a study which cannot be read."""
 
 
 def list_studies(storage: str | None) -> tuple[StoredStudy, ...]:
@@ -139,22 +137,15 @@ def stored_study(storage: str | None, wanted: str | None) -> StoredStudy:
 def _read(storage: RDBStorage, found: FrozenStudy) -> StoredStudy:
     kept, name = found.user_attrs, found.study_name
     study = optuna.load_study(study_name=name, storage=storage)
-    problem, known = None, _PARTS
-    trials: tuple[TrialRecord, ...] = ()
     try:
         records.check_study(name, kept)
         trials = records.trials_of(study)
     except BadInputError as error:
-        problem, known = str(error), _UNREAD
-    parts = {key: records.from_plain(kept[key], known[key]) for key in known.keys() & kept.keys()}
+        return StoredStudy(name=name, changed=_last_trial(study), problem=str(error))
+    parts = {key: records.from_plain(kept[key], _PARTS[key]) for key in _PARTS.keys() & kept.keys()}
     outcome = parts.get(records.OUTCOME)
-    return StoredStudy(
-        **parts,
-        name=name,
-        trials=trials,
-        changed=_last_trial(study) if outcome is None else outcome.ended,
-        problem=problem,
-    )
+    changed = _last_trial(study) if outcome is None else outcome.ended
+    return StoredStudy(**parts, name=name, trials=trials, changed=changed)
 
 
 def _last_trial(study: optuna.Study) -> datetime:
