@@ -102,11 +102,7 @@ class Confirmation:
         """Text that was raced on; None before the race."""
 
     def run(self, records: Sequence[TrialRecord]) -> None:
-        """Race, if anything is left to be confirmed.
-
-        Args:
-            records: trials of arms that may be recommended.
-        """
+        """Race, if anything is left to be confirmed; ``records`` are the study's trials."""
         forecasts = self._of_one_draft(choosable(records, self.forecasting.forecasts))
         arm = self._winner(records, forecasts)
         if arm is None:

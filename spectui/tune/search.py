@@ -54,8 +54,8 @@ class TrialRunner:
     def __post_init__(self) -> None:
         self._by_number = {record.number: record for record in self.setup.study.records()}
         """Kept here too: a storage that fails must not take the result with it."""
-        self._earlier = frozenset(self._by_number)
-        """Trials of earlier runs: what failed then, a repaired setup may have mended."""
+        self._n_measured = 0
+        """Trials of this run: what failed in an earlier one, a repaired setup may have mended."""
         self._ended: list[SpectuiError] = []
         """Errors of servers and processes that ended in trials of this run."""
 
@@ -114,6 +114,7 @@ class TrialRunner:
         runs.measure(self.setup.division.trial_items)
         pairs = steady(runs.pairs)
         timed = measurements(pairs)
+        self._n_measured += 1
         return replace(
             proposal,
             state=TrialState.COMPLETE,
@@ -128,8 +129,7 @@ class TrialRunner:
             raise error
         if isinstance(error, (ServerError, EngineDiedError)):
             self._ended.append(error)
-            new = [one for one in self._by_number.values() if one.number not in self._earlier]
-            if len(self._ended) >= _HOPELESS and not n_measured(new):
+            if len(self._ended) >= _HOPELESS and not self._n_measured:
                 raise error
 
     def check_measured(self) -> None:
@@ -196,7 +196,7 @@ class Search:
                 if self._trials.n_tried < self._n_trials:
                     self._cut_trials = self._trials.n_tried, self._n_trials
             self._trials.check_measured()
-            self._confirmation.run(self._allowed)
+            self._confirmation.run(self._trials.records)
             lossless = self._confirmation.check_lossless()
             leader = next(iter(self._confirmation.conclude()), None)
             if leader is not None:
@@ -212,7 +212,7 @@ class Search:
     def _result(
         self, *, interrupted: bool, error: SpectuiError | None, lossless: LosslessCheck | None
     ) -> TuneResult:
-        records, tried = self._trials.records, best_trial(self._allowed)
+        records, tried = self._trials.records, best_trial(self._trials.records)
         standings = self._confirmation.conclude()
         leader = next((one for one in standings[:1] if one.speedup is not None), None)
         best = leader.arm if leader is not None else tried.arm if tried is not None else None
@@ -299,14 +299,9 @@ class Search:
         """End a trial that takes the time of the race's first prompts."""
         self._pace.check_trial(n_done, self._race_s(LOOK_EVERY))
 
-    @property
-    def _allowed(self) -> list[TrialRecord]:
-        """Trials of arms that may be recommended: a study may know more than this run may use."""
-        return [one for one in self._trials.records if self._setup.study.space.allows(one.arm)]
-
     def _race_s(self, n_prompts: int) -> float:
         """Estimate of a race of what would be raced now; 0 as long as nothing is known."""
-        arm = finalist(self._allowed, self._forecasting.forecasts)
+        arm = finalist(self._trials.records, self._forecasting.forecasts)
         return 0.0 if arm is None else self._confirmation.race_s(arm, n_prompts)
 
     def _seconds_left(self) -> float | None:

@@ -132,11 +132,6 @@ class SearchSpace:
         """The arm with the layout that goes with its draft."""
         return arm if self.layouts is None else replace(arm, layout=self.layouts.of(arm.draft).text)
 
-    def allows(self, arm: Arm) -> bool:
-        """Whether an arm of an earlier run may be recommended by this one."""
-        speculation = arm.speculation
-        return speculation is None or not speculation.ngrams or self.with_ngrams
-
     @property
     def off(self) -> Arm:
         """The baseline: the target as it lies without a draft."""

@@ -375,17 +375,6 @@ def test_a_recording_that_takes_longer_than_estimated_is_told_to_end(tmp_path: P
     assert result.took_s <= 1.5 * 100.0
 
 
-def test_what_the_dialect_cannot_say_is_no_finalist(tmp_path: Path) -> None:
-    measurer = ScriptedMeasurer(peak=10, gain=1.1)
-    measurer.ngram_gain = 2.0
-    run(open_study(tmp_path), measurer, n_trials=6)
-    plain = SearchSpace(drafts=("good",), with_ngrams=False)
-    assert plain.ngrams() == ()
-    result = run(open_study(tmp_path, space=plain), measurer, n_trials=12)
-    assert {record.arm.drafter for record in result.trials[6:]} == {"good"}
-    assert known(result.best).draft == "good"
-
-
 def test_a_gain_is_found_and_confirmed(tmp_path: Path) -> None:
     result = run(open_study(tmp_path), ScriptedMeasurer(peak=6, gain=1.4), n_trials=25)
     assert result.verdict.use_speculation
