@@ -8,7 +8,7 @@ from spectui.trace.file import read_trace
 from spectui.trace.record import Trace
 from spectui.tune.recorded import Recorded
 from spectui.tune.replayed import Replayed
-from spectui.tune.space import LEAST_P_MIN, MAX_DRAFT, Parameter, SearchSpace
+from spectui.tune.space import LEAST_P_MIN, MAX_DRAFT, SearchSpace
 
 
 def replay(request: Replay) -> None:
@@ -34,11 +34,10 @@ def replay(request: Replay) -> None:
 def _space_of(trace: Trace) -> SearchSpace:
     """The space of a search, as far as the trace answers for it."""
     chains = [one for recording in trace.recordings for one in recording.chains.values()]
-    has_floors = all(one.floor <= LEAST_P_MIN for one in chains)
     first = trace.recordings[0].chains
     return SearchSpace(
         drafts=tuple(trace.drafts),
-        tuned=frozenset(Parameter) - ({Parameter.DRAFT_P_MIN} if not has_floors else set()),
         max_draft=min((one.depth for one in chains), default=MAX_DRAFT),
+        with_p_min=all(one.floor <= LEAST_P_MIN for one in chains),
         mtp_files=tuple((name, one.mtp_layers) for name, one in first.items() if one.mtp_layers),
     )

@@ -55,12 +55,12 @@ from spectui.tune.candidates import Candidate
 from spectui.tune.document import Tuned
 from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
 from spectui.tune.layouts import LayoutPlan, fit_layouts, plan_caches, plan_experts
-from spectui.tune.places import knobs_of
+from spectui.tune.places import Parameter, knobs_of
 from spectui.tune.present import arm_of
 from spectui.tune.result import TuneResult
 from spectui.tune.served_forecast import why_unforecast
 from spectui.tune.setup import CommandOptions, Limits, TuningSetup
-from spectui.tune.space import Parameter, SearchSpace, longest_draft
+from spectui.tune.space import SearchSpace, longest_draft
 from spectui.tune.studies.study import StudyOptions
 from spectui.tune.tuning import Tuning
 
@@ -110,7 +110,6 @@ class Search:
             target, candidates = load_models(engine, shared, models, command, takes_mtp=with_mtp)
             self._check_lengths(target.n_ctx, target.remedy)
             space = space_of(
-                self.options,
                 target.mtp_layers,
                 candidates,
                 max_draft=longest_draft(command.context),
@@ -291,7 +290,6 @@ class Search:
             candidates.insert(0, Candidate(name=MTP_KIND, options=target.options, loaded=None))
         known = binary.accepted.drafters
         space = space_of(
-            self.options,
             mtp_layers,
             candidates,
             max_draft=longest_draft(self.shared.context),

@@ -26,11 +26,10 @@ from spectui.tune.division import mixed
 from spectui.tune.layouts import Layout, at_least
 from spectui.tune.forecaster import Forecaster
 from spectui.tune.loading import Loader, Loading
-from spectui.tune.places import Placing, moved
+from spectui.tune.places import Parameter, Placing, moved
 from spectui.tune.placing import PlaceSearch
 from spectui.tune.served_forecast import ServedForecaster
 from spectui.tune.setup import TuningSetup
-from spectui.tune.space import Parameter
 from spectui.tune.studies.recordings import KeptTrace, identities, study_trace
 from spectui.tune.studies.study import TuningStudy
 from spectui.tune.tracing import identity, trace_of

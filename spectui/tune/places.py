@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Any
 
 from spectui.cores import default_threads
@@ -13,7 +14,19 @@ from spectui.format import rate_text
 from spectui.measure.speedup import Speedup
 from spectui.options.request import RequestShape
 from spectui.options.setup import ContextOptions, SplitMode
-from spectui.tune.space import Parameter
+
+
+class Parameter(StrEnum):
+    """Parameters of the target's place and threads that ``--tune`` may name."""
+
+    N_CPU_MOE = "n_cpu_moe"
+    """Layers whose experts lie in RAM."""
+    MOE_CACHE_MIB = "moe_cache_mib"
+    SPLIT_MODE = "split_mode"
+    THREADS = "threads"
+    THREADS_BATCH = "threads_batch"
+    UBATCH_SIZE = "ubatch_size"
+
 
 Value = int | str
 Values = Mapping[str, Value]

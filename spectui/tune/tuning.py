@@ -25,7 +25,6 @@ from spectui.tune.race import BASELINE_SHARE
 from spectui.tune.result import TuneResult
 from spectui.tune.search import Search
 from spectui.tune.setup import SearchSetup, TuningSetup
-from spectui.tune.space import Parameter
 from spectui.tune.studies.listing import StoredStudy, keep_report, list_studies, machines_of
 from spectui.tune.studies.records import OUTCOME
 from spectui.tune.studies.storage import is_file
@@ -199,13 +198,14 @@ class Tuning:
         """Setup to export for an arm."""
         command = self.setup.command
         given = command.given
-        if given is not None and Parameter.N_CPU_MOE in self.space.tuned:
+        target = self._target_beside(arm.draft)
+        if given is not None and self.space.layouts is not None and target.n_cpu_moe:
             given |= _PLACING
         if given is not None and self.placing is not None:
             changed = [one.option for one in self.setup.knobs if one.name in self.placing.best]
             given |= frozenset(changed)
         return ExportSetup(
-            target=self._target_beside(arm.draft),
+            target=target,
             draft=self._draft_of(arm),
             context=self.setup.off.shared_context,
             speculation=arm.speculation,

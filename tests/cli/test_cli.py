@@ -145,7 +145,7 @@ def test_a_terminal_that_is_closed_costs_no_result(
     [
         ("bench", ["--draft-max", 2]),
         ("sweep", ["--draft-max", 2]),
-        ("tune", ["--trials", 2, "--tune", "draft_max"]),
+        ("tune", ["--trials", 2]),
     ],
 )
 def test_the_same_prompt_six_times_is_one(

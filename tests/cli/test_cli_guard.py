@@ -118,7 +118,7 @@ def test_a_trial_that_has_lost_its_room_fails(
 
     have_models_here(monkeypatch)
     monkeypatch.setattr("spectui.engine.guard.free_memory", free_memory)
-    arguments = ["--trials", 2, "--tune", "draft", "--json", "-"]
+    arguments = ["--trials", 2, "--json", "-"]
     assert run("tune", *arguments) == 0, spectui.err
     document = json.loads(spectui.out)
     failed = [one for one in document["trials"] if one["state"] == "fail"]
@@ -127,7 +127,7 @@ def test_a_trial_that_has_lost_its_room_fails(
     assert "failed: " in spectui.err
 
 
-SEARCHED = ["--tune", "n_cpu_moe,draft", "--min-gain", 9]
+SEARCHED = ["--tune", "n_cpu_moe", "--min-gain", 9]
 """All places are as fast here, whatever the clock says."""
 
 
@@ -218,7 +218,7 @@ def test_a_study_goes_on_with_its_placements(
     monkeypatch.setattr(ScriptedPlanner, "n_free", 0.9)
     assert spectui("tune", *search, *SEARCHED) == 4
     assert "does not fit even with the experts of all layers in RAM" in spectui.err
-    fixed = tuned(spectui, *search, "--tune", "draft")
+    fixed = tuned(spectui, *search)
     assert fixed["study"] != first["study"]
     assert fixed["layouts"] is None
     assert "layout" not in fixed["trials"][0]["params"]

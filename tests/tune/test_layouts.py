@@ -32,7 +32,7 @@ from spectui.tune.race import LOOK_EVERY, Race, RaceRuns
 from spectui.tune.result import TuneResult
 from spectui.tune.search import Search
 from spectui.tune.setup import Limits, SearchSetup
-from spectui.tune.space import Parameter, SearchSpace
+from spectui.tune.space import SearchSpace
 from spectui.tune.trials import best_trial
 from tests.support.layouts import expert_layouts
 from tests.support.plans import BAD, GOOD, HUGE, ODD, REQUEST, Script, room
@@ -175,10 +175,8 @@ class PlacedMeasurer(ScriptedMeasurer):
         return super()._machine() * 9 / (5 + self.machine.n_cpu_moe)
 
 
-SPACE = SearchSpace(
-    drafts=("big",), tuned=frozenset({Parameter.DRAFT, Parameter.N_CPU_MOE}), layouts=LAYOUTS
-)
-WIDE = replace(SPACE, drafts=("big", "small"), tuned=frozenset(Parameter))
+SPACE = SearchSpace(drafts=("big",), layouts=LAYOUTS)
+WIDE = replace(SPACE, drafts=("big", "small"))
 OVER_ALONE = 9 / 11
 """The target alone beside the big draft."""
 BIG = Arm(draft="big", speculation=Speculation(DraftSimple(draft_max=6)), layout="n_cpu_moe 6")

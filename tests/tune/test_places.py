@@ -28,9 +28,8 @@ from spectui.options.setup import (
     TensorOverride,
 )
 from spectui.speculative.decoder import Stop
-from spectui.tune.places import GIVEN, Knob, Placing, Values, knobs_of, moved, text_of
+from spectui.tune.places import GIVEN, Knob, Parameter, Placing, Values, knobs_of, moved, text_of
 from spectui.tune.placing import PlaceSearch
-from spectui.tune.space import PLACING, Parameter
 from spectui.tune.studies.study import TuningStudy
 from tests.support.search import items, known, open_study, result
 
@@ -211,7 +210,7 @@ def test_values_stand_around_the_commands_own() -> None:
     assert batch.values == (1, 2, 3, 4, 5, 0, 7, 8)
     assert (threads.own, batch.own) == (6, 0)
     own = replace(COMMAND, context=ContextOptions(threads=24, threads_batch=3, batch_size=600))
-    every = knobs(*PLACING, command=own, n_devices=2, least_n_cpu_moe=0, n_layers=2)
+    every = knobs(*Parameter, command=own, n_devices=2, least_n_cpu_moe=0, n_layers=2)
     by_name = {one.name: one for one in every}
     assert by_name["threads"].values == (1, 2, 3, 4, 5, 6, 7, 8, 24)
     assert by_name["threads_batch"].values == (1, 2, 3, 4, 5, 6, 7, 8)

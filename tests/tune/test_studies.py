@@ -17,8 +17,8 @@ from spectui.measure.comparable import counted
 from spectui.measure.measurer import Pair
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
-from spectui.tune.places import Knob, PlaceTrial, Placing
-from spectui.tune.space import Parameter, SearchSpace
+from spectui.tune.places import Knob, Parameter, PlaceTrial, Placing
+from spectui.tune.space import SearchSpace
 from spectui.tune.studies.listing import delete_studies, list_studies
 from spectui.tune.studies.storage import close_storage, open_storage
 from spectui.tune.studies.study import StudyOptions, TuningStudy

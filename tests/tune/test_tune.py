@@ -27,7 +27,6 @@ from spectui.options.drafters import (
     NGRAM_KINDS,
     DraftMtp,
     DraftSimple,
-    ModelDrafter,
     NgramSimple,
 )
 from spectui.options.setup import ModelOptions, SamplingConfig
@@ -53,7 +52,6 @@ from spectui.tune.space import (
     AHEAD,
     FIRST_NGRAM,
     SERVER_DEFAULTS,
-    Parameter,
     SearchSpace,
 )
 from spectui.tune.studies.study import TuningStudy
@@ -678,29 +676,6 @@ def test_a_draft_that_fails_is_a_failed_trial_and_the_search_goes_on(tmp_path: P
     verdict = run(alone, ScriptedMeasurer(), n_trials=2).verdict
     assert not verdict.use_speculation
     assert "broken.gguf cannot be loaded" in verdict.reason
-
-
-def test_untuned_parameters_stay_at_the_servers_defaults(tmp_path: Path) -> None:
-    study = open_study(tmp_path, space=replace(SPACE, tuned=frozenset({Parameter.DRAFT_MAX})))
-    engine = Drafts()
-    result = run(study, ScriptedMeasurer(), n_trials=10, engine=engine)
-    owns = {r.arm.speculation.own for r in result.trials if r.arm.speculation}
-    configs = [own for own in owns if isinstance(own, ModelDrafter)]
-    assert {(c.draft_min, c.draft_p_min) for c in configs} == {(0, 0.0)}
-    assert len({c.draft_max for c in configs}) > 1
-    # A draft is loaded only when it changes.
-    assert engine.loaded == ["good"]
-
-
-def test_sizes_of_ngrams_vary_only_where_lengths_are_tuned(tmp_path: Path) -> None:
-    tuned = frozenset({Parameter.DRAFT_P_MIN})
-    assert SearchSpace(drafts=("good",), tuned=tuned).ngrams() == (Speculation(FIRST_NGRAM),)
-    with open_study(tmp_path, space=replace(SPACE, tuned=tuned)) as study:
-        begin(study)
-        asked = [study.ask().arm for _ in range(12)]
-    ngrams = [arm.speculation for arm in asked if arm.drafter == "ngram-simple"]
-    assert len(ngrams) > 1
-    assert set(ngrams) == {Speculation(FIRST_NGRAM)}
 
 
 DIED = EngineDiedError("its process was killed", ("ggml_backend: out of memory",))
