@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from spectui.cores import default_threads
-from spectui.documents import Json, fields_of
+from spectui.documents import Json, encoded
 from spectui.engine.commands import LoadTarget
 from spectui.engine.fitting import expert_overrides, with_n_cpu_moe
 from spectui.format import rate_text
@@ -165,28 +165,12 @@ class PlaceTrial:
         return shape.n_prompt * self.prompt_token_s + shape.n_answer * self.token_s
 
     @property
-    def tokens_per_s(self) -> float | None:
-        """Throughput of an answer."""
-        return None if self.token_s is None else 1 / self.token_s
-
-    @property
-    def prompt_tokens_per_s(self) -> float | None:
-        """Throughput of a prompt."""
-        return None if self.prompt_token_s is None else 1 / self.prompt_token_s
-
-    @property
     def text(self) -> str:
         """Speeds of the place, or the reason why there are none."""
-        speeds = rate_text(self.tokens_per_s), rate_text(self.prompt_tokens_per_s)
-        return self.error or f"{speeds[0]} tokens/s, prompts {speeds[1]}"
-
-    def document(self) -> Json:
-        """A trial as JSON."""
-        why = self.error or "it was not measured"
-        return {
-            "params": self.values,
-            **fields_of(self, why, "tokens_per_s", "prompt_tokens_per_s"),
-        }
+        if self.token_s is None or self.prompt_token_s is None:
+            return self.error or "it was not measured"
+        rates = rate_text(1 / self.token_s), rate_text(1 / self.prompt_token_s)
+        return f"{rates[0]} tokens/s, prompts {rates[1]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,15 +203,10 @@ class Placing:
 
     def document(self) -> Json:
         """A search of places as JSON."""
-        nothing = "no other place was worth comparing"
         return {
-            "given": self.given,
-            "best": self.best,
-            "was_short": self.was_short,
-            "trials": [one.document() for one in self.trials],
+            **encoded(self),
             "decoding": None if self.decoding is None else self.decoding.document(),
             "requests": None if self.requests is None else self.requests.document(),
-            **fields_of(self, nothing, "given_tokens_per_s", "best_tokens_per_s"),
         }
 
 

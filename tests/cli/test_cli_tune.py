@@ -18,8 +18,8 @@ def test_the_place_is_searched_once_and_written(run: Run, spectui: Spectui) -> N
     found = run.document("tune", *THREADS)
     placing = found["placing"]
     assert placing["given"] == {"threads": 6}
-    assert placing["trials"][0]["params"] == {"threads": 6}
-    assert {"threads": 2} in [one["params"] for one in placing["trials"]]
+    assert placing["trials"][0]["values"] == {"threads": 6}
+    assert {"threads": 2} in [one["values"] for one in placing["trials"]]
     # Which of them is shown to be faster, the clock says.
     n_threads = placing["best"].get("threads", 6)
     for command in (found["command"], found["best_command"]):
