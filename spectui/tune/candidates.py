@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from spectui.documents import Json, or_reason
+from spectui.documents import Json
 from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded, Role
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
-from spectui.measure.served_models import NOT_LOADED
 from spectui.models.gguf import read_gguf
 from spectui.options.drafters import MTP_KIND
 from spectui.options.setup import ModelOptions
@@ -64,19 +63,12 @@ class Candidate:
         return None if self.error is None else str(self.error)
 
     def document(self) -> Json:
-        """A candidate with its memory as JSON, where it was loaded."""
-        loaded, memory_bytes = self.loaded, None
-        unknown = "it could not be loaded" if self.error else NOT_LOADED
-        if self.is_mtp:
-            unknown = "its layers are part of the target"
-        elif loaded is not None:
-            memory_bytes = sum(buffer.size_bytes for buffer in loaded.memory.buffers)
-        known = {"path": str(self.options.path)}
+        """A candidate as JSON, with its model where that was loaded."""
+        path = {"path": str(self.options.path)}
         return {
-            **(known if self.loaded is None else self.loaded.document()),
+            **(path if self.loaded is None else self.loaded.document()),
             # As trials call it, not as its file does.
             "name": self.name,
-            **or_reason("memory_bytes", memory_bytes, unknown),
             "compatible": self.reason is None,
             "reason": self.reason,
         }

@@ -178,7 +178,6 @@ class Standing:
             "n_prompts": speedup.n_prompts,
             "n_timed": speedup.n_prompts if speedup.n_timed is None else speedup.n_timed,
             **speedup.document(),
-            "n_slow_rounds": sum(pair.n_slow for pair in self.pairs),
         }
 
 
