@@ -11,7 +11,6 @@ from spectui.format import counted, factor
 from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck, check_lossless, differs
 from spectui.measure.measurer import measurements, steady
-from spectui.measure.requests import Request
 from spectui.measure.speedup import PairedMeasurement
 from spectui.measure.statistics import paired_speedup
 from spectui.measure.verdict import Basis
@@ -113,7 +112,7 @@ class Confirmation:
             # What was recorded is timed as often as it takes to know the prices' error.
             items = self._recorded(evidence.prompts)
             self._items = tuple(self.setup.workload.passes(items, range(evidence.n_passes)))
-        n = min(len(self._items), max(LOOK_EVERY, self._n_affordable(arm, self._items)))
+        n = min(len(self._items), max(LOOK_EVERY, self.pace.n_affordable(arm, self._items)))
         until = "" if self.setup.limits.until_precise else ", until it is decided"
         text = f"confirming {arm.label} against off{until}, on {counted(n, 'prompt')} at most"
         self.setup.on_event(RunsStarted(text=text, arm=arm, n_runs=n))
@@ -128,16 +127,14 @@ class Confirmation:
             self.setup.runs(arm, self.on_decoded, self.pace.check_race),
             self._items,
             min_gain=self.setup.min_gain,
-            n_affordable=partial(self._n_affordable, arm),
-            requests=self._requests,
+            n_affordable=partial(self.pace.n_affordable, arm),
+            # Whole requests, as far as they are known before the depths.
+            requests=lambda one: raced_requests(one, self.setup.requests, {}).value or (),
             basis=self.basis,
             evidence=evidence,
             error=ERROR if evidence is None else evidence.error,
             until_decided=not self.setup.limits.until_precise,
         )
-
-    def _n_affordable(self, arm: Arm, items: Sequence[WorkItem]) -> int:
-        return self.pace.n_affordable(arm, items)
 
     def _goes_on(self, race: Race) -> bool:
         """Look again with further prompts; False where no more are needed, or to be had."""
@@ -167,10 +164,6 @@ class Confirmation:
             return True
         is_known = found.high - found.low <= 2 * _PRECISE * found.estimate
         return is_known or self.pace.took_s >= 2 * self._decided_s
-
-    def _requests(self, standing: Standing) -> tuple[Request, ...]:
-        """Whole requests that the verdict takes in, as far as they are known before the depths."""
-        return raced_requests(standing, self.setup.requests, {}).value or ()
 
     def _recorded(self, prompts: Sequence[tuple[str, str]]) -> Sequence[WorkItem]:
         """Prompts by their names and categories, of all categories in turn."""
