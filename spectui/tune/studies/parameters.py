@@ -42,25 +42,18 @@ def suggest_arm(trial: BaseTrial, space: SearchSpace) -> Arm:
     """
     kinds = (_MODEL,) * bool(space.drafts) + (_NGRAM,) * space.with_ngrams
     kind = trial.suggest_categorical(_KIND, kinds) if len(kinds) > 1 else kinds[0]
-    arm = _suggest_ngram(trial, space) if kind == _NGRAM else _suggest_model(trial, space)
-    return space.placed(arm)
-
-
-def _suggest_model(trial: BaseTrial, space: SearchSpace) -> Arm:
+    if kind == _NGRAM:
+        # Drafts of fixed length may be too long for the space.
+        has_room = space.max_draft >= NgramCache.LONGEST
+        drafters = {kind_of(one): one for one in NGRAMS if has_room or one is not NgramCache}
+        ngram = drafters[trial.suggest_categorical(_NGRAM_KIND, list(drafters))]
+        setting = _suggest_numbers(trial, ngram, space)
+        return space.placed(Arm(draft=None, speculation=Speculation(setting)))
     draft = space.drafts[0]
     if len(space.drafts) > 1:
         # Sorted: the same drafts named in another order are the same space.
         draft = trial.suggest_categorical(_DRAFT, sorted(space.drafts))
-    return space.arm(draft, _suggest_numbers(trial, DraftSimple, space))
-
-
-def _suggest_ngram(trial: BaseTrial, space: SearchSpace) -> Arm:
-    # Drafts of fixed length may be too long for the space.
-    has_room = space.max_draft >= NgramCache.LONGEST
-    drafters = {kind_of(one): one for one in NGRAMS if has_room or one is not NgramCache}
-    kind = trial.suggest_categorical(_NGRAM_KIND, list(drafters))
-    setting = _suggest_numbers(trial, drafters[kind], space)
-    return Arm(draft=None, speculation=Speculation(setting))
+    return space.placed(space.arm(draft, _suggest_numbers(trial, DraftSimple, space)))
 
 
 def _suggest_numbers(trial: BaseTrial, drafter: type[_T], space: SearchSpace) -> _T:
