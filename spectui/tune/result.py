@@ -8,7 +8,7 @@ from spectui.documents import Json, Known, or_reason
 from spectui.errors import SpectuiError
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.lossless import LosslessCheck
-from spectui.measure.measurer import Pair, throughput, throughput_document
+from spectui.measure.measurer import Pair
 from spectui.measure.requests import Request
 from spectui.measure.speedup import Speedup
 from spectui.measure.verdict import Verdict
@@ -19,7 +19,6 @@ from spectui.tune.race import Standing
 from spectui.tune.trials import TrialRecord
 
 _UNKNOWN = Known[Any](None, "they were not looked at")
-_NOT_CONFIRMED = "no setting was confirmed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,28 +77,13 @@ class TuneResult:
         measured = (one for one in self.trials if one.arm == arm and one.tokens_per_s)
         return max(measured, key=lambda one: one.number, default=None)
 
-    def baseline_document(self) -> Json:
-        """Throughput of the target alone as JSON."""
-        if self.pairs:
-            return throughput_document([pair.baseline for pair in self.pairs])
-        unknown = or_reason("tokens_per_s", None, _NOT_CONFIRMED)
-        return {**unknown, "n_tokens": 0, "decode_s": 0.0}
-
-    def best_document(self) -> Json | None:
-        """The best setting as JSON; None where none could be measured."""
-        best = self.best
-        if best is None:
-            return None
-        if self.speedup is not None:
-            rate = throughput([pair.speculative for pair in self.pairs])
-            return {"params": best.document(), "tokens_per_s": rate, **self.speedup.document()}
-        trial = self.last_trial(best)
-        return {
-            "params": best.document(),
-            "tokens_per_s": trial and trial.tokens_per_s,
-            **or_reason("speedup", trial and trial.speedup, _NOT_CONFIRMED),
-            **or_reason("speedup_ci95", None, _NOT_CONFIRMED),
-        }
+    def setting_document(self, arm: Arm) -> Json:
+        """A setting with its gain as JSON: that of the race, else of its last trial."""
+        raced, trial = self.raced(arm), self.last_trial(arm)
+        if raced is not None:
+            return {"params": arm.document(), **raced.document()}
+        gain = or_reason("speedup", trial and trial.speedup, "it was not measured")
+        return {"params": arm.document(), **gain}
 
 
 def why_nothing(
