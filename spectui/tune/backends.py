@@ -35,6 +35,10 @@ from spectui.tune.studies.study import TuningStudy
 from spectui.tune.tracing import identity, trace_of
 
 
+_PLACES_SHARE = 0.3
+"""Share of the time budget in which the target's place is searched."""
+
+
 def study_spec(setup: TuningSetup, target: ModelLoaded) -> dict[str, Any]:
     """Conditions that must be equal for two trials of the engine to be comparable.
 
@@ -170,7 +174,7 @@ class OwnEngine:
                 shape=setup.shapes[0],
                 min_gain=setup.min_gain,
                 say=say,
-                is_over=_deadline(setup.limits.places_s, self.measuring),
+                is_over=_deadline(setup.limits.time_budget_s, self.measuring),
             )
             placing = search.run()
             study.keep(placing=placing)
@@ -219,11 +223,11 @@ class OwnEngine:
 
 
 def _deadline(budget_s: float | None, engine: Engine) -> Callable[[], bool]:
-    """Tells whether so many seconds of the engine's are over; never without a budget."""
+    """Tells whether the time for places is over; never without a budget."""
     if budget_s is None:
         return lambda: False
     # It stands still while others have the engine.
-    ends_s = time.monotonic() - engine.waited_s + budget_s
+    ends_s = time.monotonic() - engine.waited_s + _PLACES_SHARE * budget_s
     return lambda: time.monotonic() - engine.waited_s >= ends_s
 
 

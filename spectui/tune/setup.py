@@ -41,8 +41,6 @@ class Limits:
     """Seconds of the search's own work: pauses and turns of the chat do not count."""
     until_precise: bool = False
     """Whether a race goes on when it is decided, as far as time and prompts allow."""
-    places_s: float | None = None
-    """Seconds that the search of the target's place may take; None for as long as it takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
