@@ -29,6 +29,7 @@ from spectui.tune.page import commands_page, findings_page, machines_page
 from spectui.tune.setup import Limits
 from spectui.tune.trials import n_measured
 
+
 def tune(request: Tune) -> None:
     """Load the models, search, confirm, and print.
 
