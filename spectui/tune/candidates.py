@@ -14,14 +14,9 @@ from spectui.options.setup import ModelOptions
 from spectui.speculative.models import unserved
 
 
-def draft_name(stem: str) -> str:
-    """Name of the draft model whose file has this stem; never the name of the MTP layers."""
-    return f"{stem}#1" if stem == MTP_KIND else stem
-
-
 def drafter_name(loaded: ModelLoaded) -> str:
     """Name of the drafter: a loaded draft, or a target that was loaded to draft for itself."""
-    return MTP_KIND if loaded.role is Role.TARGET else draft_name(loaded.info.path.stem)
+    return MTP_KIND if loaded.role is Role.TARGET else loaded.info.path.stem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
