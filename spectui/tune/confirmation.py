@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 
 from spectui.engine.events import GenerationResult
@@ -239,9 +239,11 @@ class Confirmation:
         if race is None:
             return ()
         leader, evidence, timed = race.conclude(), race.evidence, measurements(race.pairs)
-        if own is None or own == race.arm or evidence is None or not timed:
+        if evidence is None or not timed:
             return (leader,)
-        if not evidence.covers(own):
+        categories, of_others = evidence.by_category(timed), evidence.of_others(timed)
+        leader = replace(leader, categories=categories, of_others=of_others)
+        if own is None or own == race.arm or not evidence.covers(own):
             return (leader,)
         return leader, Standing(arm=own, speedup=evidence.beside(own, timed), n_pairs=0)
 

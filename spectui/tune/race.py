@@ -279,11 +279,7 @@ class Race:
         if self._n_seen < len(self.runs.pairs) or is_open:
             # The last look, whatever was planned.
             self._look(1.0)
-        evidence, timed = self.evidence, measurements(self.pairs)
-        if evidence is None or not timed:
-            return self._standing
-        categories, of_others = evidence.by_category(timed), evidence.of_others(timed)
-        return replace(self._standing, categories=categories, of_others=of_others)
+        return self._standing
 
     @property
     def _standing(self) -> Standing:
