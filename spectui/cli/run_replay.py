@@ -7,7 +7,7 @@ from spectui.errors import BadInputError
 from spectui.trace.file import read_trace
 from spectui.trace.record import Trace
 from spectui.tune.recorded import Recorded
-from spectui.tune.replayed import Replayed
+from spectui.tune.replayed import replayed_document, replayed_page
 from spectui.tune.space import LEAST_P_MIN, MAX_DRAFT, SearchSpace
 
 
@@ -25,10 +25,11 @@ def replay(request: Replay) -> None:
         space=_space_of(trace),
         has_text=trace.has_text,
     )
-    found = Replayed(recorded, tuple(recorded.totals()))
-    if not found.totals:
+    totals = tuple(recorded.totals())
+    if not totals:
         raise BadInputError(f"{request.trace} holds too little to replay; record it again")
-    write_result(found.document(request.trace), page_text(found.page()), request.json_path)
+    document = replayed_document(recorded, totals, request.trace)
+    write_result(document, page_text(replayed_page(recorded, totals)), request.json_path)
 
 
 def _space_of(trace: Trace) -> SearchSpace:
