@@ -19,7 +19,7 @@ from spectui.tune.depths import raced_requests
 from spectui.tune.division import mixed
 from spectui.tune.events import Notice, RunsStarted
 from spectui.tune.evidence import Evidence
-from spectui.tune.forecast import Forecast
+from spectui.tune.forecast import Forecast, best_by_drafter
 from spectui.tune.forecasting import Forecasting
 from spectui.tune.looks import ERROR
 from spectui.tune.pace import RESERVED, OutOfTimeError, Pace
@@ -43,11 +43,8 @@ def rivals(forecasts: Sequence[Forecast]) -> tuple[Forecast, ...]:
     the machine may have been busy. So each of these is timed on the same few prompts, and its
     forecast is ``corrected``. The runs choose, and have no part in the verdict.
     """
-    best: dict[str | None, Forecast] = {}
-    for one in sorted(forecasts, key=lambda one: -one.shrunk):
-        if one.n_drafted and one.answers is not None:
-            best.setdefault(one.arm.draft, one)
-    found = tuple(best.values())
+    able = (one for one in forecasts if one.answers is not None)
+    found = best_by_drafter(sorted(able, key=lambda one: -one.shrunk))
     return tuple(one for one in found if one.shrunk > found[0].shrunk - _NEAR)[:_MOST]
 
 
