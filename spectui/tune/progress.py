@@ -133,9 +133,5 @@ def advance(state: TuningState, event: TuneEvent) -> TuningState:
 
 
 def _begun(state: TuningState, phase: Phase, arm: Arm | None, n_steps: int) -> TuningState:
-    phase = _keep_stopping(state, phase)
+    phase = Phase.STOPPING if state.phase is Phase.STOPPING else phase
     return replace(state, phase=phase, current=arm, n_done=0, n_steps=n_steps)
-
-
-def _keep_stopping(state: TuningState, phase: Phase) -> Phase:
-    return Phase.STOPPING if state.phase is Phase.STOPPING else phase
