@@ -40,5 +40,5 @@ def _space_of(trace: Trace) -> SearchSpace:
         drafts=tuple(trace.drafts),
         max_draft=min((one.depth for one in chains), default=MAX_DRAFT),
         with_p_min=all(one.floor <= LEAST_P_MIN for one in chains),
-        mtp_files=tuple((name, one.mtp_layers) for name, one in first.items() if one.mtp_layers),
+        mtp_layers={name: one.mtp_layers for name, one in first.items()},
     )

@@ -1,7 +1,6 @@
 """Consequences of a request of ``spectui tune``: servers, search space, plan in words."""
 
 from collections.abc import Sequence
-from itertools import chain
 from pathlib import Path
 
 from spectui.cli.named_models import with_kind_of_file
@@ -107,8 +106,7 @@ def space_of(
         )
     return SearchSpace(
         drafts=usable,
-        mtp_layers=mtp_layers,
-        mtp_files=tuple(chain.from_iterable(c.mtp_file for c in candidates)),
+        mtp_layers={**{c.name: c.mtp_layers for c in candidates}, MTP_KIND: mtp_layers},
         with_ngrams=with_ngrams,
         max_draft=max_draft,
         layouts=layouts,

@@ -41,11 +41,9 @@ class Candidate:
         return self.name == MTP_KIND
 
     @property
-    def mtp_file(self) -> tuple[tuple[str, int], ...]:
-        """Name with the number of layers, if it is a file of MTP layers that was loaded."""
-        if self.loaded is None or not self.is_mtp_file:
-            return ()
-        return ((self.name, self.loaded.mtp_layers),)
+    def mtp_layers(self) -> int:
+        """Layers of a file of MTP layers that was loaded; 0 of another draft."""
+        return self.loaded.mtp_layers if self.loaded is not None and self.is_mtp_file else 0
 
     @property
     def is_short(self) -> bool:

@@ -1,7 +1,7 @@
 """The search space: which arms and settings a study may try."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -78,10 +78,8 @@ class SearchSpace:
     drafters can be tried."""
     max_draft: int = MAX_DRAFT
     """Longest draft that batch and context have room for, at most ``MAX_DRAFT``."""
-    mtp_layers: int = 0
-    """MTP layers of the target, where they may draft."""
-    mtp_files: tuple[tuple[str, int], ...] = ()
-    """Drafts that are files of MTP layers, each with the number of layers that draft in turn."""
+    mtp_layers: Mapping[str, int] = field(default_factory=dict)
+    """MTP layers by draft, the target's own under ``MTP_KIND``; none or 0 of another draft."""
     with_ngrams: bool = True
     """Whether n-gram drafters may be tried; needed where there is no draft model."""
     readers: tuple[tuple[str, str], ...] = ()
@@ -95,7 +93,7 @@ class SearchSpace:
 
     def layers_of(self, draft: str | None) -> int:
         """MTP layers that a draft consists of; 0 for another one, and for none."""
-        return {MTP_KIND: self.mtp_layers, **dict(self.mtp_files)}.get(draft or "", 0)
+        return self.mtp_layers.get(draft or "", 0)
 
     def placed(self, arm: Arm) -> Arm:
         """The arm with the layout that goes with its draft."""

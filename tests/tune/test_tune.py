@@ -740,7 +740,7 @@ def test_what_ends_a_search_leaves_a_study_that_goes_on(
 
 
 def test_the_targets_own_layers_draft_as_far_as_they_reach(tmp_path: Path) -> None:
-    space = SearchSpace(drafts=("a", MTP_KIND), mtp_layers=2)
+    space = SearchSpace(drafts=("a", MTP_KIND), mtp_layers={MTP_KIND: 2})
     first = space.defaults
     assert [arm.drafter for arm in first] == ["a", MTP_KIND, "a", "ngram-simple"]
     assert first[1].speculation == Speculation(DraftMtp(draft_max=2))
