@@ -101,13 +101,12 @@ class Tuning:
         self, study: TuningStudy, on_event: Callable[[TuneEvent], None], settled_s: float
     ) -> Search:
         setup, measuring = self.setup, self._backend.measuring
-        tried = {one.prompt_id for record in study.records() for one in record.prompts}
         loader, forecaster = self._backend.prepare(setup, study)
         search = SearchSetup(
             engine=measuring,
             study=study,
             workload=setup.workload,
-            division=divide(setup.workload, TRIAL_PROMPTS, tried),
+            division=divide(setup.workload, TRIAL_PROMPTS),
             measurer=measurer_of(measuring, setup.workload, baseline_share=BASELINE_SHARE),
             loader=loader,
             limits=setup.limits,

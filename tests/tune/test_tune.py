@@ -208,7 +208,7 @@ def run(
         engine=driver,
         study=study,
         workload=workload,
-        division=divide(workload, 8, {p.prompt_id for r in study.records() for p in r.prompts}),
+        division=divide(workload, 8),
         measurer=cast("Measurer", measurer),
         loader=Loader(driver, candidates),
         limits=Limits(n_trials=n_trials, time_budget_s=time_budget_s),
