@@ -65,4 +65,3 @@ def test_a_file_of_results_is_whole(tmp_path: Path) -> None:
     assert n_left <= 1
     write_file(path, b"")
     assert list(path.parent.iterdir()) == [path]
-

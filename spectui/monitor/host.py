@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from spectui.monitor.procfs import CpuTimes, core_times, process_words
-from spectui.monitor.readings import CounterRate, HostReading
+from spectui.monitor.readings import CounterRate, HostReading, Reading
 
 _KIB = 1 << 10
 _MEMORY = re.compile(rb"^(MemTotal|MemAvailable|SwapTotal|SwapFree): +(\d+)", re.MULTILINE)

@@ -23,8 +23,8 @@ from spectui.options.setup import ModelOptions, Setup
 from spectui.server.binary import ServerBinary
 from spectui.tune.candidates import Candidate
 from spectui.tune.division import mixed
-from spectui.tune.layouts import Layout, at_least
 from spectui.tune.forecaster import Forecaster
+from spectui.tune.layouts import Layout, at_least
 from spectui.tune.loading import Loader, Loading
 from spectui.tune.places import Parameter, Placing, moved
 from spectui.tune.placing import PlaceSearch
@@ -33,7 +33,6 @@ from spectui.tune.setup import TuningSetup
 from spectui.tune.studies.recordings import KeptTrace, identities, study_trace
 from spectui.tune.studies.study import TuningStudy
 from spectui.tune.tracing import identity, trace_of
-
 
 _PLACES_SHARE = 0.3
 """Share of the time budget in which the target's place is searched."""

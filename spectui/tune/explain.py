@@ -69,8 +69,7 @@ def explain_result(result: TuneResult) -> Explanation:
 def _moved(result: TuneResult, leader: Standing) -> str:
     """Cost to the target of the memory that the draft takes."""
     own, off = (
-        throughput([pair.baseline for pair in pairs])
-        for pairs in (leader.moved, leader.pairs)
+        throughput([pair.baseline for pair in pairs]) for pairs in (leader.moved, leader.pairs)
     )
     slower = f"{own / off:.2f}× as fast" if own and off else "slower"
     return (

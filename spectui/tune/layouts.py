@@ -191,22 +191,27 @@ def place_experts(
     refused = list[Candidate]()
     for name, options in drafts.items():
         try:
-            found = smallest_n_cpu_moe(plan, request.beside(options), free)
-            if found is None:
-                raise DoesNotFitError(
-                    f"{options.path} does not fit beside the target even with the experts of all "
-                    "layers in RAM; give a smaller draft, or keep it in RAM with -ngld 0"
-                )
+            beside[name] = _least_beside(plan, request, options, free)
         except (BadInputError, DoesNotFitError, UsageError) as error:
             # The target alone could be planned: whatever is wrong is the draft's.
             refused.append(Candidate(name=name, options=options, loaded=None, error=error))
-        else:
-            beside[name] = found
     layouts = Layouts(
         alone=_layout(request.target, without),
         beside={name: _layout(request.target, n) for name, n in beside.items()},
     )
     return layouts, tuple(refused)
+
+
+def _least_beside(
+    plan: PlanCall, request: PlanRequest, draft: ModelOptions, free: FreeMemory
+) -> int:
+    found = smallest_n_cpu_moe(plan, request.beside(draft), free)
+    if found is None:
+        raise DoesNotFitError(
+            f"{draft.path} does not fit beside the target even with the experts of all layers in "
+            "RAM; give a smaller draft, or keep it in RAM with -ngld 0"
+        )
+    return found
 
 
 def _layout(target: ModelOptions, n_cpu_moe: int) -> Layout:

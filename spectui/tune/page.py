@@ -173,8 +173,7 @@ def _next(found: Tuned, *, has_server: bool) -> list[Part]:
         return ["Next: give the same spectui command again; it goes on from here."]
     if verdict.answer is Answer.UNDECIDED:
         return [
-            "Next: the same spectui command again, with more prompts or more time; it goes on from "
-            "here.",
+            "Next: the same spectui command again, with more prompts or time: it goes on.",
             "Until then, the command below.",
             "",
         ]

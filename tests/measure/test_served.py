@@ -9,7 +9,8 @@ from typing import cast
 
 import psutil
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spectui.engine.commands import Generate
 from spectui.engine.events import GenerationResult

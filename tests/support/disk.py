@@ -4,8 +4,11 @@ import random
 import resource
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
 
 
 @contextmanager
@@ -20,6 +23,26 @@ def no_file_above(n_bytes: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@contextmanager
+def small_disk(folder: Path, n_kib: int) -> Iterator[Callable[[str], None]]:
+    """A disk of that size as ``folder``, where this user may mount one; else the test is skipped.
+
+    Yields what mounts it again with other options, such as ``ro`` or ``size=9m``.
+    """
+    folder.mkdir(exist_ok=True)
+
+    def mount(options: str, *more: str) -> bool:
+        command = ["mount", "-t", "tmpfs", "-o", options, *more, str(folder)]
+        return subprocess.run(command, check=False, capture_output=True).returncode == 0
+
+    if not mount(f"size={n_kib}k", "tmpfs"):
+        pytest.skip("no disk can be mounted here")
+    try:
+        yield lambda options: pytest.fail(options) if not mount(f"remount,{options}") else None
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 _LINES = 40

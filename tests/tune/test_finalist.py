@@ -12,10 +12,10 @@ from spectui.measure.measurer import Measurer
 from spectui.measure.speedup import PairedMeasurement
 from spectui.options.drafters import DraftSimple, NgramSimple
 from spectui.options.speculation import Speculation
+from spectui.tune.confirmation import corrected, rivals
 from spectui.tune.forecast import Answers, Forecast
 from spectui.tune.pace import Pace
 from spectui.tune.race import BASELINE_SHARE, finalist
-from spectui.tune.confirmation import corrected, rivals
 from spectui.tune.trials import PromptScore, TrialRecord, TrialState
 from tests.support.search import items
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spectui.engine.commands import LoadTarget, ProbeMargin
 from spectui.engine.demand import MARGIN_BYTES, FreeMemory, can_load
@@ -25,8 +26,8 @@ from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, 
 from spectui.options.speculation import Speculation
 from spectui.tune.candidates import Candidate
 from spectui.tune.division import divide
-from spectui.tune.layouts import Layout, at_least, cache_sizes_mib, place_experts
 from spectui.tune.explain import explain_result
+from spectui.tune.layouts import Layout, at_least, cache_sizes_mib, place_experts
 from spectui.tune.loading import Loader
 from spectui.tune.race import LOOK_EVERY, Race, RaceRuns
 from spectui.tune.result import TuneResult
