@@ -253,8 +253,8 @@ def test_a_draft_is_measured_against_what_fits_without_it(
 
 def test_trials_are_told_over_the_same_baseline(tmp_path: Path) -> None:
     machine = Machine()
-    result = run(tmp_path, machine, PlacedMeasurer(machine, peak=6, gain=1.2), SPACE, 2)
-    told = {record.arm.drafter: record.speedup for record in result.trials}
+    result = run(tmp_path, machine, PlacedMeasurer(machine, peak=6, gain=1.2), SPACE, 3)
+    told = {record.arm.drafter: record.speedup for record in reversed(result.trials)}
     assert told["ngram-simple"] == pytest.approx(1.02 / 1.1, rel=0.02)
     # Over the target alone in its own place it would be the faster one.
     assert told["big"] == pytest.approx(1.2 / 1.15 * OVER_ALONE, rel=0.02)
