@@ -122,8 +122,10 @@ def n_measured(records: Sequence[TrialRecord]) -> int:
 
 
 def best_trial(records: Sequence[TrialRecord]) -> TrialRecord | None:
-    """Return the completed trial with the largest speedup; None without any."""
+    """Return the completed trial with the largest speedup; None where none speculates."""
     measured = (
-        one for one in records if one.state is TrialState.COMPLETE and one.speedup is not None
+        one
+        for one in records
+        if one.state is TrialState.COMPLETE and not one.arm.is_off and one.speedup is not None
     )
     return max(measured, key=lambda one: one.speedup or 0.0, default=None)

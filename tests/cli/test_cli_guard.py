@@ -177,7 +177,7 @@ def tuned(spectui: Spectui, *arguments: object) -> dict[str, Any]:
 def test_the_draft_and_its_placement_are_searched(
     spectui: Spectui, experts: list[object], tiny: TinyPath
 ) -> None:
-    document = tuned(spectui, *experts, *SEARCHED, "--trials", 2, "--cpu-moe")
+    document = tuned(spectui, *experts, *SEARCHED, "--trials", 8, "--cpu-moe")
     draft = tiny(CLOSE_DRAFT).stem
     layouts = document["layouts"]
     assert layouts["alone"]["n_cpu_moe"] == 1
@@ -191,7 +191,7 @@ def test_the_draft_and_its_placement_are_searched(
     tried = {(one["params"]["draft"], one["params"]["layout"]) for one in document["trials"]}
     assert tried == {(None, "n_cpu_moe 1"), (draft, "n_cpu_moe 2")}
     assert {one["state"] for one in document["trials"]} == {"complete"}
-    replayed = {one["params"]["layout"] for one in document["forecasts"]}
+    replayed = {one["params"]["layout"] for one in document["drafters"]}
     assert replayed == {"n_cpu_moe 1", "n_cpu_moe 2"}
     # What drafts decides where the experts lie, in the command as well.
     for command, uses in (

@@ -480,7 +480,8 @@ def test_the_ledger_has_the_trials_and_what_no_trial_has_timed_the_best_first() 
     stopped = TrialRecord(number=1, state=TrialState.INTERRUPTED, arm=first)
     tried = (RECORDS[0], failed(1, "no", first), trial(2, losing, 0.8))
     assert USE_IT.result is not None
-    slower = replace(USE_IT.result, best=losing)
+    raced = replace(USE_IT.result.finalists[0], arm=losing)
+    slower = replace(USE_IT.result, best=losing, finalists=(raced,))
     for state, rows, favourite in (
         (PREDICTED, (best, second, off, last), first),
         # What was raced has the race's speedup.
