@@ -159,7 +159,6 @@ def test_studies_are_read(spectui: Spectui, mounted: Callable[[str], None], home
     assert spectui.out == before
     assert spectui("studies", "show", TUNED, "--json", "-") == 0, spectui.err
     assert json.loads(spectui.out)["study"] == TUNED
-    assert spectui("studies", "export", TUNED, home.parent / "s.json") == 0, spectui.err
     for change in (("delete", TUNED, "--yes"), ("import", home.parent / "s.json", "--as", "x")):
         assert spectui("studies", *change) == 3, change
         assert spectui.err.count("\n") == 1, spectui.err
