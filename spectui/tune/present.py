@@ -50,7 +50,7 @@ def arm_of(
     if speculation is None:
         return Known(None, "the command does not draft")
     if speculation.ngrams and not space.with_ngrams:
-        return Known(None, "--dialect has no n-gram drafters")
+        return Known(None, "this llama-server has no n-gram drafters")
     room = min(context.ctx_size, context.batch_size) - 1
     if speculation.longest > room:
         return Known(None, f"-c and -b have no room for its drafts of {speculation.longest} tokens")
