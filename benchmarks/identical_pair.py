@@ -21,8 +21,7 @@ from spectui.measure.verdict import Basis, judge
 from spectui.measure.workload import Workload
 from spectui.options.drafters import NgramSimple
 from spectui.options.speculation import Speculation
-from spectui.tune.race import BASELINE_SHARE, Race
-from spectui.tune.race_runs import RaceRuns
+from spectui.tune.race import BASELINE_SHARE, Race, RaceRuns
 
 MIN_GAIN = 0.02
 SETTING = Speculation(NgramSimple(size_n=256, size_m=256))

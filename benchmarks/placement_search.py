@@ -33,9 +33,8 @@ from spectui.measure.workload import tokenize
 from spectui.options.setup import Devices, SamplingConfig
 from spectui.prompts import builtin_suite
 from spectui.tune.division import mixed
-from spectui.tune.places import Knob, Placing, Value, Values, knobs_of
+from spectui.tune.places import Knob, Parameter, Placing, Value, Values, knobs_of
 from spectui.tune.placing import PlaceSearch
-from spectui.tune.space import PLACING, Parameter
 from spectui.tune.studies.study import PlaceStudy
 from tests.support.rpc import RpcBuild, rpc_build
 
@@ -91,12 +90,11 @@ def compare(engine: Engine, case: str, placed: Devices, n_rounds: int) -> dict[s
     )
     workload = replace(workload, items=mixed(workload.items)[:N_PROMPTS])
     knobs = knobs_of(
-        frozenset(PLACING) - {Parameter.SPLIT_MODE, Parameter.UBATCH_SIZE},
+        frozenset(Parameter) - {Parameter.SPLIT_MODE, Parameter.UBATCH_SIZE},
         replace(command, options=options),
         n_processors=usable_processors(),
         n_devices=len({one.memory for one in loaded.memory.buffers} - {HOST}),
-        least_n_cpu_moe=0 if is_moe else None,
-        n_layers=loaded.info.n_layers,
+        n_layers=loaded.info.n_layers if is_moe else 0,
     )
     search = PlaceSearch(
         engine,

@@ -50,8 +50,7 @@ from spectui.tune.evidence import evidence_of
 from spectui.tune.forecast import Answers, Forecast, promising
 from spectui.tune.forecasting import STAGE
 from spectui.tune.looks import ERROR
-from spectui.tune.race import Race, Standing
-from spectui.tune.race_runs import RaceRuns
+from spectui.tune.race import Race, RaceRuns, Standing
 
 MIN_GAIN = 0.02
 TASTE = 0.06

@@ -64,8 +64,6 @@ def main() -> None:
             "n_predict": arguments.n_predict,
             "n_repeats": arguments.repeats,
             **agreement(rows),
-            "baseline_s": tracing.baseline_s,
-            "draft_s": tracing.draft_s,
             "spread": costs.spread,
             "verify": verify_costs(costs),
             "verify_before": verify_costs(tracing.costs[DRAFT]),

@@ -72,7 +72,7 @@ def tuned(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     command = [
         *(sys.executable, "-m", "spectui", "tune", "--demo", "--target", arguments.target),
         *("-c", str(_CONTEXT), "-n", str(arguments.n_predict), "--temp", "0", "--ignore-eos"),
-        *("--spec-type", "draft-simple", "--tune", "draft_max"),
+        *("--spec-type", "draft-simple"),
         *("--time-budget", arguments.time_budget),
         *("--storage", f"sqlite:///{folder / 'studies.sqlite3'}"),
         *(*requests, "--json", str(folder / "tune.json")),

@@ -38,7 +38,7 @@ from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite
 from spectui.server.process import LlamaServer
 from spectui.tune.candidates import Candidate
-from spectui.tune.division import divide
+from spectui.tune.division import TRIAL_PROMPTS, divide
 from spectui.tune.forecaster import Forecaster
 from spectui.tune.loading import Loader
 from spectui.tune.result import TuneResult
@@ -226,7 +226,7 @@ def tune(
         loader = Loader(engine, candidates, loaded=DRAFT)
         space = SearchSpace(drafts=(DRAFT,), max_draft=longest_draft(CONTEXT))
         limits = Limits(n_trials=_MAX_TRIALS, time_budget_s=budget_s)
-        division = divide(workload, limits.n_trial_prompts)
+        division = divide(workload, TRIAL_PROMPTS)
         forecaster = Forecaster(
             replace(workload, items=division.trial_items),
             loader,

@@ -76,8 +76,8 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("found.answer is not Answer.UNDECIDED", "found.answer is Answer.USE"),
         ("len(rest) < step + _SHORTEST_LEG", "len(rest) < step"),
         ("tried.speedup > known[chosen]", "tried.speedup > 0"),
+        ("[:: 1 if self._n_legs % 2 else -1]", ""),
     ),
-    "tune/race_runs": (("[:: 1 if self._n_legs % 2 else -1]", ""),),
     "tune/evidence": (
         ("others = folds != fold", "others = folds >= 0"),
         ("by_prompts=self.by_prompts.followed_by(answers),", ""),

@@ -28,6 +28,10 @@ _PROCESSORS = (
     "spectui gives its threads no processors and priorities of their own; leave out --cpu-mask, "
     "--cpu-range, --cpu-strict, --prio and --poll, and start it with taskset -c 0-7 or nice"
 )
+_STUDIES = (
+    "studies are no longer moved as files of JSON; copy the file of studies, and give the copy "
+    "with --storage sqlite:///FILE"
+)
 _REMOVED = {
     "probe": "probe experts is gone; spectui tune measures what experts cost on your prompts",
     "worker": "worker is gone; run the same tune with --study and --storage on each machine",
@@ -36,6 +40,8 @@ _REMOVED = {
     "--draft-dir": "give each draft of a folder with -md; spectui models scan DIR -m lists them",
     "models fetch": _FETCH,
     "models pull": _FETCH,
+    "studies export": _STUDIES,
+    "studies import": _STUDIES,
     "studies repair": "studies repair is gone; a damaged file is moved aside where it is found",
     "attach --model": "--model is gone; give the address of the server that runs the model",
     "attach --once": "--once is gone; attach --json - writes what the server tells now",

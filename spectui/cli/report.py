@@ -33,8 +33,7 @@ _EXAMPLES = (
 class Report:
     """Write a report of STUDY: one file that needs no network.
 
-    STUDY is a study's name, or a part of one, or a file that spectui studies export wrote; without
-    it, the latest study with a verdict.
+    STUDY is a study's name, or a part of one; without it, the latest study with a verdict.
     """
 
     studies: tuple[str, ...] = argument(nargs=-1, metavar="[STUDY]", shell_complete=studies)
@@ -68,7 +67,7 @@ def report(request: Report) -> None:
     """Read a study, and write its report.
 
     Raises:
-        BadInputError: the storage or a file cannot be used, or the report's file exists.
+        BadInputError: the storage cannot be used, or the report's file exists.
         UsageError: there is no such study, or more than one.
     """
     if len(request.studies) > 1:
@@ -97,18 +96,15 @@ def _write(request: Report, name: str | None) -> None:
     from spectui.commands.launch import slug
     from spectui.report.content import content_of
     from spectui.tune.studies.listing import stored_study
-    from spectui.tune.studies.transfer import read_exported
 
-    file = None if name is None else Path(name)
-    is_exported = file is not None and file.is_file()
-    study = read_exported(file) if file and is_exported else stored_study(request.storage, name)
+    study = stored_study(request.storage, name)
     page = Path(f"spectui-report-{slug(study.name)[:_LONGEST_NAME]}.html")
     place = request.out or (page if request.format == "html" else _STDOUT)
     new_file = NewFile(
         path=place, force=request.force, name=str(place), remedy="give another file with -o"
     )
     if place != _STDOUT:
-        new_file.check([] if file is None else [file])
+        new_file.check([])
     content = content_of(study)
     text = _rendered(content, request.format)
     if place == _STDOUT:

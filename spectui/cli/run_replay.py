@@ -7,8 +7,8 @@ from spectui.errors import BadInputError
 from spectui.trace.file import read_trace
 from spectui.trace.record import Trace
 from spectui.tune.recorded import Recorded
-from spectui.tune.replayed import Replayed
-from spectui.tune.space import LEAST_P_MIN, MAX_DRAFT, Parameter, SearchSpace
+from spectui.tune.replayed import replayed_document, replayed_page
+from spectui.tune.space import LEAST_P_MIN, MAX_DRAFT, SearchSpace
 
 
 def replay(request: Replay) -> None:
@@ -25,20 +25,20 @@ def replay(request: Replay) -> None:
         space=_space_of(trace),
         has_text=trace.has_text,
     )
-    found = Replayed(recorded, tuple(recorded.totals()))
-    if not found.totals:
+    totals = tuple(recorded.totals())
+    if not totals:
         raise BadInputError(f"{request.trace} holds too little to replay; record it again")
-    write_result(found.document(request.trace), page_text(found.page()), request.json_path)
+    document = replayed_document(recorded, totals, request.trace)
+    write_result(document, page_text(replayed_page(recorded, totals)), request.json_path)
 
 
 def _space_of(trace: Trace) -> SearchSpace:
     """The space of a search, as far as the trace answers for it."""
     chains = [one for recording in trace.recordings for one in recording.chains.values()]
-    has_floors = all(one.floor <= LEAST_P_MIN for one in chains)
     first = trace.recordings[0].chains
     return SearchSpace(
         drafts=tuple(trace.drafts),
-        tuned=frozenset(Parameter) - ({Parameter.DRAFT_P_MIN} if not has_floors else set()),
         max_draft=min((one.depth for one in chains), default=MAX_DRAFT),
-        mtp_files=tuple((name, one.mtp_layers) for name, one in first.items() if one.mtp_layers),
+        with_p_min=all(one.floor <= LEAST_P_MIN for one in chains),
+        mtp_layers={name: one.mtp_layers for name, one in first.items()},
     )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import click
 
 from spectui.cli import studies
-from spectui.cli.output import check_writable, complain, say, write_result
+from spectui.cli.output import check_writable, say, write_result
 from spectui.cli.page import is_terminal, page_text, sentence
 from spectui.documents import Json, head, or_reason
 from spectui.errors import CancelledError, UsageError
@@ -18,20 +18,12 @@ from spectui.tune.outcome import Outcome
 from spectui.tune.page import machines_page
 from spectui.tune.studies.listing import (
     StoredStudy,
-    StudyState,
     delete_studies,
     find_study,
     list_studies,
     machines_of,
-    stored_study,
 )
 from spectui.tune.studies.storage import file_of
-from spectui.tune.studies.transfer import (
-    check_name,
-    export_study,
-    import_study,
-    read_exported,
-)
 from spectui.tune.trials import n_measured
 
 _NOTHING = "Nothing has been tuned yet: spectui tune makes a study."
@@ -53,23 +45,22 @@ def list_all(request: studies.List) -> None:
     storage, json_path = request.storage, request.json_path
     check_writable(json_path, (file_of(storage),))
     every = list_studies(storage)
-    rows = [(one, one.state(storage)) for one in every]
     document = {
         **head("studies"),
-        "studies": [_row_document(*row) for row in rows],
+        "studies": list(map(_row_document, every)),
     }
-    text = page_text([_table(rows)]) if rows else _NOTHING
+    text = page_text([_table(every)]) if every else _NOTHING
     problems = [one.problem for one in every if one.problem is not None]
     write_result(
         document, "\n".join([text, *(sentence(f"note: {one}") for one in problems)]), json_path
     )
 
 
-def _row_document(study: StoredStudy, state: StudyState) -> Json:
+def _row_document(study: StoredStudy) -> Json:
     verdict = None if study.outcome is None else study.outcome.verdict.document()
     return {
         "name": study.name,
-        "state": str(state),
+        "state": str(study.state),
         "problem": study.problem,
         "n_trials": n_measured(study.trials),
         **or_reason("verdict", verdict, study.problem or _UNKNOWN),
@@ -78,9 +69,9 @@ def _row_document(study: StoredStudy, state: StudyState) -> Json:
     }
 
 
-def _table(rows: Sequence[tuple[StoredStudy, StudyState]]) -> Table:
+def _table(every: Sequence[StoredStudy]) -> Table:
     # In a pipe a name stays in one piece: other commands take it whole.
-    longest = 0 if is_terminal() else max(len(study.name) for study, _state in rows)
+    longest = 0 if is_terminal() else max(len(study.name) for study in every)
     columns = (
         Words(head="study", width=longest),
         Words(head="state", is_whole=True),
@@ -92,13 +83,13 @@ def _table(rows: Sequence[tuple[StoredStudy, StudyState]]) -> Table:
     cells = (
         (
             study.name,
-            str(state),
+            str(study.state),
             str(n_measured(study.trials)),
             _verdict(study.outcome),
             study.target or "-",
             f"{study.changed.astimezone():%Y-%m-%d %H:%M}" if study.changed.year > _EPOCH else "-",
         )
-        for study, state in rows
+        for study in every
     )
     return Table(columns, list(cells))
 
@@ -155,38 +146,6 @@ def _bare_text(study: StoredStudy) -> str:
             "goes on from there."
         )
     return "\n".join(map(sentence, told.split("\n")))
-
-
-def export(request: studies.Export) -> None:
-    """Write one study to a file.
-
-    Raises:
-        BadInputError: the storage or the file cannot be used.
-        UsageError: there is no such study.
-    """
-    study = stored_study(request.storage, request.study)
-    export_study(study, request.file)
-    say(sentence(f"{request.file}: {study.name}, {counted(len(study.trials), 'trial')}"))
-    if study.outcome is not None:
-        models = filter(None, (study.outcome.target, study.outcome.draft))
-        complain(f"it says where your models are: {', '.join(str(one.path) for one in models)}")
-
-
-def import_(request: studies.Import) -> None:
-    """Store the study of a file.
-
-    Raises:
-        BadInputError: the storage or the file cannot be used.
-        UsageError: there is a study of that name.
-    """
-    found = read_exported(request.file)
-    wanted = found.name if request.name is None else request.name
-    try:
-        check_name(wanted)
-    except ValueError as error:
-        raise UsageError(f"--as {wanted!r}: {error}") from error
-    import_study(request.storage, found, wanted)
-    say(f"{wanted}: {counted(len(found.trials), 'trial')} of {request.file}")
 
 
 def delete(request: studies.Delete) -> None:

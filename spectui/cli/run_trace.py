@@ -129,15 +129,9 @@ def _write(recorded: Recorded, tracing: Tracing, notes: Sequence[str], request: 
         "drafts": list(recorded.drafts),
         "costs": {draft: costs.document() for draft, costs in recorded.costs.items()},
         "has_text": recorded.has_text,
-        "baseline_s": tracing.baseline_s,
-        "draft_s": tracing.draft_s,
         "interrupted": tracing.interrupted,
     }
     told = f"{counted(n_prompts, 'prompt')}, {counted(n_tokens, 'token')}"
-    if tracing.baseline_s:
-        told += (
-            f": written in {tracing.baseline_s:.1f} s, read by drafts in {tracing.draft_s:.1f} s"
-        )
     text = "\n".join((*map(sentence, (*notes, told)), str(path)))
     write_result(document, text, request.given["json_path"])
     if tracing.interrupted:

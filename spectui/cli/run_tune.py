@@ -29,9 +29,6 @@ from spectui.tune.page import commands_page, findings_page, machines_page
 from spectui.tune.setup import Limits
 from spectui.tune.trials import n_measured
 
-_PLACES_SHARE = 0.3
-"""Share of the time budget in which the target's place is searched."""
-
 
 def tune(request: Tune) -> None:
     """Load the models, search, confirm, and print.
@@ -68,11 +65,9 @@ def tune(request: Tune) -> None:
 
 
 def _limits(options: Tune) -> Limits:
-    budget_s = options.time_budget
     return Limits(
-        places_s=None if budget_s is None else _PLACES_SHARE * budget_s,
         n_trials=options.trials,
-        time_budget_s=budget_s,
+        time_budget_s=options.time_budget,
         until_precise=options.until == "precise",
     )
 

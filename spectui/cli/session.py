@@ -42,8 +42,7 @@ from spectui.prompts import Prompt, PromptFile, builtin_suite, load_prompts
 from spectui.prompts.chats import Chats, load_chats
 from spectui.server.binary import ServerBinary, examine
 from spectui.server.client import LlamaClient
-from spectui.tune.candidates import Candidate
-from spectui.tune.drafters import load_draft, load_target, none_fits
+from spectui.tune.candidates import Candidate, load_draft, load_target, none_fits
 
 SUITE_PROMPTS = 8
 """Number of prompts from the built-in suite for commands that take few: one per category. The

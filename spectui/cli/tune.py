@@ -21,7 +21,6 @@ from spectui.cli.options import (
     YES,
     BackendKind,
 )
-from spectui.options.drafters import DraftSimple, numbers_of
 from spectui.options.option import Decimal, Seconds, Whole
 from spectui.options.request import RequestShape
 
@@ -78,16 +77,14 @@ class Tune:
         help="Name of the study (default: made from the run).",
     )
     storage: str | None = STORAGE
-    tuned: str = option(
+    tuned: str | None = option(
         "--tune",
-        default=",".join([*(number.name for number in numbers_of(DraftSimple)), "ahead"]),
         metavar="LIST",
         help=(
-            "Parameters to vary, or all; the others stay as the command or llama-server has them, "
-            "and the draft is a choice wherever there are several. threads, threads_batch, "
-            "ubatch_size, split_mode, n_cpu_moe (layers with their experts in RAM) and "
-            "moe_cache_mib (a cache of these on a GPU) are searched first, without a draft; "
-            "n_cpu_moe leaves room for each draft as well."
+            "Parameters of the target's place to search first, without a draft, or all: threads, "
+            "threads_batch, ubatch_size, split_mode, n_cpu_moe (layers with their experts in RAM; "
+            "it leaves room for each draft as well) and moe_cache_mib (a cache of these on a GPU). "
+            "The draft and its numbers are searched in any case."
         ),
     )
     min_gain: float = option(

@@ -1,7 +1,6 @@
 """Consequences of a request of ``spectui tune``: servers, search space, plan in words."""
 
 from collections.abc import Sequence
-from itertools import chain
 from pathlib import Path
 
 from spectui.cli.named_models import with_kind_of_file
@@ -19,9 +18,10 @@ from spectui.tune.candidates import Candidate
 from spectui.tune.division import FEWEST_FOR_BOTH
 from spectui.tune.evidence import FEW
 from spectui.tune.layouts import Layouts
+from spectui.tune.places import Parameter
 from spectui.tune.present import Present
 from spectui.tune.setup import MOST_TRIALS, TuningSetup
-from spectui.tune.space import PLACING, Parameter, SearchSpace
+from spectui.tune.space import SearchSpace
 
 _ALL = "all"
 """``--tune`` for every parameter."""
@@ -35,11 +35,10 @@ def check_request(request: Tune) -> None:
     """
     if not request.is_server:
         check_no_servers(request.given)
-    moving = [str(one) for one in PLACING if one in parameters_of(request)]
-    if request.is_server and moving:
+    if request.is_server and parameters_of(request):
         raise UsageError(
-            f"--tune {','.join(moving)} moves the target in spectui's own engine; leave it out "
-            "with --backend server"
+            f"--tune {request.tuned} moves the target in spectui's own engine; leave it out with "
+            "--backend server"
         )
 
 
@@ -49,13 +48,18 @@ def parameters_of(request: Tune) -> frozenset[Parameter]:
     Raises:
         UsageError: it names an unknown parameter, or none.
     """
+    if request.tuned is None:
+        return frozenset()
     if request.tuned == _ALL:
         return frozenset(Parameter)
     known = [str(parameter) for parameter in Parameter]
     wanted = [name.strip() for name in request.tuned.split(",")]
     for name in wanted:
         if name not in known:
-            raise UsageError(f"--tune {name!r}: choose among {', '.join(known)}, or give {_ALL}")
+            raise UsageError(
+                f"--tune {name!r}: choose among {', '.join(known)}, or give {_ALL}; the draft and "
+                "its numbers are searched in any case"
+            )
     return frozenset(map(Parameter, wanted))
 
 
@@ -81,7 +85,6 @@ def takes_mtp(shared: RunOptions, options: Tune, dialect: Dialect) -> bool:
 
 
 def space_of(
-    options: Tune,
     mtp_layers: int,
     candidates: Sequence[Candidate],
     *,
@@ -103,9 +106,7 @@ def space_of(
         )
     return SearchSpace(
         drafts=usable,
-        tuned=parameters_of(options),
-        mtp_layers=mtp_layers,
-        mtp_files=tuple(chain.from_iterable(c.mtp_file for c in candidates)),
+        mtp_layers={**{c.name: c.mtp_layers for c in candidates}, MTP_KIND: mtp_layers},
         with_ngrams=with_ngrams,
         max_draft=max_draft,
         layouts=layouts,

@@ -54,14 +54,13 @@ from spectui.tune.backends import OwnEngine, Served
 from spectui.tune.candidates import Candidate
 from spectui.tune.document import Tuned
 from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
-from spectui.tune.experts import ExpertPlan, plan_caches, plan_experts
-from spectui.tune.layouts import LayoutPlan, fit_layouts
-from spectui.tune.places import knobs_of
+from spectui.tune.layouts import LayoutPlan, fit_layouts, plan_caches, plan_experts
+from spectui.tune.places import Parameter, knobs_of
 from spectui.tune.present import arm_of
 from spectui.tune.result import TuneResult
 from spectui.tune.served_forecast import why_unforecast
 from spectui.tune.setup import CommandOptions, Limits, TuningSetup
-from spectui.tune.space import Parameter, SearchSpace, longest_draft
+from spectui.tune.space import SearchSpace, longest_draft
 from spectui.tune.studies.study import StudyOptions
 from spectui.tune.tuning import Tuning
 
@@ -104,14 +103,13 @@ class Search:
         asked = present_of(shared.given.takeover)
         longest = 0 if asked is None else asked.longest
         shared, models, plan, command = self._placed(models, longest)
-        experts = plan if isinstance(plan, ExpertPlan) else None
-        caches_mib = self._moe_caches_mib(command, moves_experts=experts is not None)
-        with_mtp = self.takes_mtp and experts is None
+        n_expert_layers = 0 if plan is None else plan.n_expert_layers
+        caches_mib = self._moe_caches_mib(command, moves_experts=n_expert_layers > 0)
+        with_mtp = self.takes_mtp and not n_expert_layers
         with open_engine(shared) as engine:
             target, candidates = load_models(engine, shared, models, command, takes_mtp=with_mtp)
             self._check_lengths(target.n_ctx, target.remedy)
             space = space_of(
-                self.options,
                 target.mtp_layers,
                 candidates,
                 max_draft=longest_draft(command.context),
@@ -130,8 +128,8 @@ class Search:
                 given,
                 n_processors=usable_processors(),
                 n_devices=len({one.memory for one in target.memory.buffers} - {HOST}),
-                least_n_cpu_moe=None if experts is None else experts.layouts.alone.n_cpu_moe,
-                n_layers=0 if experts is None else experts.n_layers,
+                least_n_cpu_moe=0 if plan is None else plan.layouts.alone.n_cpu_moe,
+                n_layers=n_expert_layers,
                 moe_caches_mib=caches_mib,
             )
             setup = replace(setup, knobs=knobs, given=given)
@@ -208,7 +206,7 @@ class Search:
         """How the target is loaded as the user's command has it; what does not fit is moved."""
         if plan is None:
             return command
-        if isinstance(plan, ExpertPlan) and plan.fits_as_given:
+        if plan.fits_as_given:
             return replace(command, options=self.shared.target_options(models.target))
         return replace(command, options=plan.layouts.alone.on(command.options))
 
@@ -292,7 +290,6 @@ class Search:
             candidates.insert(0, Candidate(name=MTP_KIND, options=target.options, loaded=None))
         known = binary.accepted.drafters
         space = space_of(
-            self.options,
             mtp_layers,
             candidates,
             max_draft=longest_draft(self.shared.context),

@@ -71,16 +71,20 @@ class Engine(Closing):
         draft: ModelOptions | None = None,
     ) -> events.ModelLoaded:
         """Load the target, if ``draft`` has room beside it. Raises what the engine failed with."""
-        command = commands.LoadTarget(
-            options=options,
-            context=context,
-            max_draft=max_draft,
-            mtp=mtp,
-            mtp_file=mtp_file,
-            draft=draft,
-            from_disk=self._from_disk,
+        return self.place_target(
+            commands.LoadTarget(
+                options=options,
+                context=context,
+                max_draft=max_draft,
+                mtp=mtp,
+                mtp_file=mtp_file,
+                draft=draft,
+            )
         )
-        return self._call(command, events.ModelLoaded)
+
+    def place_target(self, command: commands.LoadTarget) -> events.ModelLoaded:
+        """Load the target as a command has it. Raises what the engine failed with."""
+        return self._call(replace(command, from_disk=self._from_disk), events.ModelLoaded)
 
     def load_draft(self, options: ModelOptions, *, mtp: bool = False) -> events.ModelLoaded:
         """Load a draft in place of the last one. Raises what the engine failed with."""

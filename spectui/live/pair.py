@@ -7,6 +7,7 @@ from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded, Role
 from spectui.live.setup import LiveSetup
 from spectui.measure.chats import tokenize_with_chats
+from spectui.options.drafters import MTP_KIND
 from spectui.options.setup import Setup
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt, builtin_suite
@@ -114,8 +115,7 @@ def tuning_setup(
         space=SearchSpace(
             drafts=(candidate.name,),
             max_draft=longest_draft(setup.context),
-            mtp_layers=target.mtp_layers,
-            mtp_files=candidate.mtp_file,
+            mtp_layers={candidate.name: candidate.mtp_layers, MTP_KIND: target.mtp_layers},
         ),
         limits=Limits(time_budget_s=request.time_budget_s),
         command=CommandOptions.of(setup.taken, setup.extra),

@@ -4,8 +4,6 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-import psutil
-
 from spectui.monitor.procfs import CpuTimes, core_times, process_words
 from spectui.monitor.readings import CounterRate, HostReading, Reading
 
@@ -120,13 +118,3 @@ def _busy_share(before: CpuTimes, after: CpuTimes) -> float:
     idle_s = after.idle_s + after.iowait_s - before.idle_s - before.iowait_s
     # The kernel's idle time may step back a little.
     return min(max(1 - idle_s / total_s, 0.0), 1.0) if total_s > 0 else 0.0
-
-
-def hottest_c() -> Reading:
-    """Highest temperature of the host's sensors, in degrees Celsius."""
-    values = [
-        sensor.current for group in psutil.sensors_temperatures().values() for sensor in group
-    ]
-    if not values:
-        return Reading(None, "the system tells no temperature")
-    return Reading(max(values))

@@ -219,8 +219,6 @@ class Findings:
 
     terms: RoundTerms
     speedup: float
-    drafts_are_free: bool
-    """Whether drafting takes next to nothing, as that of n-gram drafters."""
     break_even_step_s: float | None
     """A draft step that takes longer makes it a loss, at the same acceptance. None where even a
     draft for nothing would lose, or where drafts cost next to nothing as it is."""
@@ -243,7 +241,6 @@ def find(terms: RoundTerms, *, speedup: float) -> Findings:
     return Findings(
         terms=terms,
         speedup=speedup,
-        drafts_are_free=is_free,
         break_even_step_s=None if scale is None or is_free else scale * terms.step_s,
         break_even_alpha=outlook.break_even_alpha(),
         speedup_if_perfect=outlook.speedup(alpha=1.0),

@@ -23,18 +23,19 @@ from spectui.options.setup import ModelOptions, Setup
 from spectui.server.binary import ServerBinary
 from spectui.tune.candidates import Candidate
 from spectui.tune.division import mixed
-from spectui.tune.experts import at_least
 from spectui.tune.forecaster import Forecaster
-from spectui.tune.layouts import Layout
+from spectui.tune.layouts import Layout, at_least
 from spectui.tune.loading import Loader, Loading
-from spectui.tune.places import Placing, moved
-from spectui.tune.placing import PlaceSearch, load_in_place
+from spectui.tune.places import Parameter, Placing, moved
+from spectui.tune.placing import PlaceSearch
 from spectui.tune.served_forecast import ServedForecaster
 from spectui.tune.setup import TuningSetup
-from spectui.tune.space import Parameter
 from spectui.tune.studies.recordings import KeptTrace, identities, study_trace
 from spectui.tune.studies.study import TuningStudy
 from spectui.tune.tracing import identity, trace_of
+
+_PLACES_SHARE = 0.3
+"""Share of the time budget in which the target's place is searched."""
 
 
 def study_spec(setup: TuningSetup, target: ModelLoaded) -> dict[str, Any]:
@@ -172,7 +173,7 @@ class OwnEngine:
                 shape=setup.shapes[0],
                 min_gain=setup.min_gain,
                 say=say,
-                is_over=_deadline(setup.limits.places_s, self.measuring),
+                is_over=_deadline(setup.limits.time_budget_s, self.measuring),
             )
             placing = search.run()
             study.keep(placing=placing)
@@ -183,7 +184,7 @@ class OwnEngine:
             layouts = at_least(layouts, own, int(n_cpu_moe)) if is_number else None
             study.space = replace(study.space, layouts=layouts)
         self.command = place = moved(target, setup.knobs, placing.values)
-        load_in_place(self.measuring, place)
+        self.measuring.place_target(place)
         self.draft = None
         off = replace(setup.off, target=place.options, context=place.context)
         return replace(setup, off=off), placing
@@ -221,11 +222,11 @@ class OwnEngine:
 
 
 def _deadline(budget_s: float | None, engine: Engine) -> Callable[[], bool]:
-    """Tells whether so many seconds of the engine's are over; never without a budget."""
+    """Tells whether the time for places is over; never without a budget."""
     if budget_s is None:
         return lambda: False
     # It stands still while others have the engine.
-    ends_s = time.monotonic() - engine.waited_s + budget_s
+    ends_s = time.monotonic() - engine.waited_s + _PLACES_SHARE * budget_s
     return lambda: time.monotonic() - engine.waited_s >= ends_s
 
 

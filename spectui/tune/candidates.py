@@ -1,23 +1,22 @@
 """Candidates for drafting in a study: draft models, and the target's own MTP layers."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from spectui.documents import Json, or_reason
+from spectui.documents import Json
+from spectui.engine.commands import LoadTarget
+from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded, Role
-from spectui.errors import SpectuiError
-from spectui.measure.served_models import NOT_LOADED
+from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
+from spectui.models.gguf import read_gguf
 from spectui.options.drafters import MTP_KIND
 from spectui.options.setup import ModelOptions
-
-
-def draft_name(stem: str) -> str:
-    """Name of the draft model whose file has this stem; never the name of the MTP layers."""
-    return f"{stem}#1" if stem == MTP_KIND else stem
+from spectui.speculative.models import unserved
 
 
 def drafter_name(loaded: ModelLoaded) -> str:
     """Name of the drafter: a loaded draft, or a target that was loaded to draft for itself."""
-    return MTP_KIND if loaded.role is Role.TARGET else draft_name(loaded.info.path.stem)
+    return MTP_KIND if loaded.role is Role.TARGET else loaded.info.path.stem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,11 +41,9 @@ class Candidate:
         return self.name == MTP_KIND
 
     @property
-    def mtp_file(self) -> tuple[tuple[str, int], ...]:
-        """Name with the number of layers, if it is a file of MTP layers that was loaded."""
-        if self.loaded is None or not self.is_mtp_file:
-            return ()
-        return ((self.name, self.loaded.mtp_layers),)
+    def mtp_layers(self) -> int:
+        """Layers of a file of MTP layers that was loaded; 0 of another draft."""
+        return self.loaded.mtp_layers if self.loaded is not None and self.is_mtp_file else 0
 
     @property
     def is_short(self) -> bool:
@@ -59,19 +56,80 @@ class Candidate:
         return None if self.error is None else str(self.error)
 
     def document(self) -> Json:
-        """A candidate with its memory as JSON, where it was loaded."""
-        loaded, memory_bytes = self.loaded, None
-        unknown = "it could not be loaded" if self.error else NOT_LOADED
-        if self.is_mtp:
-            unknown = "its layers are part of the target"
-        elif loaded is not None:
-            memory_bytes = sum(buffer.size_bytes for buffer in loaded.memory.buffers)
-        known = {"path": str(self.options.path)}
+        """A candidate as JSON, with its model where that was loaded."""
+        path = {"path": str(self.options.path)}
         return {
-            **(known if self.loaded is None else self.loaded.document()),
+            **(path if self.loaded is None else self.loaded.document()),
             # As trials call it, not as its file does.
             "name": self.name,
-            **or_reason("memory_bytes", memory_bytes, unknown),
             "compatible": self.reason is None,
             "reason": self.reason,
         }
+
+
+def load_target(
+    engine: Engine, command: LoadTarget, *, takes_mtp: bool, needs_mtp: bool
+) -> tuple[ModelLoaded, tuple[Candidate, ...]]:
+    """Load the target, with its MTP layers where these may draft.
+
+    Args:
+        engine: nothing is loaded yet.
+        command: loads the target, without its MTP layers.
+        takes_mtp: whether the layers may draft.
+        needs_mtp: whether it is an error that they cannot: they were named.
+
+    Returns:
+        The target, and its MTP layers as a candidate if it has any.
+
+    Raises:
+        SpectuiError: it cannot be loaded.
+    """
+    options = command.options
+    if not (needs_mtp or (takes_mtp and read_gguf(options.path).mtp_layers > 0)):
+        return engine.place_target(command), ()
+    try:
+        target = engine.place_target(replace(command, mtp=True))
+    except (BadInputError, DoesNotFitError, UsageError) as error:
+        if needs_mtp:
+            raise
+        # If it is not for its MTP layers, this fails as well.
+        target = engine.place_target(command)
+        return target, (Candidate(name=MTP_KIND, options=options, loaded=None, error=error),)
+    return target, (Candidate(name=MTP_KIND, options=options, loaded=target),)
+
+
+def load_draft(
+    engine: Engine, name: str, options: ModelOptions, target: ModelLoaded, *, mtp: bool
+) -> Candidate:
+    """Load a draft once; one that cannot draft for the target has an error.
+
+    Args:
+        engine: has loaded the target.
+        name: of the draft.
+        options: of the draft.
+        target: as it was loaded.
+        mtp: whether the draft is a file of MTP layers alone.
+    """
+    try:
+        loaded = engine.load_draft(options, mtp=mtp)
+    except (BadInputError, DoesNotFitError) as error:
+        return Candidate(name=name, options=options, loaded=None, error=error, is_mtp_file=mtp)
+    finally:
+        engine.unload_draft()
+    reason = unserved(target.rollback, loaded.rollback)
+    if reason is None:
+        return Candidate(name=name, options=options, loaded=loaded, is_mtp_file=mtp)
+    text = (
+        f"{options.path} cannot draft for {target.info.path.name}: {reason}; choose another draft"
+    )
+    return Candidate(name=name, options=options, loaded=None, error=BadInputError(text))
+
+
+def none_fits(drafts: Sequence[Candidate]) -> SpectuiError:
+    """The error of drafts that were named and cannot draft, of which there is at least one."""
+    first = drafts[0].error
+    if len(drafts) == 1 and first is not None:
+        return first
+    kind = type(first) if isinstance(first, DoesNotFitError) else BadInputError
+    why = "; ".join(f"{draft.name}: {draft.reason}" for draft in drafts)
+    return kind(f"none of the {len(drafts)} drafts can serve ({why}); give another one")

@@ -3,30 +3,72 @@
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 
 from spectui.engine.events import GenerationResult
 from spectui.format import counted, factor
 from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck, check_lossless, differs
-from spectui.measure.measurer import Pair, measurements, steady
-from spectui.measure.requests import Request
-from spectui.measure.speedup import PairedMeasurement, Speedup
+from spectui.measure.measurer import measurements, steady
+from spectui.measure.speedup import PairedMeasurement
+from spectui.measure.statistics import paired_speedup
 from spectui.measure.verdict import Basis
 from spectui.measure.workload import WorkItem
 from spectui.tune.depths import raced_requests
 from spectui.tune.division import mixed
 from spectui.tune.events import Notice, RunsStarted
-from spectui.tune.evidence import CategoryGain, Evidence
-from spectui.tune.forecast import Forecast
+from spectui.tune.evidence import Evidence
+from spectui.tune.forecast import Forecast, best_by_drafter
 from spectui.tune.forecasting import Forecasting
 from spectui.tune.looks import ERROR
 from spectui.tune.pace import RESERVED, OutOfTimeError, Pace
 from spectui.tune.race import LOOK_EVERY, Race, Standing, choosable, finalist
-from spectui.tune.rivals import N_TIMED, corrected, rivals
 from spectui.tune.setup import SearchSetup
 from spectui.tune.trials import TrialRecord
+
+N_TIMED = 4
+"""Prompts that the best setting of each draft is timed on."""
+_NEAR = math.log(1.5)
+"""Distance of two forecasts that prices of a busy machine may be off by."""
+_MOST = 3
+"""Drafts that are timed."""
+
+
+def rivals(forecasts: Sequence[Forecast]) -> tuple[Forecast, ...]:
+    """The best forecast with each draft, n-gram drafters alone as one more, the best first.
+
+    Those far below the best are left out. Forecasts with one draft share the errors of its prices,
+    so they rank its settings well. Those with two drafts do not: while one of them was measured,
+    the machine may have been busy. So each of these is timed on the same few prompts, and its
+    forecast is ``corrected``. The runs choose, and have no part in the verdict.
+    """
+    able = (one for one in forecasts if one.answers is not None)
+    found = best_by_drafter(sorted(able, key=lambda one: -one.shrunk))
+    return tuple(one for one in found if one.shrunk > found[0].shrunk - _NEAR)[:_MOST]
+
+
+def corrected(
+    forecast: Forecast, prompts: Sequence[str], timed: Sequence[PairedMeasurement]
+) -> float:
+    """Logarithm of the gain that is forecast, corrected by timed runs on some of its prompts.
+
+    Args:
+        forecast: with answers.
+        prompts: [n_recordings]: their names.
+        timed: runs of the setting; of recorded prompts.
+
+    Raises:
+        ValueError: nothing was timed, or the forecast is of totals alone.
+    """
+    if not timed or forecast.answers is None:
+        raise ValueError(f"no timed run corrects the forecast of {forecast.arm.label}")
+    answers = forecast.answers.whole
+    rows = [prompts.index(one.prompt_id) for one in timed]
+    predicted = float(answers.off_s[rows].sum() / answers.on_s[rows].sum())
+    gained = paired_speedup(timed, n_resamples=1).estimate
+    return forecast.shrunk + math.log(gained / predicted)
+
 
 _PRECISE = 0.07
 """Half of an interval with which a speedup is known well, as a share of it."""
@@ -56,11 +98,7 @@ class Confirmation:
         """Text that was raced on; None before the race."""
 
     def run(self, records: Sequence[TrialRecord]) -> None:
-        """Race, if anything is left to be confirmed.
-
-        Args:
-            records: trials of arms that may be recommended.
-        """
+        """Race, if anything is left to be confirmed; ``records`` are the study's trials."""
         forecasts = self._of_one_draft(choosable(records, self.forecasting.forecasts))
         arm = self._winner(records, forecasts)
         if arm is None:
@@ -71,7 +109,7 @@ class Confirmation:
             # What was recorded is timed as often as it takes to know the prices' error.
             items = self._recorded(evidence.prompts)
             self._items = tuple(self.setup.workload.passes(items, range(evidence.n_passes)))
-        n = min(len(self._items), max(LOOK_EVERY, self._n_affordable(arm, self._items)))
+        n = min(len(self._items), max(LOOK_EVERY, self.pace.n_affordable(arm, self._items)))
         until = "" if self.setup.limits.until_precise else ", until it is decided"
         text = f"confirming {arm.label} against off{until}, on {counted(n, 'prompt')} at most"
         self.setup.on_event(RunsStarted(text=text, arm=arm, n_runs=n))
@@ -86,16 +124,14 @@ class Confirmation:
             self.setup.runs(arm, self.on_decoded, self.pace.check_race),
             self._items,
             min_gain=self.setup.min_gain,
-            n_affordable=partial(self._n_affordable, arm),
-            requests=self._requests,
+            n_affordable=partial(self.pace.n_affordable, arm),
+            # Whole requests, as far as they are known before the depths.
+            requests=lambda one: raced_requests(one, self.setup.requests, {}).value or (),
             basis=self.basis,
             evidence=evidence,
             error=ERROR if evidence is None else evidence.error,
             until_decided=not self.setup.limits.until_precise,
         )
-
-    def _n_affordable(self, arm: Arm, items: Sequence[WorkItem]) -> int:
-        return self.pace.n_affordable(arm, items)
 
     def _goes_on(self, race: Race) -> bool:
         """Look again with further prompts; False where no more are needed, or to be had."""
@@ -125,10 +161,6 @@ class Confirmation:
             return True
         is_known = found.high - found.low <= 2 * _PRECISE * found.estimate
         return is_known or self.pace.took_s >= 2 * self._decided_s
-
-    def _requests(self, standing: Standing) -> tuple[Request, ...]:
-        """Whole requests that the verdict takes in, as far as they are known before the depths."""
-        return raced_requests(standing, self.setup.requests, {}).value or ()
 
     def _recorded(self, prompts: Sequence[tuple[str, str]]) -> Sequence[WorkItem]:
         """Prompts by their names and categories, of all categories in turn."""
@@ -182,7 +214,7 @@ class Confirmation:
         """
         space = self.setup.study.space
         best = finalist(records, forecasts)
-        tried = (one for one in records if one.state.is_tried and not one.arm.is_off)
+        tried = (one for one in records if one.is_tried)
         if best is not None or forecasts or any(tried):
             return best
         return next(iter((*filter(None, (space.present,)), *space.defaults)), None)
@@ -190,13 +222,13 @@ class Confirmation:
     def check_lossless(self) -> LosslessCheck | None:
         """Whether the leader wrote what the target alone did; None where that cannot be asked."""
         race = self._race
-        pairs = self.pairs_where_target_moved() or self.pairs()
-        if race is None or not pairs or not self.setup.workload.sampling.is_greedy:
+        if race is None or not self.setup.workload.sampling.is_greedy:
             return None
+        pairs = steady(race.runs.pairs_where_target_moved) or race.pairs
         if any(map(differs, pairs)):
             # What batching moves is asked where it was seen.
             self.setup.loader.load(race.arm.draft)
-        return check_lossless(self.setup.engine, pairs)
+        return check_lossless(self.setup.engine, pairs) if pairs else None
 
     def conclude(self) -> tuple[Standing, ...]:
         """End the race; how the leader stands, and the user's own setting where it was recorded."""
@@ -204,35 +236,13 @@ class Confirmation:
         if race is None:
             return ()
         leader, evidence, timed = race.conclude(), race.evidence, measurements(race.pairs)
-        if own is None or own == race.arm or evidence is None or not timed:
+        if evidence is None or not timed:
             return (leader,)
-        if not evidence.covers(own):
+        categories, of_others = evidence.by_category(timed), evidence.of_others(timed)
+        leader = replace(leader, categories=categories, of_others=of_others)
+        if own is None or own == race.arm or not evidence.covers(own):
             return (leader,)
         return leader, Standing(arm=own, speedup=evidence.beside(own, timed), n_pairs=0)
-
-    def pairs(self) -> tuple[Pair, ...]:
-        """Paired measurements of the leader against off."""
-        return () if self._race is None else self._race.pairs
-
-    @property
-    def categories(self) -> tuple[CategoryGain, ...]:
-        """Gains of the leader by category of recorded prompt; empty without any."""
-        timed, race = measurements(self.pairs()), self._race
-        if race is None or race.evidence is None or not timed:
-            return ()
-        return race.evidence.by_category(timed)
-
-    @property
-    def of_others(self) -> Speedup | None:
-        """Gain on other prompts, where the verdict is on just these; else None."""
-        timed, race = measurements(self.pairs()), self._race
-        if race is None or race.evidence is None or not timed:
-            return None
-        return race.evidence.of_others(timed)
-
-    def pairs_where_target_moved(self) -> tuple[Pair, ...]:
-        """The leader against the target alone as it lies beside the leader's draft, if moved."""
-        return () if self._race is None else self._race.pairs_where_target_moved
 
     @property
     def left_s(self) -> float | None:

@@ -9,7 +9,7 @@ prompts on, at least ``JUDGES`` of them judge, and the others choose; of fewer, 
 Where there are no more than these, all prompts are timed, and nothing is recommended.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 from random import Random
@@ -19,6 +19,8 @@ from spectui.measure.statistics import MIN_PROMPTS
 from spectui.measure.verdict import Basis
 from spectui.measure.workload import WorkItem, Workload
 
+TRIAL_PROMPTS = 8
+"""Prompts of a trial, at most."""
 JUDGES = 8
 """Prompts that judge, at least, where prompts are divided."""
 FEWEST_FOR_BOTH = 12
@@ -45,20 +47,19 @@ class Division:
         return self.unseen if self.basis is Basis.UNSEEN else (*self.unseen, *self.trial_items)
 
 
-def divide(workload: Workload, n_trial: int, tried: Collection[str] = ()) -> Division:
+def divide(workload: Workload, n_trial: int) -> Division:
     """Divide the prompts of a search, the same ones always in the same way.
 
     Args:
         workload: prompts of the search.
         n_trial: prompts that choose, at most.
-        tried: names of the prompts that trials of the same study have measured; these choose.
     """
     items = workload.items
     n = len(items)
     n_judging = JUDGES if n >= FEWEST_FOR_BOTH else MIN_PROMPTS
     n_choosing = min(n_trial, n - n_judging if n > n_judging else max(1, n // 2))
     by_category = list(chain.from_iterable(_categories(items)))
-    choosing = {item.id for item in items if item.id in tried} or {
+    choosing = {
         item.id
         for index, item in enumerate(by_category)
         if (index + 1) * n_choosing // n > index * n_choosing // n

@@ -8,6 +8,7 @@ from spectui.documents import Json, Known, encoded, known, or_reason
 from spectui.measure.arm import Arm
 from spectui.measure.backend import ENGINE, header
 from spectui.measure.lossless import lossless_document
+from spectui.measure.measurer import throughput, throughput_document
 from spectui.monitor.machine import this_machine
 from spectui.tune.expert_use import experts_document
 from spectui.tune.explain import Explanation, explain_result
@@ -18,7 +19,6 @@ from spectui.tune.setup import TuningSetup
 from spectui.tune.tuning import Tuning
 
 NO_COMMAND = "no command was given with --from"
-_UNMEASURED = "it was not measured"
 
 
 def present_document(present: Known[Arm] | None, result: TuneResult) -> Json:
@@ -27,14 +27,7 @@ def present_document(present: Known[Arm] | None, result: TuneResult) -> Json:
         reason = NO_COMMAND if present is None else present.reason
         return or_reason("present", None, reason or "")
     arm = present.value
-    raced, trial = result.raced(arm), result.last_trial(arm)
-    speedup = {
-        **or_reason("speedup", trial and trial.speedup, _UNMEASURED),
-        **or_reason("speedup_ci95", None, "the last race was without it"),
-    }
-    if raced is not None:
-        speedup = raced.document()
-    return {"present": {"params": arm.document(), **speedup, "is_best": result.best == arm}}
+    return {"present": {**result.setting_document(arm), "is_best": result.best == arm}}
 
 
 _FORECASTS = 50
@@ -63,12 +56,11 @@ class Tuned:
             unmeasured: parts of the ``--from`` command that are not measured.
         """
         result, setup, layouts = self.result, self.tuning.setup, self.tuning.space.layouts
-        placing = self.tuning.placing
+        placing, leader = self.tuning.placing, result.leader
         unknown = "no speculative setting could be measured"
         advice = self.launch(advised(result))
         best_command = None if result.best is None else self.launch(result.best).text
         alike = "the target lies alike beside every draft"
-        met = result.conditions and result.conditions.document()
         return {
             **header("tune", this_machine()),
             "study": self.tuning.name,
@@ -77,18 +69,18 @@ class Tuned:
             "config": _config(setup),
             **or_reason("placing", placing and placing.document(), "no place was searched"),
             **or_reason("layouts", layouts and encoded(layouts), alike),
-            "baseline": {"params": result.off.document(), **result.baseline_document()},
+            "baseline": _baseline(result),
             "trials": [record.document() for record in result.trials],
             **_forecasts(result.outlook),
-            "time": result.spent.document(),
-            **or_reason("best", result.best_document(), unknown),
+            "time": {"took_s": result.took_s, "ended_trials": result.cut_trials is not None},
+            **or_reason("best", _best(result), unknown),
             **or_reason("best_command", best_command, unknown),
             "finalists": [one.document() for one in result.finalists],
             **known("requests", result.requests),
             **experts_document(result.experts),
-            "per_category": [one.document() for one in result.categories],
+            "per_category": [one.document() for one in leader.categories] if leader else [],
             **self.explanation.document(),
-            **or_reason("conditions", met, "the machine was not watched"),
+            **_conditions(result),
             "prompts": [pair.document() for pair in result.pairs],
             **lossless_document(result.lossless),
             "verdict": result.verdict.document(),
@@ -110,6 +102,22 @@ class Tuned:
         return explain_result(self.result)
 
 
+def _baseline(result: TuneResult) -> Json:
+    """The target alone as JSON."""
+    alone = throughput_document([pair.baseline for pair in result.pairs])
+    return {"params": result.off.document(), **alone}
+
+
+def _best(result: TuneResult) -> Json | None:
+    """The best setting as JSON; None where none could be measured."""
+    if result.best is None:
+        return None
+    trial = result.last_trial(result.best)
+    rate = throughput([pair.speculative for pair in result.pairs])
+    rate = trial.tokens_per_s if rate is None and trial is not None else rate
+    return {**result.setting_document(result.best), "tokens_per_s": rate}
+
+
 def _forecasts(outlook: Outlook) -> Json:
     """Forecasts as JSON: the best settings, drafters, sampled drafts and adaptive lengths."""
     return {
@@ -119,6 +127,13 @@ def _forecasts(outlook: Outlook) -> Json:
         **known("sampled_drafts", outlook.sampled),
         **known("adaptive", outlook.adaptive),
     }
+
+
+def _conditions(result: TuneResult) -> Json:
+    """Load of the rest of the machine, and what a user should know of it."""
+    met = result.conditions
+    told = met and {"disturbance": met.document(), "notes": list(met.notes)}
+    return or_reason("conditions", told, "the machine was not watched")
 
 
 def _config(setup: TuningSetup) -> Json:

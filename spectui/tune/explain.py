@@ -5,18 +5,15 @@ from dataclasses import dataclass, replace
 
 from spectui.documents import Json, or_reason
 from spectui.format import percent_text
-from spectui.measure.arm import Arm
 from spectui.measure.measurer import Pair, measurements, throughput, total_counters
 from spectui.measure.statistics import paired_speedup
 from spectui.measure.verdict import doubt
 from spectui.speculative.counters import Detail
 from spectui.trace.terms import Findings, RoundTerms, find, measured_terms
 from spectui.tune.expert_use import batch_sentence
+from spectui.tune.race import Standing
 from spectui.tune.result import TuneResult
 
-_NO_DRAFT_HELPS = "even a draft for nothing would not pay at this acceptance"
-_FREE = "drafting takes next to nothing as it is"
-_NO_ALPHA = "even a draft that is always right would not pay at these costs"
 _WHOLE_MS = 10
 """Milliseconds from which on no digit stands after the point."""
 _SMALL = 0.005
@@ -49,35 +46,34 @@ class Explanation:
 
 def explain_result(result: TuneResult) -> Explanation:
     """Explain what a search has found."""
-    arm, speedup = result.best, result.speedup
-    if arm is None or speedup is None:
+    leader, speedup = result.leader, result.speedup
+    if leader is None or speedup is None:
         return Explanation(sentences=("Not explained: no setting was confirmed.",))
     if speedup.is_noise:
         return Explanation(sentences=(f"Not explained: {doubt(speedup)}.",))
-    moved = result.pairs_where_target_moved
+    moved = leader.moved
     found = explain_measured(
         # Rounds can be taken apart only beside the target alone in the same place.
-        moved or result.pairs,
+        moved or leader.pairs,
         speedup=paired_speedup(measurements(moved)).estimate if moved else speedup.estimate,
         recommended=result.verdict.use_speculation and not moved,
     )
     if found.findings is None:
         return found
-    before = (_moved(result, arm),) if moved else ()
+    before = (_moved(result, leader),) if moved else ()
     experts = batch_sentence(result.experts, found.findings.terms.drafted + 1)
     after = () if experts is None else (experts,)
     return replace(found, sentences=(*before, *found.sentences, *after))
 
 
-def _moved(result: TuneResult, arm: Arm) -> str:
+def _moved(result: TuneResult, leader: Standing) -> str:
     """Cost to the target of the memory that the draft takes."""
     own, off = (
-        throughput([pair.baseline for pair in pairs])
-        for pairs in (result.pairs_where_target_moved, result.pairs)
+        throughput([pair.baseline for pair in pairs]) for pairs in (leader.moved, leader.pairs)
     )
     slower = f"{own / off:.2f}× as fast" if own and off else "slower"
     return (
-        f"A draft takes room from the target ({arm.layout} beside {arm.draft}, "
+        f"A draft takes room from the target ({leader.arm.layout} beside {leader.arm.draft}, "
         f"{result.off.layout} without one), and the target alone is {slower}. Over that:"
     )
 
@@ -169,12 +165,9 @@ def _ms(seconds: float) -> str:
 
 def _terms_document(found: Findings) -> Json:
     terms = found.terms
-    no_draft = _FREE if found.drafts_are_free else _NO_DRAFT_HELPS
     return {
         "alpha": terms.alpha,
         "c": terms.c,
-        "draft_step_s": terms.step_s,
-        "target_step_s": terms.target_step_s,
         "drafted_per_round": terms.drafted,
         "tokens_per_round": terms.emitted,
         "verify_ratio": terms.verify_ratio,
@@ -187,7 +180,4 @@ def _terms_document(found: Findings) -> Json:
             "other": terms.fixed_s,
         },
         "speedup": found.speedup,
-        **or_reason("break_even_draft_step_s", found.break_even_step_s, no_draft),
-        **or_reason("break_even_alpha", found.break_even_alpha, _NO_ALPHA),
-        "speedup_if_perfect": found.speedup_if_perfect,
     }

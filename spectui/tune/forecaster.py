@@ -16,14 +16,7 @@ from spectui.tune.loading import Loader
 from spectui.tune.recorded import Recorded
 from spectui.tune.space import SearchSpace
 from spectui.tune.studies.recordings import KeptTrace
-from spectui.tune.tracing import (
-    NO_DEADLINES,
-    Deadlines,
-    Tracer,
-    Tracing,
-    n_tracing_steps,
-    probed_drafters,
-)
+from spectui.tune.tracing import COST_PROMPTS, NO_DEADLINES, Deadlines, Tracer, Tracing
 
 _TEXT_PASSES = 0.5
 """Cost of writing a text beside others in one batch, in decodes of that text alone."""
@@ -76,10 +69,10 @@ class Forecaster:
         return self.workload.n_predict
 
     def n_steps(self, n_prompts: int) -> int:
-        """Number of events that ``run`` emits."""
-        if self.taken:
-            return n_tracing_steps(len(self.taken), self.loader, records=False)
-        return n_tracing_steps(n_prompts, self.loader)
+        """Number of events that ``run`` emits, about."""
+        n_prompts, n_drafts = len(self.taken) or n_prompts, len(self.loader.drafts)
+        n_probes = max(n_drafts, 1) * (1 + min(n_prompts, COST_PROMPTS))
+        return n_probes if self.taken else n_probes + n_prompts * (1 + n_drafts)
 
     def seconds(
         self, n_prompts: int, n_tokens: int, tokens_per_s: float, prompt_token_s: float
@@ -92,14 +85,11 @@ class Forecaster:
             tokens_per_s: throughput of the target alone.
             prompt_token_s: seconds per token of a prompt.
         """
-        pass_s, probed = n_tokens / tokens_per_s, probed_drafters(self.loader)
-        prompt_s = self._prompt_s(pass_s, prompt_token_s, len(self.loader.drafts))
-        n_probed = sum(min(n_prompts, n // 2) for _draft, n in probed)
-        return (
-            self.loader.moving_s([draft for draft, _n in probed])
-            + n_prompts * prompt_s
-            + n_probed * _PROBING_PASSES * pass_s
-        )
+        pass_s, n_drafts = n_tokens / tokens_per_s, len(self.loader.drafts)
+        # Of a later drafter half as many prompts tell the costs.
+        n_probed = min(n_prompts, COST_PROMPTS // 2) * (1 + max(n_drafts, 1)) / 2
+        prompt_s = self._prompt_s(pass_s, prompt_token_s, n_drafts)
+        return n_prompts * prompt_s + n_probed * _PROBING_PASSES * pass_s
 
     def _prompt_s(self, pass_s: float, prompt_token_s: float, n_drafts: int) -> float:
         """Estimate for the recording of a prompt.

@@ -1,6 +1,6 @@
 """Forecasts of a search: how much is recorded for them, and what is recorded further."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from spectui.errors import EngineDiedError, HopelessError, ServerError
@@ -162,13 +162,18 @@ class Forecasting:
         # Not on the prompt that has warmed the models up: a cold start may have taken many times as
         # long to read that.
         tokens_per_s = self.setup.measurer.anchor(min(1, len(self.setup.workload.items) - 1))
-        left_s = self.pace.left_of(_SHARE)
-        for n, n_tokens in _extents(n_prompts, forecaster.n_tokens):
-            prompt_token_s = self.setup.measurer.prompt_token_s
-            needs_s = forecaster.seconds(n, n_tokens, tokens_per_s, prompt_token_s)
-            if needs_s <= left_s:
-                return n, n_tokens
-        return 1, min(_SHORTEST, forecaster.n_tokens)
+        left_s, prompt_token_s = self.pace.left_of(_SHARE), self.setup.measurer.prompt_token_s
+
+        def fits(n: int, n_tokens: int) -> bool:
+            return forecaster.seconds(n, n_tokens, tokens_per_s, prompt_token_s) <= left_s
+
+        # Fewer prompts, then less of each, then fewer still.
+        n, n_tokens = n_prompts, forecaster.n_tokens
+        while n_tokens > _SHORTEST and not fits(min(_FEWEST, n), n_tokens):
+            n_tokens = max(_SHORTEST, n_tokens // 2)
+        while n > 1 and not fits(n, n_tokens):
+            n -= 1
+        return n, n_tokens
 
     def forecast_also(self, arm: Arm) -> bool:
         """Replay a setting outside the replayed ones; whether there is a forecast of it."""
@@ -179,17 +184,6 @@ class Forecasting:
             every = sorted((*self.forecasts, found), key=lambda one: -one.speedup)
             self.outlook = replace(self.outlook, forecasts=tuple(every))
         return found is not None
-
-
-def _extents(n_prompts: int, n_tokens: int) -> Iterator[tuple[int, int]]:
-    """Extents of a recording, the most text first: fewer prompts, less of each, fewer still."""
-    few = min(_FEWEST, n_prompts)
-    while True:
-        yield from ((n, n_tokens) for n in range(n_prompts, few - 1, -1))
-        if n_tokens <= _SHORTEST:
-            break
-        n_tokens = max(_SHORTEST, n_tokens // 2)
-    yield from ((n, n_tokens) for n in range(few - 1, 0, -1))
 
 
 def _taken(recordings: Sequence[Recording]) -> str:

@@ -2,8 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
-from itertools import pairwise
+from dataclasses import KW_ONLY, dataclass, replace
 
 from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
@@ -50,11 +49,6 @@ class Loader:
         """Whether the target lies otherwise beside ``draft`` than beside ``other``."""
         return self._place_of(draft) != self._place_of(other)
 
-    def moving_s(self, order: Sequence[str | None]) -> float:
-        """Estimate of what loading the target anew takes for drafts, None for none, in turn."""
-        places = [self.place, *map(self._place_of, order)]
-        return self.move_s * sum(place != other for place, other in pairwise(places))
-
     def is_short(self, draft: str) -> bool:
         """Whether it drafts a few tokens at most, as ``Candidate.is_short``."""
         return self._candidates[draft].is_short
@@ -99,9 +93,7 @@ class Loader:
         began_s = self.clock()
         # A load begins by freeing both models, whatever comes of it.
         self.loaded = self.place = None
-        self.engine.load_target(
-            place, command.context, max_draft=command.max_draft, mtp_file=command.mtp_file
-        )
+        self.engine.place_target(replace(command, options=place))
         self.place = place
         self.move_s = self.clock() - began_s
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 
-from spectui.documents import Json, or_reason
 from spectui.measure.arm import Arm
 from spectui.measure.measurer import Measurer
 from spectui.measure.workload import WorkItem
@@ -21,30 +20,6 @@ is no verdict."""
 
 class OutOfTimeError(Exception):
     """The time budget is used up; what was measured counts."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spent:
-    """How a search spent its time."""
-
-    budget_s: float | None
-    """None for as long as it takes."""
-    took_s: float
-    """Seconds of the search's own work."""
-    n_trials: int
-    """Requested trials."""
-    n_tried: int
-    """Fewer than asked for, where time or the forecasts ended them."""
-    ended_trials: bool
-    """Whether time did."""
-
-    def document(self) -> Json:
-        """The time as JSON."""
-        return {
-            **or_reason("budget_s", self.budget_s, "no --time-budget was given"),
-            "took_s": self.took_s,
-            "ended_trials": self.ended_trials,
-        }
 
 
 @dataclass(eq=False)

@@ -6,12 +6,7 @@ from collections.abc import Iterator, Sequence
 from spectui.commands.launch import OFF as OFF_COMMENT
 from spectui.commands.launch import placement_text
 from spectui.cores import default_threads, threads_to_take
-from spectui.format import (
-    counted,
-    percent_text,
-    rate_text,
-    times_text,
-)
+from spectui.format import counted, percent_text, rate_text, times_text
 from spectui.llama.facts import price_note
 from spectui.measure.arm import Arm
 from spectui.measure.backend import ENGINE
@@ -19,24 +14,24 @@ from spectui.measure.lossless import LosslessCheck
 from spectui.measure.observed import totals
 from spectui.measure.promise import Promise
 from spectui.measure.server_backend import REMEMBERS, remembers
-from spectui.measure.speedup import Speedup, gain_text
+from spectui.measure.speedup import gain_text
 from spectui.measure.statistics import product
-from spectui.measure.verdict import Answer, Basis
+from spectui.measure.verdict import Answer
 from spectui.options.drafters import MTP_KIND
 from spectui.page import Command, Line, Paragraph, Part, Table, Words
-from spectui.tune.division import FEWEST_FOR_BOTH
 from spectui.tune.document import Tuned
-from spectui.tune.evidence import FEW
+from spectui.tune.evidence import CategoryGain
 from spectui.tune.expert_use import cache_sentence
-from spectui.tune.forecast import Forecast, best_by_drafter
+from spectui.tune.forecast import best_by_drafter
 from spectui.tune.outcome import advised
 from spectui.tune.places import Placing, text_of
-from spectui.tune.present import gain_of, present_sentence
-from spectui.tune.race import forecast_error, forecast_errors
+from spectui.tune.present import present_sentence
+from spectui.tune.replayed import forecasts_table
 from spectui.tune.result import TuneResult
 from spectui.tune.studies.listing import StoredStudy
 
 _BUILDS = "https://github.com/ggml-org/llama.cpp/releases"
+_LARGE_ERROR = 0.1
 _DRAFTERS = (
     "Forecast from exact counts on the recorded prompts and measured prices; the verdict's setting "
     "was timed as well."
@@ -52,10 +47,6 @@ def findings_page(found: Tuned) -> list[Part]:
     told += [f"note: {note}" for note in _notes(found)]
     if result.lossless is not None:
         told += _lossless_line(result.lossless)
-    if result.best is not None and result.speedup is None:
-        gain = gain_of(result.best, result)
-        text = "" if gain is None else f", {gain.text}"
-        told.append(f"Best so far: {result.best.label}{text} (not confirmed).")
     beside = (cache_sentence(result.experts), _sampled_sentence(found))
     page: list[Part] = [*map(Line, told), *map(Paragraph, filter(None, beside))]
     if result.requests.value:
@@ -67,11 +58,11 @@ def findings_page(found: Tuned) -> list[Part]:
     page += _places(found)
     if result.speedup is not None:
         page += ["", "Why:", *(Paragraph(f"- {one}", indent="  ") for one in _reasons(found))]
-    if result.categories:
-        page += ["", _categories(result), ""]
+    if result.leader is not None and result.leader.categories:
+        page += ["", _categories(result.leader.categories), ""]
     drafters = best_by_drafter(result.outlook.forecasts)
     if len(drafters) > 1:
-        page += [_drafters(drafters), Paragraph(_DRAFTERS), ""]
+        page += [forecasts_table(drafters), Paragraph(_DRAFTERS), ""]
     return page
 
 
@@ -123,14 +114,28 @@ def _notes(found: Tuned) -> Iterator[str]:
     is_served = found.backend != ENGINE
     if is_served and result.best is not None and remembers(result.best.speculation):
         yield f"{REMEMBERS}."
-    errors = forecast_errors(result.finalists, result.outlook.forecasts)
-    if (error := forecast_error(errors)) is not None:
-        yield f"{error}."
+    if (error := _forecast_error(result)) is not None:
+        yield error
     if result.conditions is not None:
         yield from result.conditions.notes
-    spent = result.spent
-    if spent.ended_trials and not result.interrupted:
-        yield f"the time budget ended the trials after {spent.n_tried} of {spent.n_trials}."
+    if result.cut_trials is not None and not result.interrupted:
+        n_tried, n_trials = result.cut_trials
+        yield f"the time budget ended the trials after {n_tried} of {n_trials}."
+
+
+def _forecast_error(result: TuneResult) -> str | None:
+    """By how much the leader's forecast is off, in words; None within 10 %, or without any."""
+    forecast = next((one for one in result.outlook.forecasts if one.arm == result.best), None)
+    if forecast is None or result.speedup is None or forecast.speedup <= 0:
+        return None
+    error = result.speedup.estimate / forecast.speedup - 1
+    if abs(error) < _LARGE_ERROR:
+        return None
+    side = "above" if error > 0 else "below"
+    return (
+        f"the timed speedup is {percent_text(abs(error))} {side} the forecast: forecasts rank "
+        "settings, and what was timed decides."
+    )
 
 
 def _lossless_line(check: LosslessCheck) -> Iterator[str]:
@@ -166,11 +171,9 @@ def _next(found: Tuned, *, has_server: bool) -> list[Part]:
         return []
     if result.speedup is None:
         return ["Next: give the same spectui command again; it goes on from here."]
-    wanted = _wanted_prompts(found, result.speedup)
-    if verdict.answer is Answer.UNDECIDED and (wanted or verdict.more_prompts is not None):
-        more = f"{wanted} or more prompts with --prompts" if wanted else "more time"
+    if verdict.answer is Answer.UNDECIDED:
         return [
-            f"Next: the same spectui command again, with {more}; it goes on from here.",
+            "Next: the same spectui command again, with more prompts or time: it goes on.",
             "Until then, the command below.",
             "",
         ]
@@ -182,36 +185,7 @@ def _next(found: Tuned, *, has_server: bool) -> list[Part]:
     return [*page, Command(f"spectui report {name}", "makes a page of all this."), ""]
 
 
-def _wanted_prompts(found: Tuned, measured: Speedup) -> int | None:
-    """Prompts that may decide it; None where there are enough, and more time may."""
-    result, n_prompts = found.result, len(found.tuning.setup.workload.items)
-    verdict = result.verdict
-    wanted = n_prompts + (verdict.more_prompts or 0)
-    if verdict.basis is Basis.THESE:
-        return max(FEW + 1, wanted)
-    n_chose = max((len(one.prompts) for one in result.trials), default=0)
-    takes_all = verdict.more_prompts is not None and measured.n_prompts >= n_prompts - n_chose
-    if takes_all or n_prompts < FEWEST_FOR_BOTH:
-        return max(FEWEST_FOR_BOTH, wanted)
-    return None
-
-
-def _drafters(best: Sequence[Forecast]) -> Table:
-    """The best forecast of each drafter."""
-    rows = (
-        (
-            one.arm.drafter,
-            one.arm.label.removeprefix(f"{one.arm.drafter}: "),
-            times_text(one.speedup),
-            percent_text(one.acceptance_rate),
-        )
-        for one in best
-    )
-    columns = (Words("drafter"), Words("best setting"), "forecast", "accepted")
-    return Table(columns, list(rows))
-
-
-def _categories(result: TuneResult) -> Table:
+def _categories(gains: Sequence[CategoryGain]) -> Table:
     """The confirmed gain by category."""
     rows = (
         (
@@ -220,7 +194,7 @@ def _categories(result: TuneResult) -> Table:
             percent_text(one.acceptance_rate),
             str(one.n_prompts),
         )
-        for one in result.categories
+        for one in gains
     )
     return Table((Words("category"), "speedup", "accepted", "prompts"), list(rows))
 

@@ -3,17 +3,30 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Any
 
 from spectui.cores import default_threads
-from spectui.documents import Json, fields_of
+from spectui.documents import Json, encoded
 from spectui.engine.commands import LoadTarget
 from spectui.engine.fitting import expert_overrides, with_n_cpu_moe
 from spectui.format import rate_text
 from spectui.measure.speedup import Speedup
 from spectui.options.request import RequestShape
 from spectui.options.setup import ContextOptions, SplitMode
-from spectui.tune.space import Parameter
+
+
+class Parameter(StrEnum):
+    """Parameters of the target's place and threads that ``--tune`` may name."""
+
+    N_CPU_MOE = "n_cpu_moe"
+    """Layers whose experts lie in RAM."""
+    MOE_CACHE_MIB = "moe_cache_mib"
+    SPLIT_MODE = "split_mode"
+    THREADS = "threads"
+    THREADS_BATCH = "threads_batch"
+    UBATCH_SIZE = "ubatch_size"
+
 
 Value = int | str
 Values = Mapping[str, Value]
@@ -70,7 +83,7 @@ def knobs_of(
     *,
     n_processors: int,
     n_devices: int = 0,
-    least_n_cpu_moe: int | None = None,
+    least_n_cpu_moe: int = 0,
     n_layers: int = 0,
     moe_caches_mib: tuple[int, ...] = (),
 ) -> tuple[Knob, ...]:
@@ -81,9 +94,8 @@ def knobs_of(
         place: as the user's command has it.
         n_processors: that this process may use.
         n_devices: that the target may lie on.
-        least_n_cpu_moe: fewest layers whose experts are in RAM, by free memory; None where experts
-            have one place.
-        n_layers: of the target.
+        least_n_cpu_moe: fewest layers whose experts are in RAM, by free memory.
+        n_layers: layers of the target; 0 where experts have one place.
         moe_caches_mib: caches of experts that a GPU has room for; none where there can be none.
     """
     found = (
@@ -118,13 +130,13 @@ def _context_knobs(context: ContextOptions, n_processors: int) -> Iterator[Knob]
         yield Knob(parameter=parameter, own=own, values=tuple(values))
 
 
-def _experts_knob(place: LoadTarget, least: int | None, n_layers: int) -> Knob:
+def _experts_knob(place: LoadTarget, least: int, n_layers: int) -> Knob:
     target = place.options
     own: Value = n_layers if target.cpu_moe else target.n_cpu_moe
     if expert_overrides(target):
         own = GIVEN
     counts: tuple[Value, ...] = ()
-    if least is not None:
+    if n_layers:
         steps = {least + (n_layers - least) * n // _STEPS for n in range(_STEPS + 1)}
         counts = tuple(sorted(steps | ({own} if isinstance(own, int) else set())))
     return Knob(
@@ -153,28 +165,12 @@ class PlaceTrial:
         return shape.n_prompt * self.prompt_token_s + shape.n_answer * self.token_s
 
     @property
-    def tokens_per_s(self) -> float | None:
-        """Throughput of an answer."""
-        return None if self.token_s is None else 1 / self.token_s
-
-    @property
-    def prompt_tokens_per_s(self) -> float | None:
-        """Throughput of a prompt."""
-        return None if self.prompt_token_s is None else 1 / self.prompt_token_s
-
-    @property
     def text(self) -> str:
         """Speeds of the place, or the reason why there are none."""
-        speeds = rate_text(self.tokens_per_s), rate_text(self.prompt_tokens_per_s)
-        return self.error or f"{speeds[0]} tokens/s, prompts {speeds[1]}"
-
-    def document(self) -> Json:
-        """A trial as JSON."""
-        why = self.error or "it was not measured"
-        return {
-            "params": self.values,
-            **fields_of(self, why, "tokens_per_s", "prompt_tokens_per_s"),
-        }
+        if self.token_s is None or self.prompt_token_s is None:
+            return self.error or "it was not measured"
+        rates = rate_text(1 / self.token_s), rate_text(1 / self.prompt_token_s)
+        return f"{rates[0]} tokens/s, prompts {rates[1]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,15 +203,10 @@ class Placing:
 
     def document(self) -> Json:
         """A search of places as JSON."""
-        nothing = "no other place was worth comparing"
         return {
-            "given": self.given,
-            "best": self.best,
-            "was_short": self.was_short,
-            "trials": [one.document() for one in self.trials],
+            **encoded(self),
             "decoding": None if self.decoding is None else self.decoding.document(),
             "requests": None if self.requests is None else self.requests.document(),
-            **fields_of(self, nothing, "given_tokens_per_s", "best_tokens_per_s"),
         }
 
 

@@ -24,6 +24,7 @@ from spectui.errors import (
     EngineDiedError,
     UsageError,
 )
+from spectui.measure.backend import again_after_a_death
 from spectui.measure.speedup import PairedMeasurement
 from spectui.measure.statistics import paired_speedup
 from spectui.measure.workload import WorkItem, Workload
@@ -46,22 +47,6 @@ _ALIKE = 1.01
 """Places that differ by no more than this are as fast for all that one can tell."""
 _HOPELESS = 0.8
 """A place that is slower than the best by more than this on two prompts is timed on no other."""
-
-
-def load_in_place(engine: Engine, place: LoadTarget) -> None:
-    """Load a target in a place.
-
-    Raises:
-        SpectuiError: it cannot be loaded there.
-    """
-    engine.load_target(
-        place.options,
-        place.context,
-        max_draft=place.max_draft,
-        mtp=place.mtp,
-        mtp_file=place.mtp_file,
-        draft=place.draft,
-    )
 
 
 @dataclass(eq=False)
@@ -157,7 +142,6 @@ class PlaceSearch:
         except (BadInputError, DoesNotFitError, EngineDiedError, UsageError) as error:
             if values == self._given:
                 raise
-            self._loaded = None
             found = PlaceTrial(values=values, error=str(error))
         self.study.add(found, self.request_s(found))
         self.say(f"place {text_of(self.study.knobs, values)}: {found.text}")
@@ -187,19 +171,18 @@ class PlaceSearch:
         place = moved(self.target, self.study.knobs, values)
 
         def decode() -> GenerationResult:
-            if place != self._loaded:
-                load_in_place(self.engine, place)
-                self._loaded = place
+            # Whatever fails may have freed the target.
+            loaded, self._loaded = self._loaded, None
+            if place != loaded:
+                self.engine.place_target(place)
                 # The first tokens after a load are slower than the rest.
                 self._generate(item, 2)
             # There is room for as many as are predicted.
-            return self._generate(item, max(2, min(_N_TOKENS, self.workload.n_predict)))
+            result = self._generate(item, max(2, min(_N_TOKENS, self.workload.n_predict)))
+            self._loaded = place
+            return result
 
-        try:
-            return decode()
-        except EngineDiedError:
-            self._loaded = None
-            return decode()
+        return again_after_a_death(decode)
 
     def _generate(self, item: WorkItem, n_predict: int) -> GenerationResult:
         sampling = replace(self.workload.sampling, ignore_eos=True)

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from spectui.documents import Known
 from spectui.format import speedup_percent
@@ -51,7 +50,7 @@ def arm_of(
     if speculation is None:
         return Known(None, "the command does not draft")
     if speculation.ngrams and not space.with_ngrams:
-        return Known(None, "--dialect has no n-gram drafters")
+        return Known(None, "this llama-server has no n-gram drafters")
     room = min(context.ctx_size, context.batch_size) - 1
     if speculation.longest > room:
         return Known(None, f"-c and -b have no room for its drafts of {speculation.longest} tokens")
@@ -81,29 +80,12 @@ def present_sentence(present: Known[Arm], result: TuneResult) -> str:
     arm = present.value
     if arm is None:
         return f"Your present setting was not measured: {present.reason}."
-    found = gain_of(arm, result)
-    if found is None:
-        return f"Your present setting ({arm.label}) was not measured."
-    is_best = result.best == arm and found.estimate >= 1
-    best = ", the best that was found" if is_best else ""
-    return f"Your present setting ({arm.label}): {found.text}{best}."
-
-
-class Gain(NamedTuple):
-    """Gain of a setting over off, however it is known."""
-
-    estimate: float
-    text: str
-
-
-def gain_of(arm: Arm, result: TuneResult) -> Gain | None:
-    """Gain of a setting in the race, else in its last trial, else by its forecast."""
     raced, trial = result.raced(arm), result.last_trial(arm)
     if raced is not None:
-        return Gain(raced.estimate, gain_text(raced))
-    if trial is not None and trial.speedup is not None:
-        return Gain(trial.speedup, f"{speedup_percent(trial.speedup)} in a trial")
-    forecast = next((one.speedup for one in result.outlook.forecasts if one.arm == arm), None)
-    if forecast is None:
-        return None
-    return Gain(forecast, f"{speedup_percent(forecast)} by forecast")
+        is_best = result.best == arm and raced.estimate >= 1
+        told = f"{gain_text(raced)}{', the best that was found' * is_best}"
+    elif trial is not None and trial.speedup is not None:
+        told = f"{speedup_percent(trial.speedup)} in a trial"
+    else:
+        told = "it was not measured"
+    return f"Your present setting ({arm.label}): {told}."

@@ -108,7 +108,8 @@ def advance(state: TuningState, event: TuneEvent) -> TuningState:
         case TraceProgress():
             n_before = state.n_done if state.phase in {Phase.RECORDING, Phase.STOPPING} else 0
             state = _begun(state, Phase.RECORDING, state.current, event.n_steps)
-            state = replace(state, n_done=n_before + (event.step is not None))
+            n_done = n_before + (event.step is not None)
+            state = replace(state, n_done=n_done, n_steps=max(event.n_steps, n_done))
         case ForecastMade():
             state = replace(state, forecasts=event.forecasts, costs=event.costs)
         case TrialStarted():
@@ -132,9 +133,5 @@ def advance(state: TuningState, event: TuneEvent) -> TuningState:
 
 
 def _begun(state: TuningState, phase: Phase, arm: Arm | None, n_steps: int) -> TuningState:
-    phase = _keep_stopping(state, phase)
+    phase = Phase.STOPPING if state.phase is Phase.STOPPING else phase
     return replace(state, phase=phase, current=arm, n_done=0, n_steps=n_steps)
-
-
-def _keep_stopping(state: TuningState, phase: Phase) -> Phase:
-    return Phase.STOPPING if state.phase is Phase.STOPPING else phase

@@ -8,24 +8,23 @@ decided: the question is on or off.
 """
 
 import math
-import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
 
 from spectui.documents import Json, or_reason
-from spectui.format import counted, percent_text
-from spectui.measure.arm import Arm
-from spectui.measure.measurer import Pair, measurements, steady
+from spectui.measure.arm import OFF, Arm
+from spectui.measure.backend import again_after_a_death
+from spectui.measure.measurer import Measurer, Pair, Timed, measurements, paired, steady
 from spectui.measure.reading import Readings
 from spectui.measure.requests import Request
 from spectui.measure.speedup import PairedMeasurement, Speedup
 from spectui.measure.statistics import paired_speedup
 from spectui.measure.verdict import Answer, Basis, judge
 from spectui.measure.workload import WorkItem
-from spectui.tune.evidence import Evidence
+from spectui.tune.evidence import CategoryGain, Evidence
 from spectui.tune.forecast import Forecast, promising
 from spectui.tune.looks import ERROR, Looks
-from spectui.tune.race_runs import RaceRuns
 from spectui.tune.trials import TrialRecord, TrialState, best_trial
 
 LOOK_EVERY = 8
@@ -46,6 +45,108 @@ _WHOLE = 1_000
 """Data that all information counts as, where recorded prompts are a part of it."""
 
 
+@dataclass(eq=False)
+class RaceRuns:
+    """Measures a setting and off on the same prompts, in legs of alternating order.
+
+    Where the setting's draft takes room from the target's experts, off is not measured beside it
+    but where it is fastest, without a draft. Both cannot be loaded at once, so all prompts of a leg
+    are decoded in one place of the target after the other. Where each change loads models, every
+    prompt of a leg is decoded by one side, and then by the other. Where a server has several slots,
+    blocks of prompts take the place of single ones. The order turns round from leg to leg: it
+    begins with what is loaded, and drift cancels.
+    """
+
+    measurer: Measurer
+    """Decodes."""
+    arm: Arm
+    """The setting."""
+    _: KW_ONLY
+    off: Arm = OFF
+    """Arm that the verdict compares with."""
+    load: Callable[[Arm], None]
+    """Makes an arm's draft the loaded one, and the target lie as it does with that."""
+    on_pair: Callable[[Pair], None]
+    """Told of every measured pair."""
+    check_time: Callable[[int], None] = lambda _n: None
+    """Asked before each prompt, with the number that were decoded; raises to end it."""
+
+    def __post_init__(self) -> None:
+        self._is_apart = self.measurer.n_beside_off == 0
+        """Whether no setting is loaded beside off."""
+        self._is_moved = self.arm.layout != self.off.layout
+        """Whether the target lies otherwise beside the setting's draft."""
+        self._items: list[WorkItem] = []
+        self._beside: list[Pair] = []
+        """Runs of the setting, each with the target alone in the same place."""
+        self._off: list[Timed] = []
+        """Runs of off in a place of its own."""
+        self._on: list[Timed] = []
+        """Runs of the setting where nothing is loaded beside off."""
+        self._n_told = 0
+        self._n_legs = 0
+
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        """Paired measurements of the setting against off."""
+        # An interrupt may have left one of both sides behind.
+        if self._is_apart:
+            return tuple(paired(self._items, self._off, self._on))
+        if not self._is_moved:
+            return tuple(self._beside)
+        both = zip(self._beside, self._off, strict=False)
+        return tuple(replace(pair, baseline=alone, segments=()) for pair, (alone, _s) in both)
+
+    @property
+    def pairs_where_target_moved(self) -> tuple[Pair, ...]:
+        """Paired measurements against the target alone as it lies beside the setting's draft.
+
+        Empty where that is no other place.
+        """
+        return tuple(self._beside) if self._is_moved else ()
+
+    @property
+    def n_items(self) -> int:
+        """Prompts that were measured with the setting."""
+        return len(self._on if self._is_apart else self._beside)
+
+    def measure(self, items: Sequence[WorkItem]) -> None:
+        """Measure the next prompts with the setting and off."""
+        start = self.n_items
+        self._items += items
+        self._n_legs += 1
+        sides = (self.off, self.arm) if self._is_apart or self._is_moved else (self.arm,)
+        # Each leg begins with what the one before has left loaded.
+        for side in sides[:: 1 if self._n_legs % 2 else -1]:
+            self.load(side)
+            again_after_a_death(partial(self.measurer.warm_up, side.speculation))
+            size = self.measurer.n_streams
+            for at in range(0, len(items), size):
+                self.check_time(self.n_items)
+                block = items[at : at + size]
+                if self._is_apart or side.is_off:
+                    self._decode_alone(side, block)
+                else:
+                    self._decode_beside(block, -(-(start + at) // size))
+
+    def _decode_alone(self, side: Arm, block: Sequence[WorkItem]) -> None:
+        def decode() -> list[Timed]:
+            return list(self.measurer.decode_together(block, side.speculation))
+
+        runs = self._off if side.is_off else self._on
+        runs += again_after_a_death(decode)
+        if self._is_apart:
+            for pair in self.pairs[self._n_told :]:
+                self._n_told += 1
+                self.on_pair(pair)
+
+    def _decode_beside(self, block: Sequence[WorkItem], turn: int) -> None:
+        decode = partial(self.measurer.block, block, self.arm.speculation, turn)
+        for pair in again_after_a_death(decode):
+            self._beside.append(pair)
+            self.on_pair(pair)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
     """A setting after the last look."""
@@ -58,6 +159,13 @@ class Standing:
     """Paired measurements against off; empty where recorded prompts alone tell of it."""
     apart: Readings = field(default_factory=Readings)
     """Prompts that were evaluated for the recording."""
+    moved: tuple[Pair, ...] = ()
+    """Its runs against the target alone as it lies beside its draft; empty where that is no other
+    place than off's."""
+    categories: tuple[CategoryGain, ...] = ()
+    """Gains by category of recorded prompt; empty without any."""
+    of_others: Speedup | None = None
+    """Gain on other prompts, where ``speedup`` is on just these."""
 
     def document(self) -> Json:
         """A setting as JSON."""
@@ -70,7 +178,6 @@ class Standing:
             "n_prompts": speedup.n_prompts,
             "n_timed": speedup.n_prompts if speedup.n_timed is None else speedup.n_timed,
             **speedup.document(),
-            "n_slow_rounds": sum(pair.n_slow for pair in self.pairs),
         }
 
 
@@ -183,20 +290,13 @@ class Race:
             n_pairs=len(self.runs.pairs),
             pairs=self.pairs,
             apart=Readings() if evidence is None else evidence.reading,
+            moved=steady(self.runs.pairs_where_target_moved),
         )
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
         """Paired measurements against off, on an undisturbed machine."""
         return steady(self.runs.pairs)
-
-    @property
-    def pairs_where_target_moved(self) -> tuple[Pair, ...]:
-        """Paired measurements against the target alone as it lies beside the setting's draft.
-
-        Empty where that is no other place.
-        """
-        return steady(self.runs.pairs_where_target_moved)
 
     @property
     def n_left(self) -> int:
@@ -229,9 +329,6 @@ class Race:
         return found.answer is not Answer.UNDECIDED
 
 
-_LARGE_ERROR = 0.1
-
-
 def choosable(records: Sequence[TrialRecord], forecasts: Sequence[Forecast]) -> list[Forecast]:
     """The forecasts of settings that have not failed in a trial, in their order."""
     failed = {one.arm for one in records if one.state is TrialState.FAIL}
@@ -258,33 +355,3 @@ def finalist(records: Sequence[TrialRecord], forecasts: Sequence[Forecast]) -> A
     if tried is None or tried.speedup is None:
         return chosen
     return tried.arm if chosen is None or tried.speedup > known[chosen] else chosen
-
-
-def forecast_errors(
-    standings: Sequence[Standing], forecasts: Sequence[Forecast]
-) -> tuple[float, ...]:
-    """Logarithms of timed over forecast speedups, one per setting that has both."""
-    predicted = {one.arm: one.speedup for one in forecasts if one.speedup > 0}
-    return tuple(
-        math.log(one.speedup.estimate / predicted[one.arm])
-        for one in standings
-        if one.speedup is not None and one.n_pairs and one.arm in predicted
-    )
-
-
-def forecast_error(errors: Sequence[float]) -> str | None:
-    """By how much forecasts of a search are off, in words; None within 10 %, or without any.
-
-    Args:
-        errors: logarithms of measured over forecast speedups, one per setting.
-    """
-    if not errors or abs(gain := math.expm1(statistics.median(errors))) < _LARGE_ERROR:
-        return None
-    what = "the timed speedup is"
-    if len(errors) > 1:
-        what = f"in the median of {counted(len(errors), 'setting')} {what}"
-    side = "above" if gain > 0 else "below"
-    return (
-        f"{what} {percent_text(abs(gain))} {side} the forecast: forecasts rank settings, and what "
-        "was timed decides"
-    )

@@ -6,24 +6,12 @@ from dataclasses import dataclass
 from spectui.documents import Known
 from spectui.measure.arm import OFF, Arm
 from spectui.trace.costs import Costs
-from spectui.trace.ngrams import (
-    NGRAM_COSTS,
-    hashes_tokens,
-    ngram_costs,
-    replay_settings,
-)
+from spectui.trace.ngrams import NGRAM_COSTS, hashes_tokens, ngram_costs, replay_settings
 from spectui.trace.policies import replay_policies
 from spectui.trace.probabilistic import NOT_SAMPLED, Sampled, best_sampled
 from spectui.trace.record import Recording
 from spectui.trace.replay import Total, off_part_seconds, replay_trace
-from spectui.tune.forecast import (
-    UNKNOWN,
-    Adaptive,
-    Answers,
-    Forecast,
-    Outlook,
-    best_of_each_length,
-)
+from spectui.tune.forecast import UNKNOWN, Adaptive, Answers, Forecast, Outlook, best_of_each_length
 from spectui.tune.space import SearchSpace
 
 _CHAINED = 8

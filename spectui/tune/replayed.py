@@ -1,7 +1,6 @@
 """All settings replayed on a trace, as a page and as a document."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from spectui.documents import Json, fields_of, head
@@ -14,37 +13,30 @@ from spectui.tune.recorded import Recorded
 _NO_COSTS = "the trace holds no costs: they were left out, or nothing was drafted to measure"
 
 
-@dataclass(frozen=True, slots=True)
-class Replayed:
-    """Settings that were replayed on a trace."""
+def replayed_document(recorded: Recorded, totals: Sequence[Total], path: Path) -> Json:
+    """``spectui.replay/1``: every setting, and the costs of rounds; ``path`` is the trace's."""
+    return {
+        **head("replay"),
+        "trace": str(path),
+        "configs": [_config(total) for total in totals],
+        "costs": {name: one.document() for name, one in recorded.costs.items()},
+    }
 
-    recorded: Recorded
-    totals: Sequence[Total]
-    """At least one."""
 
-    def document(self, path: Path) -> Json:
-        """``spectui.replay/1``: every setting, and the costs of rounds; ``path`` is the trace's."""
-        return {
-            **head("replay"),
-            "trace": str(path),
-            "configs": [_config(total) for total in self.totals],
-            "costs": {name: one.document() for name, one in self.recorded.costs.items()},
-        }
-
-    def page(self) -> Page:
-        """The best setting of each drafter and length, and what an adaptive length could add."""
-        n_prompts = counted(len(self.recorded.recordings), "prompt")
-        counts = f"{len(self.totals):,} settings replayed on {n_prompts}; counts are exact"
-        forecasts = self.recorded.forecasts(self.totals)
-        best = best_of_each_length(forecasts)
-        if not best:
-            why = "nothing was drafted on these prompts" if forecasts else _NO_COSTS
-            return [Paragraph(f"{counts}: --json has them. No speedup is predicted: {why}.")]
-        lines = [f"{counts}, and --json has all.", _prediction(best[0])]
-        adaptive = self.recorded.adaptive(forecasts).value
-        if adaptive is not None and adaptive.draft == best[0].arm.draft:
-            lines.append(adaptive.sentence)
-        return [_table(best), "", *map(Paragraph, lines)]
+def replayed_page(recorded: Recorded, totals: Sequence[Total]) -> Page:
+    """The best setting of each drafter and length, and what an adaptive length could add."""
+    n_prompts = counted(len(recorded.recordings), "prompt")
+    counts = f"{len(totals):,} settings replayed on {n_prompts}; counts are exact"
+    forecasts = recorded.forecasts(totals)
+    best = best_of_each_length(forecasts)
+    if not best:
+        why = "nothing was drafted on these prompts" if forecasts else _NO_COSTS
+        return [Paragraph(f"{counts}: --json has them. No speedup is predicted: {why}.")]
+    lines = [f"{counts}, and --json has all.", _prediction(best[0])]
+    adaptive = recorded.adaptive(forecasts).value
+    if adaptive is not None and adaptive.draft == best[0].arm.draft:
+        lines.append(adaptive.sentence)
+    return [forecasts_table(best), "", *map(Paragraph, lines)]
 
 
 def _config(total: Total) -> Json:
@@ -59,7 +51,8 @@ def _config(total: Total) -> Json:
     }
 
 
-def _table(best: Sequence[Forecast]) -> Table:
+def forecasts_table(best: Sequence[Forecast]) -> Table:
+    """Forecasts with their counts."""
     rows = (
         (
             one.arm.drafter,

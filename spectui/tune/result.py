@@ -8,57 +8,17 @@ from spectui.documents import Json, Known, or_reason
 from spectui.errors import SpectuiError
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.lossless import LosslessCheck
-from spectui.measure.measurer import Pair, throughput, throughput_document
+from spectui.measure.measurer import Pair
 from spectui.measure.requests import Request
 from spectui.measure.speedup import Speedup
 from spectui.measure.verdict import Verdict
 from spectui.monitor.disturbance import DisturbanceSummary
-from spectui.monitor.readings import Reading
-from spectui.tune.evidence import CategoryGain
 from spectui.tune.expert_use import Experts
 from spectui.tune.forecast import Forecast, Outlook
-from spectui.tune.pace import Spent
 from spectui.tune.race import Standing
 from spectui.tune.trials import TrialRecord
 
-_HOT_C = 85.0
-"""Near where processors begin to slow themselves down."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conditions:
-    """Conditions that may have influenced the measurements."""
-
-    temperatures_c: tuple[Reading, Reading]
-    """Hottest sensor before and after."""
-    disturbance: DisturbanceSummary
-    """Load of the rest of the machine meanwhile."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Sentences that a user should know; none under good conditions."""
-        found = []
-        hottest = self.temperatures_c[1].value
-        if hottest is not None and hottest >= _HOT_C:
-            found.append(
-                f"The hottest sensor showed {hottest:.0f} °C at the end: the processor may have "
-                "slowed itself down."
-            )
-        return (*found, *self.disturbance.notes)
-
-    def document(self) -> Json:
-        """The result as JSON."""
-        before, after = self.temperatures_c
-        return {
-            **or_reason("temperature_before_c", before.value, before.reason or ""),
-            **or_reason("temperature_after_c", after.value, after.reason or ""),
-            "disturbance": self.disturbance.document(),
-            "notes": list(self.notes),
-        }
-
-
 _UNKNOWN = Known[Any](None, "they were not looked at")
-_NOT_CONFIRMED = "no setting was confirmed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,19 +28,10 @@ class TuneResult:
     trials: tuple[TrialRecord, ...]
     best: Arm | None
     """The race's leader; without a race, what measured best."""
-    pairs: tuple[Pair, ...]
-    """Paired measurements of the leader against off; empty if there was no race."""
     off: Arm = OFF
     """Arm that the verdict compares with."""
-    pairs_where_target_moved: tuple[Pair, ...] = ()
-    """The leader's runs against the target alone as it lies beside the leader's draft; empty where
-    that is no other place than off's."""
     finalists: tuple[Standing, ...] = ()
     """Standings of the race, the leader first."""
-    speedup: Speedup | None
-    """Speedup of the leader over off."""
-    categories: tuple[CategoryGain, ...] = ()
-    """Gains of the leader; empty if there was no race."""
     requests: Known[tuple[Request, ...]] = _UNKNOWN
     """Whole requests with the leader, prompts included."""
     experts: Experts = _UNKNOWN
@@ -93,11 +44,29 @@ class TuneResult:
     """Error that ended the search early, besides an interrupt."""
     outlook: Outlook = field(default_factory=Outlook)
     """Forecasts from the recording."""
-    spent: Spent
-    conditions: Conditions | None = None
-    """Conditions of the machine meanwhile; None where nobody watched it."""
+    took_s: float
+    """Seconds of the search's own work."""
+    cut_trials: tuple[int, int] | None = None
+    """Trials that were run, and those that were asked for, where time ended them; else None."""
+    conditions: DisturbanceSummary | None = None
+    """Load of the rest of the machine meanwhile; None where nobody watched it."""
     not_kept: str | None = None
     """Why the study's storage does not have the verdict; None where it has."""
+
+    @property
+    def leader(self) -> Standing | None:
+        """Standing of ``best`` in the race; None where no setting was confirmed."""
+        return next((one for one in self.finalists[:1] if one.speedup is not None), None)
+
+    @property
+    def speedup(self) -> Speedup | None:
+        """Speedup of the leader over off."""
+        return None if self.leader is None else self.leader.speedup
+
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        """Paired measurements of the leader against off; empty if there was no race."""
+        return () if self.leader is None else self.leader.pairs
 
     def raced(self, arm: Arm) -> Speedup | None:
         """Speedup of a setting in the race; None where the race was without it."""
@@ -108,35 +77,20 @@ class TuneResult:
         measured = (one for one in self.trials if one.arm == arm and one.tokens_per_s)
         return max(measured, key=lambda one: one.number, default=None)
 
-    def baseline_document(self) -> Json:
-        """Throughput of the target alone as JSON."""
-        if self.pairs:
-            return throughput_document([pair.baseline for pair in self.pairs])
-        unknown = or_reason("tokens_per_s", None, _NOT_CONFIRMED)
-        return {**unknown, "n_tokens": 0, "decode_s": 0.0}
-
-    def best_document(self) -> Json | None:
-        """The best setting as JSON; None where none could be measured."""
-        best = self.best
-        if best is None:
-            return None
-        if self.speedup is not None:
-            rate = throughput([pair.speculative for pair in self.pairs])
-            return {"params": best.document(), "tokens_per_s": rate, **self.speedup.document()}
-        trial = self.last_trial(best)
-        return {
-            "params": best.document(),
-            "tokens_per_s": trial and trial.tokens_per_s,
-            **or_reason("speedup", trial and trial.speedup, _NOT_CONFIRMED),
-            **or_reason("speedup_ci95", None, _NOT_CONFIRMED),
-        }
+    def setting_document(self, arm: Arm) -> Json:
+        """A setting with its gain as JSON: that of the race, else of its last trial."""
+        raced, trial = self.raced(arm), self.last_trial(arm)
+        if raced is not None:
+            return {"params": arm.document(), **raced.document()}
+        gain = or_reason("speedup", trial and trial.speedup, "it was not measured")
+        return {"params": arm.document(), **gain}
 
 
 def why_nothing(
     records: Sequence[TrialRecord], forecasts: Sequence[Forecast], *, interrupted: bool
 ) -> str:
     """Why there is no confirmation, from what was tried and forecast."""
-    tried = [one for one in records if one.state.is_tried and not one.arm.is_off]
+    tried = [one for one in records if one.is_tried]
     errors = [one.error for one in tried if one.error]
     if interrupted:
         return "it was interrupted before the best setting was confirmed"

@@ -12,18 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 
 from spectui.engine.events import GenerationResult
-from spectui.errors import (
-    CancelledError,
-    EngineDiedError,
-    HopelessError,
-    ServerError,
-    SpectuiError,
-)
+from spectui.errors import CancelledError, EngineDiedError, HopelessError, ServerError, SpectuiError
 from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck
 from spectui.measure.measurer import measurements, steady
 from spectui.measure.requests import Request
-from spectui.measure.speedup import Speedup
 from spectui.measure.statistics import paired_speedup
 from spectui.measure.verdict import Verdict, judge, on_others, undecided
 from spectui.measure.workload import WorkItem
@@ -34,8 +27,8 @@ from spectui.tune.expert_use import Experts, read_experts
 from spectui.tune.forecast import in_order
 from spectui.tune.forecaster import Forecaster
 from spectui.tune.forecasting import Forecasting
-from spectui.tune.pace import ENDED, RESERVED, OutOfTimeError, Pace, Spent
-from spectui.tune.race import LOOK_EVERY, finalist
+from spectui.tune.pace import ENDED, RESERVED, OutOfTimeError, Pace
+from spectui.tune.race import LOOK_EVERY, Standing, finalist
 from spectui.tune.result import TuneResult, why_nothing
 from spectui.tune.served_forecast import ServedForecaster
 from spectui.tune.setup import MOST_TRIALS, SearchSetup
@@ -61,8 +54,8 @@ class TrialRunner:
     def __post_init__(self) -> None:
         self._by_number = {record.number: record for record in self.setup.study.records()}
         """Kept here too: a storage that fails must not take the result with it."""
-        self._earlier = frozenset(self._by_number)
-        """Trials of earlier runs: what failed then, a repaired setup may have mended."""
+        self._n_measured = 0
+        """Trials of this run: what failed in an earlier one, a repaired setup may have mended."""
         self._ended: list[SpectuiError] = []
         """Errors of servers and processes that ended in trials of this run."""
 
@@ -73,8 +66,8 @@ class TrialRunner:
 
     @property
     def n_tried(self) -> int:
-        """Trials that were measured or cannot be; off was one in earlier versions."""
-        return sum(one.state.is_tried and not one.arm.is_off for one in self._by_number.values())
+        """Trials that were measured or cannot be."""
+        return sum(one.is_tried for one in self._by_number.values())
 
     def look_around(self) -> None:
         """Take up what other machines have measured."""
@@ -121,6 +114,7 @@ class TrialRunner:
         runs.measure(self.setup.division.trial_items)
         pairs = steady(runs.pairs)
         timed = measurements(pairs)
+        self._n_measured += 1
         return replace(
             proposal,
             state=TrialState.COMPLETE,
@@ -135,8 +129,7 @@ class TrialRunner:
             raise error
         if isinstance(error, (ServerError, EngineDiedError)):
             self._ended.append(error)
-            new = [one for one in self._by_number.values() if one.number not in self._earlier]
-            if len(self._ended) >= _HOPELESS and not n_measured(new):
+            if len(self._ended) >= _HOPELESS and not self._n_measured:
                 raise error
 
     def check_measured(self) -> None:
@@ -172,7 +165,7 @@ class Search:
         self._setup = setup
         self._clock = clock
         self._spent_s, budget_s = spent_s, setup.limits.time_budget_s
-        self._ended_trials = False
+        self._cut_trials: tuple[int, int] | None = None
         self._pace = Pace(
             budget_s if budget_s is None else max(0.0, budget_s - spent_s),
             self._now_s,
@@ -200,9 +193,10 @@ class Search:
             try:
                 self._search()
             except OutOfTimeError:
-                self._ended_trials = self._trials.n_tried < self._n_trials
+                if self._trials.n_tried < self._n_trials:
+                    self._cut_trials = self._trials.n_tried, self._n_trials
             self._trials.check_measured()
-            self._confirmation.run(self._allowed)
+            self._confirmation.run(self._trials.records)
             lossless = self._confirmation.check_lossless()
             leader = next(iter(self._confirmation.conclude()), None)
             if leader is not None:
@@ -218,58 +212,44 @@ class Search:
     def _result(
         self, *, interrupted: bool, error: SpectuiError | None, lossless: LosslessCheck | None
     ) -> TuneResult:
-        records = self._trials.records
+        records, tried = self._trials.records, best_trial(self._trials.records)
         standings = self._confirmation.conclude()
-        tried, speedup = best_trial(self._allowed), None
-        best = None if tried is None else tried.arm
+        leader = next((one for one in standings[:1] if one.speedup is not None), None)
+        best = leader.arm if leader is not None else tried.arm if tried is not None else None
         requests = NOT_CONFIRMED
-        if standings:
-            leader = standings[0]
+        if leader is not None:
             requests = raced_requests(leader, self._setup.requests, self._depths.found)
-            if leader.speedup is not None:
-                best, speedup = leader.arm, leader.speedup
+        why = why_nothing(records, self._forecasting.forecasts, interrupted=interrupted)
         return TuneResult(
             trials=records,
             best=best,
-            pairs=self._confirmation.pairs(),
             off=self._setup.study.space.off,
-            pairs_where_target_moved=self._confirmation.pairs_where_target_moved(),
             finalists=standings,
-            categories=self._confirmation.categories,
-            speedup=speedup,
-            verdict=undecided(
-                why_nothing(records, self._forecasting.forecasts, interrupted=interrupted)
-            )
-            if best is None or speedup is None
-            else self._verdict(best, speedup, requests.value or ()),
+            verdict=self._verdict(leader, requests.value or ()) or undecided(why),
             requests=requests,
             experts=self._experts,
             lossless=lossless,
             interrupted=interrupted,
             error=error,
             outlook=self._forecasting.outlook,
-            spent=Spent(
-                budget_s=self._setup.limits.time_budget_s,
-                took_s=self._spent_s + self._pace.took_s,
-                n_trials=self._n_trials,
-                n_tried=self._trials.n_tried,
-                ended_trials=self._ended_trials,
-            ),
+            took_s=self._spent_s + self._pace.took_s,
+            cut_trials=self._cut_trials,
         )
 
-    def _verdict(self, best: Arm, speedup: Speedup, requests: Sequence[Request]) -> Verdict:
-        confirmation = self._confirmation
+    def _verdict(self, leader: Standing | None, requests: Sequence[Request]) -> Verdict | None:
+        if leader is None or leader.speedup is None:
+            return None
         found = judge(
-            speedup,
+            leader.speedup,
             min_gain=self._setup.min_gain,
-            what=best.label,
-            basis=confirmation.basis,
+            what=leader.arm.label,
+            basis=self._confirmation.basis,
             temp=self._setup.workload.sampling.temp,
             requests=requests,
         )
-        if confirmation.of_others is None:
+        if leader.of_others is None:
             return found
-        return replace(found, reason=f"{found.reason} {on_others(confirmation.of_others)}")
+        return replace(found, reason=f"{found.reason} {on_others(leader.of_others)}")
 
     @property
     def _n_trials(self) -> int:
@@ -299,7 +279,7 @@ class Search:
 
     def _is_known(self, arm: Arm) -> bool:
         """Whether a trial or a forecast tells of a setting."""
-        tried = any(one.arm == arm and one.state.is_tried for one in self._trials.records)
+        tried = any(one.arm == arm and one.is_tried for one in self._trials.records)
         return tried or self._forecasting.forecast_also(arm)
 
     def _try(self) -> None:
@@ -319,14 +299,9 @@ class Search:
         """End a trial that takes the time of the race's first prompts."""
         self._pace.check_trial(n_done, self._race_s(LOOK_EVERY))
 
-    @property
-    def _allowed(self) -> list[TrialRecord]:
-        """Trials of arms that may be recommended: a study may know more than this run may use."""
-        return [one for one in self._trials.records if self._setup.study.space.allows(one.arm)]
-
     def _race_s(self, n_prompts: int) -> float:
         """Estimate of a race of what would be raced now; 0 as long as nothing is known."""
-        arm = finalist(self._allowed, self._forecasting.forecasts)
+        arm = finalist(self._trials.records, self._forecasting.forecasts)
         return 0.0 if arm is None else self._confirmation.race_s(arm, n_prompts)
 
     def _seconds_left(self) -> float | None:

@@ -22,7 +22,7 @@ from spectui.tune.division import Division
 from spectui.tune.events import TuneEvent
 from spectui.tune.loading import Loading
 from spectui.tune.places import Knob
-from spectui.tune.race_runs import RaceRuns
+from spectui.tune.race import RaceRuns
 from spectui.tune.space import SearchSpace
 from spectui.tune.studies.study import StudyOptions, TuningStudy
 
@@ -41,10 +41,6 @@ class Limits:
     """Seconds of the search's own work: pauses and turns of the chat do not count."""
     until_precise: bool = False
     """Whether a race goes on when it is decided, as far as time and prompts allow."""
-    places_s: float | None = None
-    """Seconds that the search of the target's place may take; None for as long as it takes."""
-    n_trial_prompts: int = 8
-    """Prompts per trial, at most; they choose, and the others judge."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,7 @@
 """The search space: which arms and settings a study may try."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -67,40 +66,9 @@ AHEAD: tuple[Ngram, ...] = (
 propose only what is likely. Of these at most one; more seldom differ."""
 
 
-class Parameter(StrEnum):
-    """Parameters that ``--tune`` may name."""
-
-    DRAFT_MAX = "draft_max"
-    DRAFT_MIN = "draft_min"
-    DRAFT_P_MIN = "draft_p_min"
-    AHEAD = "ahead"
-    """N-gram drafters that are asked before the draft model."""
-    DRAFT = "draft"
-    """A choice wherever there are several, named or not."""
-    N_CPU_MOE = "n_cpu_moe"
-    """Layers that keep their experts in RAM: follows from the draft, see ``Layouts``."""
-    MOE_CACHE_MIB = "moe_cache_mib"
-    """GPU memory for the experts in RAM that were used last."""
-    SPLIT_MODE = "split_mode"
-    THREADS = "threads"
-    THREADS_BATCH = "threads_batch"
-    UBATCH_SIZE = "ubatch_size"
-
-
-PLACING = (
-    Parameter.N_CPU_MOE,
-    Parameter.MOE_CACHE_MIB,
-    Parameter.SPLIT_MODE,
-    Parameter.THREADS,
-    Parameter.THREADS_BATCH,
-    Parameter.UBATCH_SIZE,
-)
-"""Parameters of the target's place and threads: they are searched before any draft."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchSpace:
-    """Candidates and the parameters that vary; the others stay at the server's defaults.
+    """Candidates for drafting, all numbers of which vary.
 
     N-gram drafters are in it wherever the user's server has them: they cost no memory.
     """
@@ -108,17 +76,16 @@ class SearchSpace:
     drafts: tuple[str, ...]
     """Names of draft models, ``MTP_KIND`` for the target's own MTP layers; none if only n-gram
     drafters can be tried."""
-    tuned: frozenset[Parameter] = frozenset(Parameter)
     max_draft: int = MAX_DRAFT
     """Longest draft that batch and context have room for, at most ``MAX_DRAFT``."""
-    mtp_layers: int = 0
-    """MTP layers of the target, where they may draft."""
-    mtp_files: tuple[tuple[str, int], ...] = ()
-    """Drafts that are files of MTP layers, each with the number of layers that draft in turn."""
+    mtp_layers: Mapping[str, int] = field(default_factory=dict)
+    """MTP layers by draft, the target's own under ``MTP_KIND``; none or 0 of another draft."""
     with_ngrams: bool = True
     """Whether n-gram drafters may be tried; needed where there is no draft model."""
     readers: tuple[tuple[str, str], ...] = ()
     """Drafts that read the target's hidden states, each with its kind of ``HIDDEN_STATE_KINDS``."""
+    with_p_min: bool = True
+    """Whether ``draft_p_min`` varies: a trace may hold too little for that."""
     layouts: Layouts | None = None
     """How the target lies beside each draft; None where that is alike."""
     present: Arm | None = None
@@ -126,16 +93,11 @@ class SearchSpace:
 
     def layers_of(self, draft: str | None) -> int:
         """MTP layers that a draft consists of; 0 for another one, and for none."""
-        return {MTP_KIND: self.mtp_layers, **dict(self.mtp_files)}.get(draft or "", 0)
+        return self.mtp_layers.get(draft or "", 0)
 
     def placed(self, arm: Arm) -> Arm:
         """The arm with the layout that goes with its draft."""
         return arm if self.layouts is None else replace(arm, layout=self.layouts.of(arm.draft).text)
-
-    def allows(self, arm: Arm) -> bool:
-        """Whether an arm of an earlier run may be recommended by this one."""
-        speculation = arm.speculation
-        return speculation is None or not speculation.ngrams or self.with_ngrams
 
     @property
     def off(self) -> Arm:
@@ -150,10 +112,9 @@ class SearchSpace:
         time there is, and a sampler that has never seen a kind would leave it alone.
         """
         arms = [self.arm(draft, SERVER_DEFAULTS) for draft in self.drafts]
-        if all(one.name in self.tuned for one in _NUMBERS if one.earlier_default != one.default):
-            # Builds that had these defaults knew nothing of MTP.
-            models = [draft for draft in self.drafts if not self.layers_of(draft)]
-            arms += [self.arm(draft, OLD_DEFAULTS) for draft in models[:1]]
+        # Builds that had these defaults knew nothing of MTP.
+        models = [draft for draft in self.drafts if not self.layers_of(draft)]
+        arms += [self.arm(draft, OLD_DEFAULTS) for draft in models[:1]]
         arms += [Arm(draft=None, speculation=Speculation(FIRST_NGRAM))] * self.with_ngrams
         return tuple(
             self.placed(arm)
@@ -174,15 +135,8 @@ class SearchSpace:
     def grid(self, draft: str) -> Grid:
         """Every setting of a draft model, for a replay."""
         most = longest_mtp_draft(self.max_draft, self.layers_of(draft))
-        lists: dict[str, Any] = {
-            one.name: one.searched_values(most)
-            if one.name in self.tuned
-            else (min(one.default, most),)
-            for one in _NUMBERS
-        }
-        if Parameter.DRAFT_P_MIN in self.tuned:
-            lists[Parameter.DRAFT_P_MIN] = P_MINS
-        return Grid(**lists)
+        lists: dict[str, Any] = {one.name: one.searched_values(most) for one in _NUMBERS}
+        return Grid(**{**lists, "draft_p_min": P_MINS if self.with_p_min else (0.0,)})
 
     @property
     def depth(self) -> int:
@@ -194,7 +148,7 @@ class SearchSpace:
     @property
     def floor(self) -> float:
         """Least ``draft_p_min`` above 0 that a recording has to answer for; above 1 for none."""
-        asked = [LEAST_P_MIN] * (Parameter.DRAFT_P_MIN in self.tuned)
+        asked = [LEAST_P_MIN] * self.with_p_min
         present = None if self.present is None else self.present.speculation
         if present is not None and present.model is not None and present.model.draft_p_min > 0:
             asked.append(present.model.draft_p_min)
@@ -207,8 +161,6 @@ class SearchSpace:
         """
         if not self.with_ngrams:
             return ()
-        if Parameter.DRAFT_MAX not in self.tuned:
-            return (Speculation(FIRST_NGRAM),) * (self.max_draft >= FIRST_NGRAM.longest)
         found = (setting for drafter in NGRAMS for setting in self._ngrams_of(drafter))
         return tuple(
             Speculation(one)
@@ -228,7 +180,7 @@ class SearchSpace:
 
     def ahead(self) -> tuple[Ngram, ...]:
         """N-gram drafters that may be asked before a draft model."""
-        if not (self.drafts and self.with_ngrams and Parameter.AHEAD in self.tuned):
+        if not (self.drafts and self.with_ngrams):
             return ()
         return tuple(setting for setting in AHEAD if setting.longest <= self.max_draft)
 

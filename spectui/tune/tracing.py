@@ -8,12 +8,7 @@ from functools import partial
 from spectui import __version__
 from spectui.engine.commands import RecordChains, WriteAnswers
 from spectui.engine.events import AnswerWritten, ModelLoaded
-from spectui.errors import (
-    CancelledError,
-    DoesNotFitError,
-    EngineDiedError,
-    SpectuiError,
-)
+from spectui.errors import CancelledError, DoesNotFitError, EngineDiedError, SpectuiError
 from spectui.format import percent_text
 from spectui.interrupts import interrupts
 from spectui.llama.library import binding_version, llama_cpp_version
@@ -32,7 +27,7 @@ from spectui.tune.candidates import Candidate
 from spectui.tune.loading import Loader
 from spectui.tune.probing import CostProbe
 
-_COST_PROMPTS = 8
+COST_PROMPTS = 8
 """Prompts that costs are measured on: lengths are compared within each. Of a later drafter half as
 many; half of either where there is no time for more."""
 
@@ -66,10 +61,6 @@ class Tracing:
 
     recordings: tuple[Recording, ...]
     """All with the chains of the same drafts: of every one, unless it was interrupted."""
-    baseline_s: float
-    """Seconds in which the target decoded the outputs, several at once, without prompts."""
-    draft_s: float
-    """Seconds of all drafts' recordings, without prompts."""
     costs: dict[str, Costs]
     """Costs of rounds by draft; without one, under ``NGRAM_COSTS``."""
     readings: dict[str, Readings]
@@ -111,8 +102,6 @@ class Tracer:
     def __post_init__(self) -> None:
         self._drafts = self.loader.drafts if self.drafts is None else self.drafts
         self._recordings = list(self.recordings)
-        self._output_s = {one.id: 0.0 for one in self.recordings}
-        self._chains_s: dict[tuple[str, str], float] = {}
         self._target_read: dict[str, Reading] = {}
         self._draft_read: dict[str, list[Reading]] = {}
         self._probed: dict[str, Probed] = {}
@@ -136,12 +125,8 @@ class Tracer:
             interrupted = True
         except EngineDiedError as error:
             interrupted, failure = True, error
-        recordings = complete(self._recordings)
-        kept = {(recording.id, name) for recording in recordings for name in recording.chains}
         return Tracing(
-            recordings=recordings,
-            baseline_s=sum(self._output_s[recording.id] for recording in recordings),
-            draft_s=sum(seconds for key, seconds in self._chains_s.items() if key in kept),
+            recordings=complete(self._recordings),
             costs=self._costs,
             readings={
                 name: Readings(target=tuple(self._target_read.values()), draft=tuple(read))
@@ -167,24 +152,30 @@ class Tracer:
         Answers that are there already take nobody's time.
         """
         items, n_predict = self.workload.items, self.workload.n_predict
-        for item in items:
-            if item.given is not None and item.id not in self._output_s:
+        for item in self._waiting:
+            if item.given is not None:
                 self._record_output(item, item.given.first(n_predict))
         try:
-            while waiting := [item for item in items if item.id not in self._output_s]:
+            while self._waiting:
                 is_late = self.until.is_late()
                 if self._recordings and (is_late or not self.until.may_write()):
                     break
                 n = _WRITTEN_AT_ONCE if self._recordings else _WRITTEN_FIRST
                 if is_late:
                     n = 1
-                again_after_a_death(partial(self._write, waiting[:n]))
+                again_after_a_death(partial(self._write, n))
         finally:
             order = {item.id: index for index, item in enumerate(items)}
             self._recordings.sort(key=lambda recording: order[recording.id])
 
-    def _write(self, items: Sequence[WorkItem]) -> None:
-        waiting = [item for item in items if item.id not in self._output_s]
+    @property
+    def _waiting(self) -> list[WorkItem]:
+        """Prompts without an answer so far."""
+        answered = {one.id for one in self._recordings}
+        return [item for item in self.workload.items if item.id not in answered]
+
+    def _write(self, n: int) -> None:
+        waiting = self._waiting[:n]
         command = WriteAnswers(
             prompts=tuple(item.tokens for item in waiting),
             n_predict=self.workload.n_predict,
@@ -193,13 +184,12 @@ class Tracer:
 
         def record(answer: AnswerWritten) -> None:
             # Where the engine has given way to others, answers come again.
-            if waiting[answer.index].id not in self._output_s:
+            if waiting[answer.index] in self._waiting:
                 self._record_output(waiting[answer.index], answer)
 
         self.loader.engine.write_answers(command, record)
 
     def _record_output(self, item: WorkItem, answer: AnswerWritten) -> None:
-        self._output_s[item.id] = answer.decode_s
         if answer.read_s is not None:
             self._target_read[item.id] = Reading(len(item.tokens), answer.read_s)
         self._recordings.append(
@@ -249,7 +239,6 @@ class Tracer:
                 sampling=None if sampling.is_greedy else sampling,
             )
             told = again_after_a_death(partial(self.loader.engine.record_chains, command))
-            self._chains_s[recording.id, draft] = told.seconds
             self._keep_reading(draft, recording, told.read_s)
             chains = {**recording.chains, draft: told.chains}
             self._recordings[index] = replace(recording, chains=chains)
@@ -308,27 +297,6 @@ class Tracer:
             yield item
 
 
-def probed_drafters(loader: Loader) -> list[tuple[str | None, int]]:
-    """Drafters whose rounds are measured, None for none, each with the most prompts for that.
-
-    Verifying is the target's part, which all of them measure where the target lies alike; of the
-    later ones only the drafting is new.
-    """
-    drafters = [*[None] * probes_without_draft(loader), *loader.drafts]
-    n_before = (
-        sum(not loader.needs_other_placement(other, draft) for other in drafters[:index])
-        for index, draft in enumerate(drafters)
-    )
-    return [(draft, _n_probed(n)) for draft, n in zip(drafters, n_before, strict=True)]
-
-
-def n_tracing_steps(n_prompts: int, loader: Loader, *, records: bool = True) -> int:
-    """Events of a recording with costs, or of the costs alone."""
-    probed = probed_drafters(loader)
-    n_probes = sum(min(n_prompts, n) for _draft, n in probed)
-    return n_prompts * (1 + len(loader.drafts)) * records + n_probes + len(probed)
-
-
 def probes_without_draft(loader: Loader) -> bool:
     """Whether rounds without a draft model are measured apart.
 
@@ -347,7 +315,7 @@ def _draft(name: str) -> str | None:
 
 def _n_probed(n_before: int) -> int:
     """Prompts that costs are measured on, after ``n_before`` other drafters."""
-    return _COST_PROMPTS if n_before == 0 else _COST_PROMPTS // 2
+    return COST_PROMPTS if n_before == 0 else COST_PROMPTS // 2
 
 
 def spread_out(items: Sequence[WorkItem], n: int) -> tuple[WorkItem, ...]:

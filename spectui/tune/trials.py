@@ -19,11 +19,6 @@ class TrialState(StrEnum):
     INTERRUPTED = "interrupted"
     """The trial was stopped, or its process ended. Does not count as tried."""
 
-    @property
-    def is_tried(self) -> bool:
-        """Whether it was measured, or cannot be."""
-        return self in {TrialState.COMPLETE, TrialState.FAIL}
-
     @classmethod
     def _missing_(cls, value: object) -> "TrialState | None":
         # As earlier versions kept what did not fit.
@@ -69,12 +64,22 @@ class TrialRecord:
     speedup: float | None = None
     """Over the target alone on the same prompts, without an interval: for ranking. None where
     nothing was decoded."""
-    is_old: bool = False
-    """Whether an earlier version measured it by itself; its speedup is over the study's trials of
-    off then."""
+    anchor_tokens_per_s: float | None = None
+    """Speed of the target alone around a trial of an earlier version, which measured a setting by
+    itself, and off as well; such a trial has no speedup, and counts for nothing."""
     error: str | None = None
     log: tuple[str, ...] = ()
     """Last lines of llama.cpp's log where its process ended, as far as they are known."""
+
+    @property
+    def is_old(self) -> bool:
+        """Whether an earlier version measured it."""
+        return self.anchor_tokens_per_s is not None
+
+    @property
+    def is_tried(self) -> bool:
+        """Whether it was measured, or cannot be."""
+        return self.state in {TrialState.COMPLETE, TrialState.FAIL} and not self.is_old
 
     @property
     def tokens_per_s(self) -> float | None:

@@ -4,40 +4,28 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 
 from spectui.commands.launch import ExportSetup
 from spectui.documents import Json
 from spectui.errors import BadInputError, HopelessError, ServerError
 from spectui.llama.facts import LibraryFacts
 from spectui.measure.arm import Arm
-from spectui.measure.comparable import found_again
 from spectui.measure.observed import observed_of
 from spectui.measure.promise import Case, Promise, lasting
 from spectui.measure.server_backend import measurer_of
-from spectui.measure.verdict import Basis
-from spectui.monitor.host import hottest_c
 from spectui.monitor.machine import this_machine
 from spectui.monitor.watch import MachineWatch
 from spectui.options.setup import ModelOptions
 from spectui.tune.backends import OwnEngine, Served, study_name
-from spectui.tune.division import Division, divide
+from spectui.tune.division import TRIAL_PROMPTS, divide
 from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
-from spectui.tune.loading import Loading
 from spectui.tune.outcome import Outcome, advised, outcome_of
 from spectui.tune.places import Placing
-from spectui.tune.race import BASELINE_SHARE, Standing
-from spectui.tune.result import Conditions, TuneResult
+from spectui.tune.race import BASELINE_SHARE
+from spectui.tune.result import TuneResult
 from spectui.tune.search import Search
 from spectui.tune.setup import SearchSetup, TuningSetup
-from spectui.tune.space import Parameter
-from spectui.tune.studies.listing import (
-    StoredStudy,
-    has_study,
-    keep_report,
-    list_studies,
-    machines_of,
-)
+from spectui.tune.studies.listing import StoredStudy, keep_report, list_studies, machines_of
 from spectui.tune.studies.records import OUTCOME
 from spectui.tune.studies.storage import is_file
 from spectui.tune.studies.study import TuningStudy
@@ -59,8 +47,7 @@ class Tuning:
         """Open nothing yet; ``backend`` has loaded the target, or can start its servers."""
         self.setup = setup
         self._backend = backend
-        self._spec = backend.spec(setup)
-        self.name = setup.study.name or study_name(setup.off.target.path, self._spec)
+        self.name = setup.study.name or study_name(setup.off.target.path, backend.spec(setup))
         self.placing: Placing | None = None
         """How the target's place was found; None where it was not searched."""
         self.space = setup.space
@@ -87,23 +74,19 @@ class Tuning:
             self.setup, self.placing = self._backend.settle(
                 self.setup, study, lambda text: on_event(Notice(text=text))
             )
-            setup, self.space = self.setup, study.space
-            settled_s = 0.0 if self.placing is None else time.monotonic() - began_s
-            tried = {one.prompt_id for record in study.records() for one in record.prompts}
-            division = divide(setup.workload, setup.limits.n_trial_prompts, tried)
-            loader, forecaster = self._backend.prepare(setup, study)
-            search = self._search_setup(study, division, loader, on_event)
-            before = hottest_c()
-            with MachineWatch(rpc=setup.off.target.devices.rpc) as watch:
+            self.space = study.space
+            settled_s = time.monotonic() - began_s
+            search = self._search(study, on_event, settled_s)
+            with MachineWatch(rpc=self.setup.off.target.devices.rpc) as watch:
                 watch.start()
-                result = Search(search, forecaster=forecaster, spent_s=settled_s).run()
+                result = search.run()
                 is_hopeless = isinstance(result.error, HopelessError)
                 found_nothing = is_hopeless or not n_measured(result.trials)
                 if isinstance(result.error, ServerError) and found_nothing:
                     raise result.error
                 # From here on nobody interrupts, so that nothing found is lost.
                 on_event(SearchEnded())
-                met = Conditions(temperatures_c=(before, hottest_c()), disturbance=watch.summary())
+                met = watch.summary()
             return self._kept(study, replace(result, conditions=met))
 
     def _begin(self, study: TuningStudy, on_event: Callable[[TuneEvent], None]) -> None:
@@ -114,19 +97,16 @@ class Tuning:
             on_event(Notice(text=f"{without}: {problem}"))
         on_event(StudyOpened(name=study.name, records=study.records()))
 
-    def _search_setup(
-        self,
-        study: TuningStudy,
-        division: Division,
-        loader: Loading,
-        on_event: Callable[[TuneEvent], None],
-    ) -> SearchSetup:
+    def _search(
+        self, study: TuningStudy, on_event: Callable[[TuneEvent], None], settled_s: float
+    ) -> Search:
         setup, measuring = self.setup, self._backend.measuring
-        return SearchSetup(
+        loader, forecaster = self._backend.prepare(setup, study)
+        search = SearchSetup(
             engine=measuring,
             study=study,
             workload=setup.workload,
-            division=division,
+            division=divide(setup.workload, TRIAL_PROMPTS),
             measurer=measurer_of(measuring, setup.workload, baseline_share=BASELINE_SHARE),
             loader=loader,
             limits=setup.limits,
@@ -134,6 +114,7 @@ class Tuning:
             on_event=on_event,
             requests=setup.shapes,
         )
+        return Search(search, forecaster=forecaster, spent_s=settled_s)
 
     def keep_report(self, text: str, document: Json) -> str | None:
         """Keep what is printed in the end; why that was not possible, None where it was."""
@@ -152,14 +133,9 @@ class Tuning:
         return ()
 
     def _open(self) -> TuningStudy:
-        options = self.setup.study
-        if options.name is None:
-            self._spec, self.name = found_again(
-                self._spec,
-                partial(study_name, self.setup.off.target.path),
-                partial(has_study, options.storage),
-            )
-        study = TuningStudy(self.name, options, spec=self._spec, space=self.setup.space)
+        study = TuningStudy(
+            self.name, self.setup.study, spec=self._backend.spec(self.setup), space=self.setup.space
+        )
         self.name, self.space = study.name, study.space
         return study
 
@@ -177,11 +153,7 @@ class Tuning:
                 if earlier is not None and earlier.is_confirmed:
                     kept = f"the study keeps its earlier verdict: {earlier.verdict.reason}"
                     return replace(result, not_kept=kept)
-            promise = None
-            winner = next((one for one in result.finalists if one.arm == result.best), None)
-            if winner is not None:
-                promise = self.promise_of(winner, result.verdict.basis)
-            study.keep(outcome=outcome, promise=promise)
+            study.keep(outcome=outcome, promise=self._promise(result))
         except BadInputError as error:
             return replace(result, not_kept=f"{_UNKNOWN}: {error}")
         return result
@@ -191,38 +163,33 @@ class Tuning:
         """The library that measures; None of a llama-server."""
         return self._backend.library
 
-    def promise_of(self, raced: Standing, basis: Basis | None) -> Promise | None:
-        """Gain of a finalist, whether or not it is advised; None if it was not confirmed.
-
-        Args:
-            raced: the finalist.
-            basis: text that judged it.
-        """
-        arm, setup = raced.arm, self.setup
-        if arm.speculation is None or raced.speedup is None:
+    def _promise(self, result: TuneResult) -> Promise | None:
+        """Gain of the leader, whether or not it is advised; None if none was confirmed."""
+        leader, setup = result.leader, self.setup
+        if leader is None or leader.speedup is None or leader.arm.speculation is None:
             return None
         version, commit = self._backend.llama_cpp
         promise = Promise(
             case=Case(
                 baseline=self._target_beside(None),
-                target=self._target_beside(arm.draft),
-                draft=self._draft_of(arm),
+                target=self._target_beside(leader.arm.draft),
+                draft=self._draft_of(leader.arm),
                 context=setup.off.context,
-                speculation=arm.speculation,
+                speculation=leader.arm.speculation,
                 sampling=setup.workload.sampling,
                 n_predict=setup.workload.n_predict,
                 extra=setup.off.extra,
                 n_slots=setup.off.n_slots,
             ),
             prompts=setup.prompts,
-            observed=observed_of(raced.pairs),
-            speedup=raced.speedup,
+            observed=observed_of(leader.pairs),
+            speedup=leader.speedup,
             min_gain=setup.min_gain,
             llama_cpp=version,
             llama_cpp_commit=commit,
             library=self._backend.library,
             is_chat=setup.is_chat,
-            basis=basis,
+            basis=result.verdict.basis,
         )
         return lasting(promise)
 
@@ -230,13 +197,14 @@ class Tuning:
         """Setup to export for an arm."""
         command = self.setup.command
         given = command.given
-        if given is not None and Parameter.N_CPU_MOE in self.space.tuned:
+        target = self._target_beside(arm.draft)
+        if given is not None and self.space.layouts is not None and target.n_cpu_moe:
             given |= _PLACING
         if given is not None and self.placing is not None:
             changed = [one.option for one in self.setup.knobs if one.name in self.placing.best]
             given |= frozenset(changed)
         return ExportSetup(
-            target=self._target_beside(arm.draft),
+            target=target,
             draft=self._draft_of(arm),
             context=self.setup.off.shared_context,
             speculation=arm.speculation,

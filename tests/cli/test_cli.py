@@ -119,7 +119,6 @@ def test_an_interrupted_search_prints_its_best(
     said_until(child, "trial 4")
     out, err = end(child, stop)
     assert child.returncode == 128 + stop
-    assert "Best so far: " in out
     assert "# the best so far, not confirmed:" in out
     assert "the same command goes on from there" in err
 
@@ -146,7 +145,7 @@ def test_a_terminal_that_is_closed_costs_no_result(
     [
         ("bench", ["--draft-max", 2]),
         ("sweep", ["--draft-max", 2]),
-        ("tune", ["--trials", 2, "--tune", "draft_max"]),
+        ("tune", ["--trials", 2]),
     ],
 )
 def test_the_same_prompt_six_times_is_one(

@@ -62,7 +62,7 @@ def test_eagle3_is_measured_and_found_by_the_server(
     assert found["draft"]["kind"] == found["config"]["spec_type"] == "draft-eagle3"
     assert found["speculative"]["n_drafted"] > 0
     assert found["lossless"] is True
-    tuned = ["--trials", 2, "--spec-type", "draft-eagle3", "--tune", "draft_max"]
+    tuned = ["--trials", 2, "--spec-type", "draft-eagle3"]
     assert spectui("tune", *models, *served, *tuned) == 0, spectui.err
     trial = json.loads(spectui.out)["trials"][0]
     assert trial["params"]["spec_type"] == "draft-eagle3"
@@ -78,7 +78,7 @@ def test_eagle3_is_measured_and_found_by_the_server(
 def test_a_search_through_a_server_goes_on_and_stays_apart_from_the_engines(
     run: Run, spectui: Spectui, study: Searched, llama_server_binary: Path
 ) -> None:
-    drafts = ("--spec-type", "draft-simple", "--tune", "draft_max")
+    drafts = ("--spec-type", "draft-simple")
     served = (*drafts, "--backend", "server", "--server-bin", llama_server_binary)
     found = run.document("tune", *served, "--trials", 2)
     assert [one["state"] for one in found["trials"]] == ["complete"] * 2

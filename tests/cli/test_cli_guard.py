@@ -118,7 +118,7 @@ def test_a_trial_that_has_lost_its_room_fails(
 
     have_models_here(monkeypatch)
     monkeypatch.setattr("spectui.engine.guard.free_memory", free_memory)
-    arguments = ["--trials", 2, "--tune", "draft", "--json", "-"]
+    arguments = ["--trials", 2, "--json", "-"]
     assert run("tune", *arguments) == 0, spectui.err
     document = json.loads(spectui.out)
     failed = [one for one in document["trials"] if one["state"] == "fail"]
@@ -127,7 +127,7 @@ def test_a_trial_that_has_lost_its_room_fails(
     assert "failed: " in spectui.err
 
 
-SEARCHED = ["--tune", "n_cpu_moe,draft", "--min-gain", 9]
+SEARCHED = ["--tune", "n_cpu_moe", "--min-gain", 9]
 """All places are as fast here, whatever the clock says."""
 
 
@@ -158,8 +158,7 @@ class ScriptedPlanner(Closing):
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plan for a GPU with room for two layers' experts, or for one's and a draft."""
-    for module in ("experts", "layouts"):
-        monkeypatch.setattr(f"spectui.tune.{module}.Planner", ScriptedPlanner)
+    monkeypatch.setattr("spectui.tune.layouts.Planner", ScriptedPlanner)
 
 
 @pytest.fixture
@@ -178,7 +177,7 @@ def tuned(spectui: Spectui, *arguments: object) -> dict[str, Any]:
 def test_the_draft_and_its_placement_are_searched(
     spectui: Spectui, experts: list[object], tiny: TinyPath
 ) -> None:
-    document = tuned(spectui, *experts, *SEARCHED, "--trials", 2, "--cpu-moe")
+    document = tuned(spectui, *experts, *SEARCHED, "--trials", 8, "--cpu-moe")
     draft = tiny(CLOSE_DRAFT).stem
     layouts = document["layouts"]
     assert layouts["alone"]["n_cpu_moe"] == 1
@@ -192,7 +191,7 @@ def test_the_draft_and_its_placement_are_searched(
     tried = {(one["params"]["draft"], one["params"]["layout"]) for one in document["trials"]}
     assert tried == {(None, "n_cpu_moe 1"), (draft, "n_cpu_moe 2")}
     assert {one["state"] for one in document["trials"]} == {"complete"}
-    replayed = {one["params"]["layout"] for one in document["forecasts"]}
+    replayed = {one["params"]["layout"] for one in document["drafters"]}
     assert replayed == {"n_cpu_moe 1", "n_cpu_moe 2"}
     # What drafts decides where the experts lie, in the command as well.
     for command, uses in (
@@ -219,7 +218,7 @@ def test_a_study_goes_on_with_its_placements(
     monkeypatch.setattr(ScriptedPlanner, "n_free", 0.9)
     assert spectui("tune", *search, *SEARCHED) == 4
     assert "does not fit even with the experts of all layers in RAM" in spectui.err
-    fixed = tuned(spectui, *search, "--tune", "draft")
+    fixed = tuned(spectui, *search)
     assert fixed["study"] != first["study"]
     assert fixed["layouts"] is None
     assert "layout" not in fixed["trials"][0]["params"]

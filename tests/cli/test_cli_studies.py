@@ -4,34 +4,26 @@ import errno
 import json
 import os
 import re
-import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import optuna
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from spectui.errors import BadInputError
 from spectui.live.sessions import read_session
 from spectui.sweep.store import SweepStore, sweep_folder
-from spectui.tune.studies.listing import stored_study
 from spectui.tune.studies.records import OUTCOME, SCHEMA
 from spectui.tune.studies.storage import open_storage
-from spectui.tune.studies.transfer import export_study, import_study, read_exported
 from tests.golden import commands_support as inside
 from tests.golden.make_stored import STORED
-from tests.support.cli import Run, Searched, Spectui
-from tests.support.disk import small_disk
+from tests.support.cli import Searched, Spectui
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 pytestmark = pytest.mark.slow
@@ -104,9 +96,7 @@ def test_studies_of_an_earlier_version(spectui: Spectui) -> None:
     assert spectui("studies", "show", "advice-") == 2
 
 
-def test_show_repeats_what_tune_printed(
-    study: Searched, run: Run, spectui: Spectui, tmp_path: Path, home: Path
-) -> None:
+def test_show_repeats_what_tune_printed(study: Searched, spectui: Spectui, home: Path) -> None:
     assert spectui("studies", "show", "mine") == 0
     assert spectui.out == study.out
     assert spectui("studies", "show", "--json", "-") == 0
@@ -115,90 +105,6 @@ def test_show_repeats_what_tune_printed(
     url = f"sqlite:///{home / 'data' / 'studies.sqlite3'}"
     stored = optuna.load_study(study_name="mine", storage=open_storage(url))
     assert stored.user_attrs[SCHEMA] == "spectui.study/1"
-    assert spectui("studies", "export", "mine", tmp_path / "s.json") == 0
-    assert "where your models are" in spectui.err
-    assert (tmp_path / "s.json").stat().st_mode & 0o777 == 0o600
-    assert spectui("studies", "import", tmp_path / "s.json", "--as", "twin") == 0
-    assert spectui("studies", "show", "twin") == 0
-    assert spectui.out == study.out
-    tune = ("--trials", 3, "--spec-type", "draft-simple")
-    assert run("tune", *tune, "--study", "twin") == 0, spectui.err
-
-
-def spoilt(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
-    def spoil(path: Path) -> None:
-        document = json.loads(path.read_text())
-        change(document)
-        path.write_text(json.dumps(document))
-
-    return spoil
-
-
-SPOILT: list[tuple[Callable[[Path], object], str]] = [
-    (lambda path: path.write_bytes(path.read_bytes()[:-100]), "no study"),
-    (lambda path: path.write_bytes(b"[" * 100_000), "no study"),
-    (lambda path: path.write_bytes(b""), "no study"),
-    (spoilt(lambda d: d.update(schema="spectui.study-file/2")), "update spectui"),
-    (spoilt(lambda d: d.update(schema="spectui.tune/1")), "no exported study"),
-    (spoilt(lambda d: d.update(more=1)), "unknown field"),
-    (spoilt(lambda d: d.update(name="a\x1b[31m")), "name"),
-    (spoilt(lambda d: d["attributes"].update(system="x")), "unknown field `system`"),
-    (spoilt(lambda d: d["attributes"].pop("spec")), "what was measured"),
-    (spoilt(lambda d: d["attributes"]["outcome"].pop("verdict")), "outcome"),
-    (spoilt(lambda d: d["trials"][0]["attributes"].update(record={})), "number"),
-]
-
-
-def test_a_file_that_is_no_study_changes_nothing(
-    spectui: Spectui, file: Path, tmp_path: Path
-) -> None:
-    path = tmp_path / "s.json"
-    assert spectui("studies", "export", TUNED, path) == 0
-    assert spectui("studies", "export", TUNED, path) == 3
-    assert "cannot be written" in spectui.err
-    whole, before = path.read_bytes(), file.read_bytes()
-    # Names that are taken, or are none.
-    assert spectui("studies", "import", path) == 2
-    assert "--as" in spectui.err
-    assert spectui("studies", "import", path, "--as", "a\nb") == 2
-    assert file.read_bytes() == before
-    for spoil, reason in SPOILT:
-        path.write_bytes(whole)
-        spoil(path)
-        assert spectui("studies", "import", path, "--as", "new") == 3
-        assert reason in spectui.err
-        assert spectui.err.count("\n") == 1
-        assert file.read_bytes() == before
-
-
-plain = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats(0, 9) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=8,
-)
-
-
-@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(spec=st.dictionaries(st.text(), plain, max_size=4), taken=st.data())
-def test_what_is_exported_is_imported_again(
-    file: Path, tmp_path: Path, spec: dict[str, Any], taken: st.DataObject
-) -> None:
-    path, again, url = tmp_path / "a.json", tmp_path / "b.json", f"sqlite:///{file}"
-    source = taken.draw(st.sampled_from([TUNED, "every-kind", "advice-chain"]))
-    export_study(stored_study(url, source), path)
-    first = read_exported(path)
-    trials = taken.draw(st.lists(st.sampled_from(first.trials), max_size=4)) if first.trials else []
-    # A database leaves gaps between the numbers, and none is left behind them.
-    gaps = tuple(replace(one, number=2 * n) for n, one in enumerate(trials))
-    changed = msgspec.structs.replace(first, name="again", spec=spec, trials=gaps)
-    import_study(url, changed, "again")
-    export_study(stored_study(url, "again"), again)
-    numbered = tuple(replace(one, number=n) for n, one in enumerate(trials))
-    assert read_exported(again) == msgspec.structs.replace(changed, trials=numbered)
-    open_storage(url)
-    optuna.delete_study(study_name="again", storage=url)
-    path.unlink()
-    again.unlink()
 
 
 def test_deleting_needs_an_answer_and_nobody_at_work(spectui: Spectui, file: Path) -> None:
@@ -210,7 +116,6 @@ def test_deleting_needs_an_answer_and_nobody_at_work(spectui: Spectui, file: Pat
     assert "--yes" in spectui.err
     assert spectui("studies", "delete", "target", "--yes") == 2
     with worked_on(file):
-        assert listed(spectui)[TUNED]["state"] == "being worked on"
         assert spectui("studies", "delete", "half", TUNED, "--yes") == 2
         assert "another spectui is working" in spectui.err
         assert spectui("studies", "show", TUNED) == 0
@@ -241,7 +146,6 @@ def test_a_study_of_a_newer_spectui_is_left_alone(spectui: Spectui, file: Path) 
     assert spectui("studies", "show", TUNED) == 3
     assert TUNED in spectui.err
     assert "update spectui" in spectui.err
-    assert spectui("studies", "export", TUNED, file.with_name("x.json")) == 3
     assert file.read_bytes() == before
     # Nor is a storage of a newer Optuna touched.
     with closing(sqlite3.connect(file)) as connection:
@@ -261,9 +165,7 @@ def scribbled(content: bytes) -> bytes:
     return b"".join(page[:4096].ljust(4096, b"\xff") for page in pages)
 
 
-def test_a_damaged_file_is_moved_aside(spectui: Spectui, file: Path, tmp_path: Path) -> None:
-    exported = tmp_path / "s.json"
-    export_study(stored_study(None, TUNED), exported)
+def test_a_damaged_file_is_moved_aside(spectui: Spectui, file: Path) -> None:
     journal = file.with_name(f"{file.name}-journal")
     other = file.with_name("notes.txt")
     other.write_text("dear diary\n" * 100)
@@ -283,8 +185,6 @@ def test_a_damaged_file_is_moved_aside(spectui: Spectui, file: Path, tmp_path: P
         assert kept.read_bytes() == broken
         assert not journal.exists()
         assert listed(spectui) == {}
-        assert spectui("studies", "import", exported) == 0
-        assert listed(spectui).keys() == {TUNED}
         kept.unlink()
     assert spectui("studies", "list", "--storage", f"sqlite:///{other}") == 3
     assert other.read_text() == "dear diary\n" * 100
@@ -292,30 +192,6 @@ def test_a_damaged_file_is_moved_aside(spectui: Spectui, file: Path, tmp_path: P
 
 def refused(*_arguments: object) -> None:
     raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
-
-def test_an_import_without_room_leaves_no_study_and_can_be_done_again(
-    spectui: Spectui, file: Path, tmp_path: Path
-) -> None:
-    path, disk = tmp_path / "s.json", tmp_path / "disk"
-    assert spectui("studies", "export", TUNED, path) == 0
-    before = listed(spectui)
-    with small_disk(disk, file.stat().st_size // 1024 + 32) as remount:
-        url = f"sqlite:///{disk / 's.sqlite3'}"
-        shutil.copyfile(file, disk / "s.sqlite3")
-        new = ("studies", "import", path, "--as", "new", "--storage", url)
-        assert spectui(*new) == 3
-        assert "check --storage and SPECTUI_STORAGE, and that its disk has room" in spectui.err
-        assert spectui.err.count("\n") == 1
-        remount("size=8m")
-        found = listed(spectui, "--storage", url)
-        assert found.pop("new", {"state": "not readable"})["state"] == "not readable"
-        assert found == before
-        if "new" in listed(spectui, "--storage", url):
-            assert spectui("studies", "delete", "new", "--yes", "--storage", url) == 0
-        assert spectui(*new) == 0, spectui.err
-        n_trials = listed(spectui, "--storage", url)["new"]["n_trials"]
-        assert n_trials == before[TUNED]["n_trials"]
 
 
 def test_sessions_and_sweeps_of_a_newer_spectui_are_left_alone(home: Path) -> None:

@@ -11,15 +11,15 @@ from tests.support.models import Tiny, TinyPath
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("home")]
 
-THREADS = ("-t", 6, "--tune", "draft,threads", "--spec-type", "draft-simple")
+THREADS = ("-t", 6, "--tune", "threads", "--spec-type", "draft-simple")
 
 
 def test_the_place_is_searched_once_and_written(run: Run, spectui: Spectui) -> None:
     found = run.document("tune", *THREADS)
     placing = found["placing"]
     assert placing["given"] == {"threads": 6}
-    assert placing["trials"][0]["params"] == {"threads": 6}
-    assert {"threads": 2} in [one["params"] for one in placing["trials"]]
+    assert placing["trials"][0]["values"] == {"threads": 6}
+    assert {"threads": 2} in [one["values"] for one in placing["trials"]]
     # Which of them is shown to be faster, the clock says.
     n_threads = placing["best"].get("threads", 6)
     for command in (found["command"], found["best_command"]):
@@ -37,7 +37,7 @@ def test_what_cannot_be_searched_is_refused(run: Run, spectui: Spectui) -> None:
     assert run("tune", "--tune", "everything") == 2
     assert "--tune 'everything': choose among " in spectui.err
     assert run("tune", "--tune", "threads,split_mode", "--backend", "server") == 2
-    assert "--tune split_mode,threads moves the target in spectui's own engine" in spectui.err
+    assert "--tune threads,split_mode moves the target in spectui's own engine" in spectui.err
 
 
 @pytest.mark.parametrize("with_draft", [True, False])
@@ -63,7 +63,7 @@ def test_what_the_answers_use_of_the_experts_is_told(
     path = tmp_path / "found.json"
     models = ["-m", tiny(Tiny(n_experts=64)), *pair[2:], "--prompts", prompts]
     tuned = ("tune", *models, "--ignore-eos", "--json", path)
-    assert spectui(*tuned, "--tune", "draft_max,moe_cache_mib") == 0, spectui.err
+    assert spectui(*tuned, "--tune", "moe_cache_mib") == 0, spectui.err
     assert "moe_cache_mib changes nothing here" in spectui.err
     found = json.loads(path.read_text())
     use = found["moe_cache"]

@@ -67,7 +67,7 @@ def test_a_bench_decodes_where_it_was_placed_and_loses_nothing(
 
 SERVED: dict[str, list[object]] = {
     "bench": [],
-    "tune": ["--trials", 2, "--tune", "draft_max"],
+    "tune": ["--trials", 2],
     "sweep": ["--spec-draft-n-max", "2,3"],
 }
 
@@ -157,7 +157,7 @@ def test_a_search_moves_experts_for_drafts_and_its_command_places_what_was_measu
         rpc = ",".join(stack.enter_context(one) for one in devices)
         models = ["-m", paths["target"], "-md", paths["close"], "-md", paths["huge"]]
         sizes = ["--rpc", rpc, "-ts", "1,1", "-c", 1024, "-ub", 64, "-t", 1, "--fit-target", 0]
-        search = ["--trials", 2, "--tune", "n_cpu_moe,draft", "--spec-type", "draft-simple"]
+        search = ["--trials", 2, "--tune", "n_cpu_moe", "--spec-type", "draft-simple"]
         # All places are as fast here, whatever the clock says.
         search += ["--min-gain", 9]
         run = ["-n", 8, "--ignore-eos", "--prompts", prompts]

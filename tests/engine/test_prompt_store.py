@@ -177,7 +177,7 @@ def test_tune_evaluates_once_what_fits_of_eight_long_prompts(
     prompts.write_text("\n".join(map(json.dumps, rows)))
     code = spectui(
         *("tune", *pair, "-c", 2048, "--prompts", prompts, "--trials", 3),
-        *("--tune", "draft_max,draft_p_min", "--quiet", "--ignore-eos"),
+        *("--quiet", "--ignore-eos"),
     )
     assert code == 0, spectui.err
     # All are recorded, and some of them timed.

@@ -214,7 +214,7 @@ def _plain(value: object) -> Any:  # noqa: ANN401 - what JSON holds
 
 
 STUDY_SPEC: dict[str, Any] = {"machine": "0123456789ab", "target": {"file": "target.gguf"}}
-_SPACE = SearchSpace(drafts=("draft", "draft-mtp", "eagle"), mtp_layers=2)
+_SPACE = SearchSpace(drafts=("draft", "draft-mtp", "eagle"), mtp_layers={"draft-mtp": 2})
 
 
 def studies_told(url: str) -> dict[str, Any]:

@@ -166,7 +166,6 @@ def install_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     free = HostMemory(free_bytes=memory.available)
     monkeypatch.setattr("spectui.engine.demand.host_memory", lambda: free)
     monkeypatch.setattr(psutil, "cpu_count", lambda logical=True: 8 if logical else 4)
-    monkeypatch.setattr(psutil, "sensors_temperatures", dict, raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
     usage = shutil.disk_usage("/")._replace(total=200 << 30, used=100 << 30, free=100 << 30)
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage)

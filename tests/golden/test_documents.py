@@ -10,7 +10,7 @@ RUN = ("-c", 256, "-t", 1, "-n", 6, "--temp", 0, "--prompts", "prompts.jsonl")
 PAIR = ("-m", "target.gguf", "-md", "close.gguf", *RUN)
 COMMANDS: list[tuple[object, ...]] = [
     ("bench", *PAIR),
-    ("tune", *PAIR, "--tune", "draft_max", "--trials", 2, "--study", "mine"),
+    ("tune", *PAIR, "--trials", 2, "--study", "mine"),
     ("sweep", *PAIR, "--draft-max", 2, "--name", "mine"),
     ("trace", *PAIR, "--out", "a.gz"),
     ("replay", "a.gz"),

@@ -26,7 +26,6 @@ FEW_PROMPTS = (*PAIR[:-1], "ten.jsonl")
 NOTHING_LEFT = (*PAIR[:4], "-c", 48, *RUN[2:-1], "ten.jsonl")
 FEW = ("--trials", 3)
 LONGEST_ROUND = 10
-LENGTH = ("--tune", "draft_max", "--quiet")
 MODEL = ("--spec-type", "draft-simple")
 SERVED = ("--backend", "server", "--server-bin", "./llama-server")
 
@@ -104,7 +103,7 @@ def test_drafts(golden: Golden, place: Place) -> None:
     several = ("-md", "rough.gguf", "-md", "misfit.gguf", *MODEL)
     texts = {
         **tuned(place, memory_bound, "ngrams", "-m", "target.gguf", *RUN, "--trials", 4),
-        **tuned(place, memory_bound, "several", *PAIR, *several, "--trials", 5, *LENGTH),
+        **tuned(place, memory_bound, "several", *PAIR, *several, "--trials", 5, "--quiet"),
     }
     golden("tune/drafts", texts)
 
@@ -126,13 +125,13 @@ def test_interrupted(golden: Golden, place: Place) -> None:
 
 def test_disturbed(golden: Golden, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     seen_by_watches(monkeypatch, DISTURBED)
-    search = (*PAIR, *MODEL, *LENGTH, *FEW)
+    search = (*PAIR, *MODEL, "--quiet", *FEW)
     golden("tune/disturbed", documented(place, memory_bound, "disturbed", *search))
 
 
 @pytest.mark.ci
 def test_server(golden: Golden, place: Place) -> None:
-    served = (*MODEL, *SERVED, "--tune", "draft_max", "--trials", 3)
+    served = (*MODEL, *SERVED, "--trials", 3)
     place.server("llama-server")
     texts = documented(place, memory_bound, "faster", *PAIR, *served)
     texts |= tuned(place, memory_bound, "few", *FEW_PROMPTS, *served)

@@ -5,7 +5,7 @@ from tests.golden.support import Place, Ways, compute_bound, slight
 
 RUN = ("-c", 256, "-t", 1, "-n", 24, "--temp", 0, "--ignore-eos", "--prompts", "sixteen.jsonl")
 TWIN = ("-m", "target.gguf", *RUN, "-md", "twin.gguf")
-TUNE = ("tune", *TWIN, "--spec-type", "draft-simple", "--tune", "draft_max", "--trials", 2)
+TUNE = ("tune", *TWIN, "--spec-type", "draft-simple", "--trials", 2)
 VERIFY = ("verify", "--server-bin", "./llama-server")
 
 WAYS: dict[str, Ways] = {

@@ -32,7 +32,7 @@ from spectui.server.client import Completion
 from spectui.server.process import LlamaServer
 from spectui.speculative.counters import Counters, Detail
 from spectui.tune.backends import served_spec
-from spectui.tune.race_runs import RaceRuns
+from spectui.tune.race import RaceRuns
 from tests.support.scripted_server import LAST_WORDS, write_server
 from tests.support.search import ScriptedMeasurer, items
 

@@ -14,7 +14,7 @@ from spectui.measure.servers import Fleet
 from spectui.options.drafters import NgramMod
 from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
-from spectui.tune.race_runs import RaceRuns
+from spectui.tune.race import RaceRuns
 from tests.support.models import Tiny, write_tiny
 from tests.support.streams import (
     BASE,

@@ -7,20 +7,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
-from types import SimpleNamespace
 
-import psutil
 import pynvml
 import pytest
 
 from spectui.monitor.counters import Clocks, read_clocks
 from spectui.monitor.disturbance import Cause, Disturbance, Kind, between, joined
 from spectui.monitor.gpu_clients import GpuClients
-from spectui.monitor.host import hottest_c
 from spectui.monitor.processes import listening
 from spectui.monitor.readings import Reading
 from spectui.monitor.watch import MachineWatch
-from spectui.tune.result import Conditions
 from tests.support.machine import DISTURBED, OWN, QUIET, TICKS_PER_S, Machine
 from tests.support.nvml import StandIn, until
 
@@ -461,27 +457,3 @@ def test_who_listens_at_an_endpoint_of_this_machine_belongs_to_it(bystander: int
                 assert (os.getpid() in {key[0] for key in watch.mark().started}) is bool(own)
     assert not listening(rpc)
     assert not listening([])
-
-
-# Under which conditions a search measured
-
-COOL = Reading(50.0)
-
-
-def test_heat_is_told() -> None:
-    assert Conditions(temperatures_c=(COOL, COOL), disturbance=QUIET).notes == ()
-    (hot,) = Conditions(temperatures_c=(COOL, Reading(91.2)), disturbance=QUIET).notes
-    assert "91 °C" in hot
-
-
-def test_the_hottest_sensor_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    groups = {
-        "coretemp": [SimpleNamespace(current=61.0), SimpleNamespace(current=72.5)],
-        "nvme": [SimpleNamespace(current=40.0)],
-    }
-    for told, expected in (
-        (groups, Reading(72.5)),
-        ({}, Reading(None, "the system tells no temperature")),
-    ):
-        monkeypatch.setattr(psutil, "sensors_temperatures", lambda told=told: told)
-        assert hottest_c() == expected

@@ -49,15 +49,6 @@ def test_a_page_of_a_search(study: Searched, spectui: Spectui, here: Path) -> No
     assert spectui("report", "mine", "--force") == 0
     assert spectui("report", "mine", "-o", "-") == 0
     assert (spectui.out, spectui.err) == (text, "")
-    assert spectui("studies", "export", "mine", "mine.json") == 0
-    texts = []
-    for name in ("mine", "mine.json"):
-        assert spectui("report", name, "--format", "md") == 0
-        texts.append(spectui.out)
-    assert texts[0] == texts[1]
-    # A file that is read is not written to.
-    assert spectui("report", "mine.json", "-o", "mine.json", "--force") == 3
-    assert "input of this run" in spectui.err
 
 
 PRIVATE = "Tell nobody about the merger with Initech."
@@ -121,6 +112,3 @@ def test_a_use_that_is_wrong_is_told_in_a_sentence(spectui: Spectui, tmp_path: P
         assert spectui("report", *arguments) == code, arguments
         assert spectui.err.count("\n") == 1, spectui.err
         assert spectui.out == ""
-    (tmp_path / "text").write_text("no study")
-    assert spectui("report", tmp_path / "text") == 3
-    assert "no study of spectui's" in spectui.err

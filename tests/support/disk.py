@@ -45,9 +45,11 @@ def small_disk(folder: Path, n_kib: int) -> Iterator[Callable[[str], None]]:
         subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def killed_while_writing(
-    code: str, *arguments: object, seed: int, lines: int = 40, turns: int = 20_000
-) -> list[str]:
+_LINES = 40
+_TURNS = 20_000
+
+
+def killed_while_writing(code: str, *arguments: object, seed: int) -> list[str]:
     """Run code, which prints a line for each thing that is stored, until it is killed; its lines.
 
     That is behind at most so many lines, and so many turns of an idle loop of some 20 ns each.
@@ -57,8 +59,8 @@ def killed_while_writing(
         [sys.executable, "-c", code, *map(str, arguments)], stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
-        said = [process.stdout.readline() for _ in range(chance.randint(1, lines))]
-        for _ in range(chance.randint(0, turns)):
+        said = [process.stdout.readline() for _ in range(chance.randint(1, _LINES))]
+        for _ in range(chance.randint(0, _TURNS)):
             pass
         process.kill()
         said += process.stdout.readlines()

@@ -3,7 +3,6 @@
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import cast
 
 import psutil
 import pytest
@@ -33,7 +32,7 @@ from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.tune import tracing as tracing_module
 from spectui.tune.candidates import Candidate
 from spectui.tune.loading import Loader
-from spectui.tune.tracing import Deadlines, Tracer, Tracing, n_tracing_steps
+from spectui.tune.tracing import Deadlines, Tracer, Tracing
 from tests.support.engine import local_engine, small_context
 from tests.support.layouts import expert_layouts
 from tests.support.models import CLOSE_DRAFT, MOE, TARGET, TinyPath
@@ -104,8 +103,6 @@ def kinds(events: list[str]) -> list[str]:
 
 def test_costs_are_measured_on_prompts_that_are_spread_out(tiny: TinyPath) -> None:
     tracing, events = trace(tiny)
-    loader = Loader(cast("Engine", None), [draft_of(tiny)])
-    assert len(events) == n_tracing_steps(10, loader)
     assert sorted(probed(events)) == ["p0", "p1", "p2", "p3", "p5", "p6", "p7", "p8"]
     assert set(tracing.costs) == {"draft"}
 
@@ -218,7 +215,6 @@ def test_where_a_draft_moves_the_target_costs_are_measured_in_each_place(tiny: T
             on_event=events.append,
         ).run()
         assert loader.place == command.options
-    assert len(events) == n_tracing_steps(10, loader)
     # Outputs once, then off where it lies without the draft, then the draft where it lies with it.
     assert list(dict.fromkeys(kinds(events))) == [WRITTEN, PROBED, ALONG, PRICED]
     drafters = [event.split()[-1] for event in events if PROBED in event]

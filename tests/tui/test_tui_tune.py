@@ -15,7 +15,6 @@ from spectui.measure.lossless import Divergence, LosslessCheck
 from spectui.measure.measurer import Pair
 from spectui.measure.speedup import Speedup
 from spectui.measure.verdict import judge, undecided
-from spectui.monitor.readings import Reading
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.tui.tune import words
@@ -25,10 +24,9 @@ from spectui.tui.tune.screen import Search, TuneScreen
 from spectui.tui.tune.views import SettingsTable, VerdictBox
 from spectui.tui.widgets import ChoiceRow
 from spectui.tune.forecast import Forecast
-from spectui.tune.pace import Spent
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.race import Standing
-from spectui.tune.result import Conditions, TuneResult
+from spectui.tune.result import TuneResult
 from spectui.tune.trials import PromptScore, TrialRecord, TrialState, best_trial
 from tests.support import cockpit
 from tests.support.cockpit import Stage, staged
@@ -105,15 +103,16 @@ def tuned(
     return TuneResult(
         trials=tuple(records),
         best=None if best is None else best.arm,
-        pairs=(pair,) if speedup else (),
-        speedup=speedup,
+        finalists=(Standing(arm=best.arm, speedup=speedup, n_pairs=1, pairs=(pair,)),)
+        if best is not None and speedup is not None
+        else (),
         verdict=judge(speedup, min_gain=0.02, what=best.arm.label if best else "")
         if speedup
         else undecided("no candidate could run"),
         lossless=lossless,
         interrupted=interrupted,
         error=None,
-        spent=Spent(budget_s=None, took_s=60.0, n_trials=1, n_tried=1, ended_trials=False),
+        took_s=60.0,
     )
 
 
@@ -282,15 +281,9 @@ async def test_keys_and_the_footer_have_what_makes_sense() -> None:
                 assert app.take() == [(wish,)]
 
 
-UNHEARD = Reading(None, "no sensor")
-
-
 async def test_the_facts_of_a_verdict_stand_below_it() -> None:
     assert USE_IT.result is not None
-    told = replace(
-        USE_IT.result,
-        conditions=Conditions(temperatures_c=(UNHEARD, UNHEARD), disturbance=DISTURBED),
-    )
+    told = replace(USE_IT.result, conditions=DISTURBED)
     async with staged(Host(), (160, 40)) as (app, stage):
         await show(stage, replace(USE_IT, result=told))
         for expected in (
@@ -442,8 +435,8 @@ def test_whether_the_output_was_lossless() -> None:
 
 async def test_at_every_size_what_matters_is_in_view() -> None:
     open_case = judge(speedup(1.1, 0.9, 1.2), min_gain=0.02, what=BEST, temp=0.8)
-    met = Conditions(temperatures_c=(UNHEARD, UNHEARD), disturbance=DISTURBED)
-    undecided = replace(tuned(speedup=speedup(1.1, 0.9, 1.2)), verdict=open_case, conditions=met)
+    undecided = tuned(speedup=speedup(1.1, 0.9, 1.2))
+    undecided = replace(undecided, verdict=open_case, conditions=DISTURBED)
     lost = replace(tuned(), not_kept="the disk is full")
     broken = replace(SEARCHING, phase=Phase.FAILED, error="the GPU is gone")
     running = ("searching", "trial 6, prompt 2 of 8", "25%", "1.40×", "tokens/s", "Pause", "Apply")
@@ -487,7 +480,8 @@ def test_the_ledger_has_the_trials_and_what_no_trial_has_timed_the_best_first() 
     stopped = TrialRecord(number=1, state=TrialState.INTERRUPTED, arm=first)
     tried = (RECORDS[0], failed(1, "no", first), trial(2, losing, 0.8))
     assert USE_IT.result is not None
-    slower = replace(USE_IT.result, best=losing)
+    raced = replace(USE_IT.result.finalists[0], arm=losing)
+    slower = replace(USE_IT.result, best=losing, finalists=(raced,))
     for state, rows, favourite in (
         (PREDICTED, (best, second, off, last), first),
         # What was raced has the race's speedup.

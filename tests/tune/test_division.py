@@ -20,10 +20,8 @@ def prompts(n: int, n_categories: int = 4) -> tuple[WorkItem, ...]:
     )
 
 
-def division(items: tuple[WorkItem, ...], tried: tuple[str, ...] = ()) -> Division:
-    return divide(
-        Workload(items=items, n_predict=N_PREDICT, sampling=SamplingConfig(temp=0.0)), 8, tried
-    )
+def division(items: tuple[WorkItem, ...]) -> Division:
+    return divide(Workload(items=items, n_predict=N_PREDICT, sampling=SamplingConfig(temp=0.0)), 8)
 
 
 @given(n=st.integers(1, 60), n_categories=st.integers(1, 9))
@@ -51,24 +49,6 @@ def test_categories_have_their_share_and_take_turns() -> None:
     found = division(prompts(24, 8))
     assert Counter(item.category for item in found.trial_items) == {f"c{i}": 1 for i in range(8)}
     assert len({item.category for item in found.unseen[:8]}) == 8
-
-
-def test_what_an_older_study_tried_chooses() -> None:
-    items = prompts(24)
-    tried = tuple(item.id for item in items[:8])
-    found = division(items, tried)
-    assert {item.id for item in found.trial_items} == set(tried)
-    assert len(found.unseen) == 16
-    few = division(items[:10], tried)
-    assert few.basis is Basis.SAME
-    assert few.judges[:2] == few.unseen
-    assert len({item.id for item in few.judges}) == 10
-
-
-def test_a_study_that_goes_on_is_divided_as_before() -> None:
-    items = prompts(20)
-    before = division(items)
-    assert division(items, tuple(item.id for item in before.trial_items)) == before
 
 
 @pytest.mark.parametrize(("n", "expected"), [(6, Basis.SAME), (7, Basis.UNSEEN)])

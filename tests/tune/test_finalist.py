@@ -1,4 +1,4 @@
-"""The setting that is raced, and how far its forecast was from the race."""
+"""The setting that is raced."""
 
 import math
 from dataclasses import dataclass
@@ -9,15 +9,15 @@ import pytest
 
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.measurer import Measurer
-from spectui.measure.speedup import PairedMeasurement, Speedup
+from spectui.measure.speedup import PairedMeasurement
 from spectui.options.drafters import DraftSimple, NgramSimple
 from spectui.options.speculation import Speculation
+from spectui.tune.confirmation import corrected, rivals
 from spectui.tune.forecast import Answers, Forecast
 from spectui.tune.pace import Pace
-from spectui.tune.race import BASELINE_SHARE, Standing, finalist, forecast_error, forecast_errors
-from spectui.tune.rivals import corrected, rivals
+from spectui.tune.race import BASELINE_SHARE, finalist
 from spectui.tune.trials import PromptScore, TrialRecord, TrialState
-from tests.support.search import items, known
+from tests.support.search import items
 
 
 def arm(draft_max: int) -> Arm:
@@ -102,22 +102,6 @@ def test_a_race_takes_what_its_forecast_says_or_what_trials_have_taken() -> None
     pace.expected_s = {OFF: 6.4, arm(3): 3.2}
     assert pace.race_s(arm(3), items(4)) == pytest.approx(4 * (0.5 + BASELINE_SHARE) * 6.4)
     assert pace.race_s(arm(2), items(4)) == pytest.approx(4 * (1 + BASELINE_SHARE) * 6.4)
-
-
-def test_an_error_of_the_forecasts_is_told_where_it_is_large() -> None:
-    def standing(longest: int, estimate: float) -> Standing:
-        speedup = Speedup(estimate=estimate, low=None, high=None, n_pairs=8, n_prompts=8)
-        return Standing(arm=arm(longest), speedup=speedup, n_pairs=8)
-
-    standings = [standing(1, 1.2), standing(2, 1.2), standing(3, 1.2)]
-    none = Standing(arm=arm(4), speedup=None, n_pairs=0)
-    far = forecast_errors([*standings, none], [forecast(1, 0.8), forecast(2, 0.8), forecast(4, 1)])
-    told = "the timed speedup is 50 % above the forecast: "
-    assert known(forecast_error(far)).startswith(f"in the median of 2 settings {told}")
-    assert known(forecast_error(far[:1])).startswith(told)
-    near = forecast_errors(standings, [forecast(1, 1.15), forecast(2, 1.25)])
-    assert forecast_error(near) is None
-    assert forecast_error(forecast_errors(standings, [])) is None
 
 
 def recorded(draft: str | None, longest: int, gains: tuple[float, ...]) -> Forecast:

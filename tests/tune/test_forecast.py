@@ -25,7 +25,7 @@ from spectui.tune.forecast import Answers, Forecast, in_order, promising
 from spectui.tune.forecaster import Forecaster
 from spectui.tune.loading import Loader
 from spectui.tune.recorded import Recorded
-from spectui.tune.space import Parameter, SearchSpace
+from spectui.tune.space import SearchSpace
 from spectui.tune.studies.recordings import KeptTrace, Recordings, study_trace
 from spectui.tune.tracing import Tracing
 from tests.support.layouts import expert_layouts
@@ -36,8 +36,6 @@ RECORDING, _ = record(SCENE)
 TRACING = Tracing(
     readings={},
     recordings=(RECORDING,),
-    baseline_s=1.0,
-    draft_s=1.0,
     costs={"draft": COSTS},
     interrupted=False,
 )
@@ -92,21 +90,10 @@ def test_ngrams_ahead_of_a_model_are_forecast_where_they_gain() -> None:
     assert min(one.n_accepted for one in chained) > 0
     hashed = forecasts(recordings, TRACING.costs, space, has_text=False)
     assert {one.arm.drafter for one in hashed if is_chained(one)} == {"ngram-simple + draft"}
-    fixed = replace(space, tuned=space.tuned - {Parameter.AHEAD})
-    assert not any(map(is_chained, forecasts(recordings, TRACING.costs, fixed)))
 
 
 def is_chained(one: Forecast) -> bool:
     return one.arm.speculation is not None and bool(one.arm.speculation.ahead)
-
-
-def test_only_what_is_tuned_varies() -> None:
-    space = SearchSpace(
-        drafts=("draft",), max_draft=DEPTH, tuned=frozenset({Parameter.DRAFT_P_MIN})
-    )
-    found = by_models(forecasts(TRACING.recordings, TRACING.costs, space))
-    assert {one.arm.speculation.own.longest for one in found if one.arm.speculation} == {3}
-    assert len(found) == 15
 
 
 def test_ngrams_are_forecast_where_there_is_no_draft() -> None:

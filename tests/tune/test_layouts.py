@@ -26,16 +26,14 @@ from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, 
 from spectui.options.speculation import Speculation
 from spectui.tune.candidates import Candidate
 from spectui.tune.division import divide
-from spectui.tune.experts import at_least, cache_sizes_mib, place_experts
 from spectui.tune.explain import explain_result
-from spectui.tune.layouts import Layout
+from spectui.tune.layouts import Layout, at_least, cache_sizes_mib, place_experts
 from spectui.tune.loading import Loader
-from spectui.tune.race import LOOK_EVERY, Race
-from spectui.tune.race_runs import RaceRuns
+from spectui.tune.race import LOOK_EVERY, Race, RaceRuns
 from spectui.tune.result import TuneResult
 from spectui.tune.search import Search
 from spectui.tune.setup import Limits, SearchSetup
-from spectui.tune.space import Parameter, SearchSpace
+from spectui.tune.space import SearchSpace
 from spectui.tune.trials import best_trial
 from tests.support.layouts import expert_layouts
 from tests.support.plans import BAD, GOOD, HUGE, ODD, REQUEST, Script, room
@@ -86,7 +84,7 @@ def test_as_few_layers_as_fit_are_in_ram(free_bytes: int, draft_bytes: int) -> N
     layouts, refused = place_experts(script, REQUEST, {"good": GOOD}, free)
     assert layouts.alone.n_cpu_moe == alone
     assert known_count(layouts.beside.get("good")) == beside
-    assert ("good" in refused) == (beside is None)
+    assert [one.name for one in refused] == ["good"] * (beside is None)
 
 
 def known_count(layout: Layout | None) -> int | None:
@@ -125,9 +123,9 @@ def test_drafts_that_have_no_place_are_refused_with_the_reason() -> None:
     drafts = {"good": GOOD, "huge": HUGE, "bad": BAD, "odd": ODD}
     layouts, refused = place_experts(Script(), REQUEST, drafts, gpu(600))
     assert set(layouts.beside) == {"good"}
-    kinds = {name: type(error) for name, error in refused.items()}
+    kinds = {one.name: type(one.error) for one in refused}
     assert kinds == {"huge": DoesNotFitError, "bad": BadInputError, "odd": UsageError}
-    assert "keep it in RAM with -ngld 0" in str(refused["huge"])
+    assert "keep it in RAM with -ngld 0" in str(refused[0].reason)
 
 
 @dataclass
@@ -141,12 +139,10 @@ class Machine:
     waited_s: float = 0.0
     is_broken: bool = False
 
-    def load_target(
-        self, options: ModelOptions, _context: ContextOptions, *, max_draft: int, mtp_file: bool
-    ) -> None:
-        assert (max_draft, mtp_file) == (16, False)
-        self.n_cpu_moe, self.draft = options.n_cpu_moe, None
-        self.loads.append(options.n_cpu_moe)
+    def place_target(self, command: LoadTarget) -> None:
+        assert (command.max_draft, command.mtp_file) == (16, False)
+        self.n_cpu_moe, self.draft = command.options.n_cpu_moe, None
+        self.loads.append(self.n_cpu_moe)
         self._check(LAYOUTS.alone.n_cpu_moe)
 
     def load_draft(self, options: ModelOptions, *, mtp: bool) -> None:
@@ -180,10 +176,8 @@ class PlacedMeasurer(ScriptedMeasurer):
         return super()._machine() * 9 / (5 + self.machine.n_cpu_moe)
 
 
-SPACE = SearchSpace(
-    drafts=("big",), tuned=frozenset({Parameter.DRAFT, Parameter.N_CPU_MOE}), layouts=LAYOUTS
-)
-WIDE = replace(SPACE, drafts=("big", "small"), tuned=frozenset(Parameter))
+SPACE = SearchSpace(drafts=("big",), layouts=LAYOUTS)
+WIDE = replace(SPACE, drafts=("big", "small"))
 OVER_ALONE = 9 / 11
 """The target alone beside the big draft."""
 BIG = Arm(draft="big", speculation=Speculation(DraftSimple(draft_max=6)), layout="n_cpu_moe 6")
@@ -241,7 +235,7 @@ def test_a_draft_is_measured_against_what_fits_without_it(
     assert result.verdict.use_speculation == pays
     assert "n_cpu_moe 6" in result.verdict.reason
     # Where it lies, the draft gains in both cases.
-    assert paired_speedup(measurements(result.pairs_where_target_moved)).estimate == pytest.approx(
+    assert paired_speedup(measurements(known(result.leader).moved)).estimate == pytest.approx(
         gain, rel=0.02
     )
     assert measurer.seen == {("big", 6)}
@@ -259,8 +253,8 @@ def test_a_draft_is_measured_against_what_fits_without_it(
 
 def test_trials_are_told_over_the_same_baseline(tmp_path: Path) -> None:
     machine = Machine()
-    result = run(tmp_path, machine, PlacedMeasurer(machine, peak=6, gain=1.2), SPACE, 2)
-    told = {record.arm.drafter: record.speedup for record in result.trials}
+    result = run(tmp_path, machine, PlacedMeasurer(machine, peak=6, gain=1.2), SPACE, 3)
+    told = {record.arm.drafter: record.speedup for record in reversed(result.trials)}
     assert told["ngram-simple"] == pytest.approx(1.02 / 1.1, rel=0.02)
     # Over the target alone in its own place it would be the faster one.
     assert told["big"] == pytest.approx(1.2 / 1.15 * OVER_ALONE, rel=0.02)
@@ -284,12 +278,10 @@ def test_nothing_is_loaded_that_is_there() -> None:
     loader = loader_of(machine, ("big", "small"), clock=lambda: next(times))
     # It begins where the target lies without a draft.
     assert loader.drafts == ("small", "big")
-    assert loader.moving_s((None, "big")) == 0.0
     for draft in ("big", "big", None, "small", None):
         loader.load(draft)
     assert machine.loads == ["big", 4, "small"]
-    # What loading anew will take is told from the last time.
-    assert loader.moving_s(("big", "small", "big")) == 3 * 30.0
+    assert loader.move_s == 30.0
     loader.load("big")
     assert machine.loads[3:] == [6, "big"]
     assert loader.needs_other_placement("big", None)
@@ -344,8 +336,8 @@ def test_a_target_that_moves_is_measured_alone_in_both_places() -> None:
     assert measurer.n_runs == 3 * LOOK_EVERY
     off = [pair.baseline.tokens_per_s for pair in one.pairs]
     assert off == pytest.approx([OFF_TOKENS_PER_S] * LOOK_EVERY)
-    own = [pair.baseline.tokens_per_s for pair in one.pairs_where_target_moved]
+    own = [pair.baseline.tokens_per_s for pair in one.conclude().moved]
     assert own == pytest.approx([OFF_TOKENS_PER_S * OVER_ALONE] * LOOK_EVERY)
     stays = race(machine, measurer, SMALL, n_items=LOOK_EVERY)
     stays.run()
-    assert stays.pairs_where_target_moved == ()
+    assert stays.conclude().moved == ()

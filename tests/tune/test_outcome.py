@@ -20,7 +20,7 @@ from spectui.options.drafters import DraftMtp, DraftSimple, NgramSimple
 from spectui.options.setup import ContextOptions, KvOverride, ModelOptions, TensorOverride
 from spectui.options.speculation import Speculation
 from spectui.tune.outcome import Gain, Outcome, advised, outcome_of
-from spectui.tune.pace import Spent
+from spectui.tune.race import Standing
 from spectui.tune.result import TuneResult
 from spectui.tune.studies.listing import StoredStudy, find_study, list_studies
 from spectui.tune.studies.records import OUTCOME, from_plain, to_plain
@@ -75,13 +75,14 @@ def result(*, use: bool, best: Arm | None = BEST, speedup: Speedup | None = None
     return TuneResult(
         trials=(),
         best=best,
-        pairs=(),
-        speedup=speedup,
+        finalists=()
+        if best is None or speedup is None
+        else (Standing(arm=best, speedup=speedup, n_pairs=speedup.n_pairs),),
         verdict=Verdict(use_speculation=use, reason="because"),
         lossless=None,
         interrupted=False,
         error=None,
-        spent=Spent(took_s=1.0, budget_s=None, n_tried=1, n_trials=1, ended_trials=False),
+        took_s=1.0,
     )
 
 

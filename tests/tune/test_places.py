@@ -28,9 +28,8 @@ from spectui.options.setup import (
     TensorOverride,
 )
 from spectui.speculative.decoder import Stop
-from spectui.tune.places import GIVEN, Knob, Placing, Values, knobs_of, moved, text_of
+from spectui.tune.places import GIVEN, Knob, Parameter, Placing, Values, knobs_of, moved, text_of
 from spectui.tune.placing import PlaceSearch
-from spectui.tune.space import PLACING, Parameter
 from spectui.tune.studies.study import TuningStudy
 from tests.support.search import items, known, open_study, result
 
@@ -67,19 +66,10 @@ class Machine:
     cancelled_at: int = 0
     random: Random = field(default_factory=lambda: Random(0))  # noqa: S311 - no secret
 
-    def load_target(
-        self,
-        options: ModelOptions,
-        context: ContextOptions,
-        *,
-        max_draft: int,
-        mtp: bool,
-        mtp_file: bool,
-        draft: ModelOptions | None,
-    ) -> None:
-        assert (max_draft, mtp, mtp_file, draft) == (16, False, False, None)
-        self.place = LoadTarget(options=options, context=context, max_draft=max_draft)
-        self.loads.append(self.place)
+    def place_target(self, command: LoadTarget) -> None:
+        assert (command.mtp, command.mtp_file, command.draft) == (False, False, None)
+        options, self.place = command.options, command
+        self.loads.append(command)
         if 32 - options.n_cpu_moe > self.most_experts and not options.override_tensor:
             raise DoesNotFitError("CUDA0 has no room")
 
@@ -220,7 +210,7 @@ def test_values_stand_around_the_commands_own() -> None:
     assert batch.values == (1, 2, 3, 4, 5, 0, 7, 8)
     assert (threads.own, batch.own) == (6, 0)
     own = replace(COMMAND, context=ContextOptions(threads=24, threads_batch=3, batch_size=600))
-    every = knobs(*PLACING, command=own, n_devices=2, least_n_cpu_moe=0, n_layers=2)
+    every = knobs(*Parameter, command=own, n_devices=2, least_n_cpu_moe=0, n_layers=2)
     by_name = {one.name: one for one in every}
     assert by_name["threads"].values == (1, 2, 3, 4, 5, 6, 7, 8, 24)
     assert by_name["threads_batch"].values == (1, 2, 3, 4, 5, 6, 7, 8)

@@ -19,8 +19,7 @@ from spectui.options.drafters import DraftSimple
 from spectui.options.request import RequestShape
 from spectui.options.speculation import Speculation
 from spectui.tune.looks import ERROR
-from spectui.tune.race import LOOK_EVERY, Race, Standing
-from spectui.tune.race_runs import RaceRuns
+from spectui.tune.race import LOOK_EVERY, Race, RaceRuns, Standing
 from tests.support.search import Mortal, ScriptedMeasurer, items, known
 
 BEST = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=6)))

@@ -10,8 +10,7 @@ from spectui.measure.measurer import Measurer
 from spectui.measure.workload import WorkItem
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
-from spectui.tune.race import Race
-from spectui.tune.race_runs import RaceRuns
+from spectui.tune.race import Race, RaceRuns
 from tests.support.search import ScriptedMeasurer, items
 
 ARM = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=6)))

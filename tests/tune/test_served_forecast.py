@@ -48,7 +48,7 @@ def binary(text: str) -> ServerBinary:
         (SPACE, CURRENT + RATES, 1, True, "may have to redo rounds"),
         (SearchSpace(drafts=()), CURRENT + RATES, 1, False, "n-gram drafters are not forecast"),
         (
-            replace(SPACE, drafts=("d", MTP_KIND), mtp_layers=1),
+            replace(SPACE, drafts=("d", MTP_KIND), mtp_layers={MTP_KIND: 1}),
             CURRENT + RATES,
             *(1, False, f"{MTP_KIND} drafts to its full length"),
         ),

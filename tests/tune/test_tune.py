@@ -27,7 +27,6 @@ from spectui.options.drafters import (
     NGRAM_KINDS,
     DraftMtp,
     DraftSimple,
-    ModelDrafter,
     NgramSimple,
 )
 from spectui.options.setup import ModelOptions, SamplingConfig
@@ -53,7 +52,6 @@ from spectui.tune.space import (
     AHEAD,
     FIRST_NGRAM,
     SERVER_DEFAULTS,
-    Parameter,
     SearchSpace,
 )
 from spectui.tune.studies.study import TuningStudy
@@ -210,7 +208,7 @@ def run(
         engine=driver,
         study=study,
         workload=workload,
-        division=divide(workload, 8, {p.prompt_id for r in study.records() for p in r.prompts}),
+        division=divide(workload, 8),
         measurer=cast("Measurer", measurer),
         loader=Loader(driver, candidates),
         limits=Limits(n_trials=n_trials, time_budget_s=time_budget_s),
@@ -345,9 +343,8 @@ def test_where_time_is_too_short_for_a_trial_the_defaults_are_raced(tmp_path: Pa
     default = Arm(draft="good", speculation=Speculation(SERVER_DEFAULTS))
     result = run(open_study(tmp_path), Timed(), time_budget_s=30.0)
     assert [(one.arm, one.state) for one in result.trials] == [(default, TrialState.INTERRUPTED)]
-    assert result.spent.ended_trials
-    assert (result.spent.n_tried, result.spent.n_trials) == (0, 12)
-    assert 30.0 < result.spent.took_s <= 1.5 * 30.0 + 4
+    assert result.cut_trials == (0, 12)
+    assert 30.0 < result.took_s <= 1.5 * 30.0 + 4
     assert result.best == default
     assert result.verdict.use_speculation
     # What was begun is tried again.
@@ -362,9 +359,9 @@ def test_a_long_trial_gives_way_to_the_race_which_ends_soon_after_the_budget(
     measurer = Timed(off_s=1.0, on_s=on_s)
     result = run(open_study(tmp_path), measurer, time_budget_s=100.0)
     assert [one.state for one in result.trials] == [TrialState.INTERRUPTED]
-    assert result.spent.ended_trials
+    assert result.cut_trials == (0, 12)
     assert len(result.pairs) == n_prompts
-    assert result.spent.took_s <= 1.5 * 100.0 + 1 + on_s
+    assert result.took_s <= 1.5 * 100.0 + 1 + on_s
 
 
 def test_a_recording_that_takes_longer_than_estimated_is_told_to_end(tmp_path: Path) -> None:
@@ -373,18 +370,7 @@ def test_a_recording_that_takes_longer_than_estimated_is_told_to_end(tmp_path: P
     result = run(open_study(tmp_path), measurer, time_budget_s=100.0, forecaster=slow)
     assert result.outlook.forecasts
     assert result.speedup is not None
-    assert result.spent.took_s <= 1.5 * 100.0
-
-
-def test_what_the_dialect_cannot_say_is_no_finalist(tmp_path: Path) -> None:
-    measurer = ScriptedMeasurer(peak=10, gain=1.1)
-    measurer.ngram_gain = 2.0
-    run(open_study(tmp_path), measurer, n_trials=6)
-    plain = SearchSpace(drafts=("good",), with_ngrams=False)
-    assert plain.ngrams() == ()
-    result = run(open_study(tmp_path, space=plain), measurer, n_trials=12)
-    assert {record.arm.drafter for record in result.trials[6:]} == {"good"}
-    assert known(result.best).draft == "good"
+    assert result.took_s <= 1.5 * 100.0
 
 
 def test_a_gain_is_found_and_confirmed(tmp_path: Path) -> None:
@@ -571,7 +557,7 @@ def test_forecasts_choose_without_trials(tmp_path: Path) -> None:
     result = run(open_study(tmp_path), measurer, n_trials=None, n_prompts=8, forecaster=forecaster)
     assert known(known(result.best).speculation).own.longest == 6
     assert (result.verdict.answer, result.verdict.basis) == (Answer.USE, Basis.THESE)
-    assert (result.trials, result.spent.n_tried, result.spent.n_trials) == ((), 0, 0)
+    assert (result.trials, result.cut_trials) == ((), None)
     # Every prompt was recorded, and all of so few are timed.
     assert {pair.item.id for pair in result.pairs} == {item.id for item in items(8)}
 
@@ -591,7 +577,7 @@ def test_a_setting_of_the_users_is_counted_or_tried(tmp_path: Path) -> None:
         assert all(one.speedup == expected for one in result.trials)
         counted = [(one.arm, known(one.speedup).n_timed) for one in result.finalists[1:]]
         assert counted == [(own, 0)] * (not is_tried)
-        assert not result.spent.ended_trials
+        assert result.cut_trials is None
 
 
 def test_a_setting_of_the_users_that_is_shown_to_be_faster_leads(tmp_path: Path) -> None:
@@ -692,29 +678,6 @@ def test_a_draft_that_fails_is_a_failed_trial_and_the_search_goes_on(tmp_path: P
     assert "broken.gguf cannot be loaded" in verdict.reason
 
 
-def test_untuned_parameters_stay_at_the_servers_defaults(tmp_path: Path) -> None:
-    study = open_study(tmp_path, space=replace(SPACE, tuned=frozenset({Parameter.DRAFT_MAX})))
-    engine = Drafts()
-    result = run(study, ScriptedMeasurer(), n_trials=10, engine=engine)
-    owns = {r.arm.speculation.own for r in result.trials if r.arm.speculation}
-    configs = [own for own in owns if isinstance(own, ModelDrafter)]
-    assert {(c.draft_min, c.draft_p_min) for c in configs} == {(0, 0.0)}
-    assert len({c.draft_max for c in configs}) > 1
-    # A draft is loaded only when it changes.
-    assert engine.loaded == ["good"]
-
-
-def test_sizes_of_ngrams_vary_only_where_lengths_are_tuned(tmp_path: Path) -> None:
-    tuned = frozenset({Parameter.DRAFT_P_MIN})
-    assert SearchSpace(drafts=("good",), tuned=tuned).ngrams() == (Speculation(FIRST_NGRAM),)
-    with open_study(tmp_path, space=replace(SPACE, tuned=tuned)) as study:
-        begin(study)
-        asked = [study.ask().arm for _ in range(12)]
-    ngrams = [arm.speculation for arm in asked if arm.drafter == "ngram-simple"]
-    assert len(ngrams) > 1
-    assert set(ngrams) == {Speculation(FIRST_NGRAM)}
-
-
 DIED = EngineDiedError("its process was killed", ("ggml_backend: out of memory",))
 
 
@@ -777,7 +740,7 @@ def test_what_ends_a_search_leaves_a_study_that_goes_on(
 
 
 def test_the_targets_own_layers_draft_as_far_as_they_reach(tmp_path: Path) -> None:
-    space = SearchSpace(drafts=("a", MTP_KIND), mtp_layers=2)
+    space = SearchSpace(drafts=("a", MTP_KIND), mtp_layers={MTP_KIND: 2})
     first = space.defaults
     assert [arm.drafter for arm in first] == ["a", MTP_KIND, "a", "ngram-simple"]
     assert first[1].speculation == Speculation(DraftMtp(draft_max=2))

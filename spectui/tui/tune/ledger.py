@@ -63,7 +63,7 @@ def digest(state: TuningState) -> Ledger:
     return Ledger(
         rows=tuple(sorted(rows, key=lambda row: (row is not first, -(row.speedup or 0.0)))),
         best=first,
-        n_tried=sum(record.state.is_tried for record in state.records),
+        n_tried=sum(record.is_tried for record in state.records),
     )
 
 
@@ -89,7 +89,7 @@ def _origin(record: TrialRecord) -> str:
 
 def _without_trial(state: TuningState) -> Iterator[Row]:
     """Settings that were raced, and those with the best forecasts."""
-    timed = {record.arm for record in state.records if record.state.is_tried}
+    timed = {record.arm for record in state.records if record.is_tried}
     known = {one.arm: one for one in state.forecasts if one.arm not in timed}
     raced = {arm: speedup for arm, speedup in state.raced.items() if arm not in timed}
     best = promising(tuple(known.values()), _N_FORECASTS)

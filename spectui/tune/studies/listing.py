@@ -23,7 +23,6 @@ from spectui.tune.studies.storage import (
     address_of,
     close_storage,
     file_of,
-    is_locked,
     lock_study,
     open_storage,
     release,
@@ -40,11 +39,10 @@ class StudyState(StrEnum):
     """State of a study."""
 
     FINISHED = "finished"
-    INTERRUPTED = "interrupted"
-    """The search was stopped, or its process ended: the same command goes on."""
-    WORKED_ON = "being worked on"
+    UNFINISHED = "unfinished"
+    """The search goes on, or was stopped: then the same command goes on."""
     UNREADABLE = "not readable"
-    """Made by a newer spectui, or not imported whole."""
+    """Made by a newer spectui."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,26 +92,15 @@ class StoredStudy(Kept, frozen=True, kw_only=True):
         return found if isinstance(found, str) else None
 
     @property
-    def drafts(self) -> frozenset[str]:
-        """File names of the drafts that it searched."""
-        found = [one.get("file") for one in (self.spec or {}).get("drafts", {}).values()]
-        return frozenset(one for one in found if isinstance(one, str))
-
-    def state(self, storage: str | None) -> StudyState:
-        """State of the study now, in the storage that it was found in."""
+    def state(self) -> StudyState:
+        """How far the search has come."""
         if self.problem is not None:
             return StudyState.UNREADABLE
-        if is_locked(address_of(storage), self.name):
-            return StudyState.WORKED_ON
         is_done = self.outcome is not None and not self.outcome.interrupted
-        return StudyState.FINISHED if is_done else StudyState.INTERRUPTED
+        return StudyState.FINISHED if is_done else StudyState.UNFINISHED
 
 
 _PARTS: dict[str, Any] = {one.name: one.type for one in msgspec.structs.fields(Kept)}
-_UNREAD = {key: _PARTS[key] for key in (records.SPEC, records.GROUP, records.MACHINE)}
-"""Parts that are shown of a study which cannot be read."""
-PORTABLE = _PARTS.keys() - {records.GROUP, records.MACHINE}
-"""Parts that a study takes to another machine."""
 
 
 def list_studies(storage: str | None) -> tuple[StoredStudy, ...]:
@@ -150,22 +137,15 @@ def stored_study(storage: str | None, wanted: str | None) -> StoredStudy:
 def _read(storage: RDBStorage, found: FrozenStudy) -> StoredStudy:
     kept, name = found.user_attrs, found.study_name
     study = optuna.load_study(study_name=name, storage=storage)
-    problem, known = None, _PARTS
-    trials: tuple[TrialRecord, ...] = ()
     try:
         records.check_study(name, kept)
         trials = records.trials_of(study)
     except BadInputError as error:
-        problem, known = str(error), _UNREAD
-    parts = {key: records.from_plain(kept[key], known[key]) for key in known.keys() & kept.keys()}
+        return StoredStudy(name=name, changed=_last_trial(study), problem=str(error))
+    parts = {key: records.from_plain(kept[key], _PARTS[key]) for key in _PARTS.keys() & kept.keys()}
     outcome = parts.get(records.OUTCOME)
-    return StoredStudy(
-        **parts,
-        name=name,
-        trials=trials,
-        changed=_last_trial(study) if outcome is None else outcome.ended,
-        problem=problem,
-    )
+    changed = _last_trial(study) if outcome is None else outcome.ended
+    return StoredStudy(**parts, name=name, trials=trials, changed=changed)
 
 
 def _last_trial(study: optuna.Study) -> datetime:
@@ -245,16 +225,6 @@ def opened(storage: str | None) -> Iterator[RDBStorage]:
             yield studies
     finally:
         close_storage(studies)
-
-
-def has_study(storage: str | None, name: str) -> bool:
-    """Whether there is a study of exactly that name.
-
-    Raises:
-        BadInputError: the storage cannot be used.
-    """
-    with opened(storage) as studies:
-        return name in optuna.get_all_study_names(studies)
 
 
 def keep_report(storage: str | None, name: str, text: str, document: Json) -> None:

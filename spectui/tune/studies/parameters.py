@@ -16,7 +16,6 @@ from spectui.options.drafters import (
     NGRAMS,
     DrafterOptions,
     DraftSimple,
-    Ngram,
     NgramCache,
     NgramDrafter,
     NgramSimple,
@@ -25,7 +24,7 @@ from spectui.options.drafters import (
 )
 from spectui.options.number import Number
 from spectui.options.speculation import Speculation
-from spectui.tune.space import FIRST_NGRAM, Parameter, SearchSpace
+from spectui.tune.space import SearchSpace
 
 _KIND = "kind"
 _MODEL = "model"
@@ -43,34 +42,25 @@ def suggest_arm(trial: BaseTrial, space: SearchSpace) -> Arm:
     """
     kinds = (_MODEL,) * bool(space.drafts) + (_NGRAM,) * space.with_ngrams
     kind = trial.suggest_categorical(_KIND, kinds) if len(kinds) > 1 else kinds[0]
-    arm = _suggest_ngram(trial, space) if kind == _NGRAM else _suggest_model(trial, space)
-    return space.placed(arm)
-
-
-def _suggest_model(trial: BaseTrial, space: SearchSpace) -> Arm:
+    if kind == _NGRAM:
+        # Drafts of fixed length may be too long for the space.
+        has_room = space.max_draft >= NgramCache.LONGEST
+        drafters = {kind_of(one): one for one in NGRAMS if has_room or one is not NgramCache}
+        ngram = drafters[trial.suggest_categorical(_NGRAM_KIND, list(drafters))]
+        setting = _suggest_numbers(trial, ngram, space)
+        return space.placed(Arm(draft=None, speculation=Speculation(setting)))
     draft = space.drafts[0]
     if len(space.drafts) > 1:
         # Sorted: the same drafts named in another order are the same space.
         draft = trial.suggest_categorical(_DRAFT, sorted(space.drafts))
-    return space.arm(draft, _suggest_numbers(trial, DraftSimple, space))
-
-
-def _suggest_ngram(trial: BaseTrial, space: SearchSpace) -> Arm:
-    setting: Ngram = FIRST_NGRAM
-    if Parameter.DRAFT_MAX in space.tuned:
-        # Drafts of fixed length may be too long for the space.
-        has_room = space.max_draft >= NgramCache.LONGEST
-        drafters = {kind_of(one): one for one in NGRAMS if has_room or one is not NgramCache}
-        kind = trial.suggest_categorical(_NGRAM_KIND, list(drafters))
-        setting = _suggest_numbers(trial, drafters[kind], space)
-    return Arm(draft=None, speculation=Speculation(setting))
+    return space.placed(space.arm(draft, _suggest_numbers(trial, DraftSimple, space)))
 
 
 def _suggest_numbers(trial: BaseTrial, drafter: type[_T], space: SearchSpace) -> _T:
-    """Choose the numbers of a drafter that are searched; of a draft model those that are tuned."""
+    """Choose the numbers of a drafter that are searched."""
     chosen: dict[str, float] = {}
     for name, number in _names(drafter):
-        if number.searched is None or (drafter is DraftSimple and number.name not in space.tuned):
+        if number.searched is None:
             continue
         low, most = number.searched
         high = space.max_draft if most is None else most

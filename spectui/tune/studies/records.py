@@ -1,17 +1,17 @@
 """Forms in which a study of Optuna's keeps trials and all else, and which studies go on."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 import optuna
 from optuna.storages import BaseStorage
+from optuna.trial import TrialState as States
 
 from spectui.errors import BadInputError, UsageError
-from spectui.measure.comparable import UNLISTED, counted, differences, misses_gpus, wherever_built
-from spectui.monitor.machine import this_machine
+from spectui.measure.comparable import counted, differences, wherever_built
 from spectui.options.stored import check_schema, current, is_of_fast_schedule
 from spectui.tune.trials import LEFT, TrialRecord, TrialState
 
@@ -68,8 +68,7 @@ def check_study(name: str, kept: Mapping[str, Any]) -> None:
         kept: its attributes.
 
     Raises:
-        BadInputError: a newer one made it, it was not imported whole, or it was measured on the
-            ``fast`` schedule.
+        BadInputError: a newer one made it, or it was measured on the ``fast`` schedule.
     """
     check_schema(
         kept.get(SCHEMA, STUDY_SCHEMA),
@@ -107,12 +106,6 @@ def check_same(
     differing = differences(known, spec)
     if differing is None:
         return True
-    if misses_gpus(known, spec):
-        reason = this_machine().gpu_problem or "no NVIDIA driver is loaded, or it knows no GPU"
-        raise UsageError(
-            f"the study {name} was made {UNLISTED}: {reason}; run this again once nvidia-smi "
-            "lists them, or choose another --study"
-        )
     if is_shared:
         differing = differences(counted(known), counted(spec))
         if differing is None:
@@ -129,61 +122,18 @@ def trials_of(study: optuna.Study) -> tuple[TrialRecord, ...]:
     Raises:
         BadInputError: one is damaged.
     """
-    begun = [one for one in study.get_trials(deepcopy=False) if RECORD in one.user_attrs]
+    every = study.get_trials(deepcopy=False)
+    begun = [one for one in every if RECORD in one.user_attrs and one.state is not States.WAITING]
     try:
-        found = [decoded(one.user_attrs[RECORD], StoredTrial) for one in begun]
+        found = [decoded(one.user_attrs[RECORD], TrialRecord) for one in begun]
     except msgspec.ValidationError as error:
         raise BadInputError(
             f"a trial of the study {study.study_name} cannot be read ({error}); update spectui, or "
             "delete the study"
         ) from error
-    pairs = zip(begun, today(found), strict=True)
+    pairs = zip(begun, found, strict=True)
     ended = (as_left(one) if trial.state.is_finished() else one for trial, one in pairs)
     return tuple(sorted(ended, key=lambda one: one.number))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredTrial(TrialRecord):
-    """A trial as studies keep it, of earlier versions as well."""
-
-    anchor_tokens_per_s: float | None = None
-    """Speed of the target alone around it. In earlier versions a setting was measured by itself,
-    and off was a trial like the others."""
-
-    @property
-    def relative(self) -> float | None:
-        """Throughput in units of that speed; None of a trial of today, and without results."""
-        if self.tokens_per_s is None or not self.anchor_tokens_per_s:
-            return None
-        return self.tokens_per_s / self.anchor_tokens_per_s
-
-
-def today(stored: Sequence[StoredTrial]) -> list[TrialRecord]:
-    """Trials of a study in today's form.
-
-    A speedup of an earlier version is over the study's trials of off. There is none where the
-    target lay otherwise than in these, or where there are none.
-    """
-    off = [one for one in stored if one.arm.is_off and one.relative]
-    level = sum(one.relative or 0.0 for one in off) / len(off) if off else 0.0
-    found = []
-    for one in stored:
-        speedup, relative = one.speedup, one.relative
-        if relative and level and one.arm.layout == off[0].arm.layout:
-            speedup = relative / level
-        found.append(
-            TrialRecord(
-                number=one.number,
-                state=one.state,
-                arm=one.arm,
-                prompts=one.prompts,
-                speedup=speedup,
-                is_old=relative is not None or one.is_old,
-                error=one.error,
-                log=one.log,
-            )
-        )
-    return found
 
 
 def as_left(record: TrialRecord) -> TrialRecord:

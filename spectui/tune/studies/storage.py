@@ -20,7 +20,7 @@ from typing import Any
 import optuna
 from filelock import FileLock, Timeout
 from optuna.exceptions import StorageInternalError
-from optuna.storages import BaseStorage, RDBStorage
+from optuna.storages import BaseStorage, RDBStorage, RetryHeartbeatStaleTrialCallback
 from sqlalchemy import URL, Dialect, event, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
@@ -36,8 +36,6 @@ warnings.filterwarnings("ignore", "Heartbeat of storage is supposed to be used w
 
 _OPEN_S = 30.0
 """Time after which another process that opens the same file counts as hung."""
-_PROBED_S = 0.5
-"""Time for which a lock may be held by others who only look whether it is."""
 _OPENINGS = 3
 _CONNECT_S = 10
 _WAITS_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 15.0)
@@ -46,6 +44,8 @@ _HEARTBEAT_S = 10
 _STALE_S = 60
 """Time without a heartbeat after which the process of a trial has ended."""
 _PSYCOPG = "postgresql+psycopg"
+RETRY = RetryHeartbeatStaleTrialCallback(max_retry=1)
+"""Queues the trial of a process that has ended once more: no oftener, as it may have ended that."""
 
 
 def address_of(storage: str | None) -> str:
@@ -127,6 +127,7 @@ def _open_database(address: URL, attempts: int = _OPENINGS) -> RDBStorage:
             {"pool_pre_ping": True, "connect_args": limits},
             heartbeat_interval=_HEARTBEAT_S,
             grace_period=_STALE_S,
+            heartbeat_stale_trial_callback=RETRY,
         )
     except (SQLAlchemyError, StorageInternalError):
         # Another one may be making the tables, which takes a few transactions.
@@ -190,24 +191,12 @@ def lock_study(url: str, name: str) -> FileLock | None:
         UsageError: another process has it.
     """
     try:
-        return _acquired(_lock_of(url, name), _PROBED_S)
+        return _acquired(_lock_of(url, name), 0)
     except Timeout:
         raise UsageError(
             f"another spectui is working on the study {name}; wait for it, or choose another "
             "--study"
         ) from None
-
-
-def is_locked(url: str, name: str) -> bool:
-    """Whether another process keeps a study for itself, as far as can be told."""
-    lock = _lock_of(url, name)
-    if lock is None or not Path(lock.lock_file).exists():
-        return False
-    try:
-        release(_acquired(lock, 0))
-    except Timeout:
-        return True
-    return False
 
 
 def _lock_of(url: str, name: str) -> FileLock | None:
@@ -230,7 +219,7 @@ def _acquired(lock: FileLock | None, wait_s: float) -> FileLock | None:
     """
     try:
         if lock is not None:
-            lock.acquire(timeout=wait_s, poll_interval=_PROBED_S / 20)
+            lock.acquire(timeout=wait_s, poll_interval=0.025)
     except Timeout:
         raise
     except (OSError, NotImplementedError):
@@ -301,6 +290,5 @@ def _moved_aside(file: Path) -> BadInputError:
             "give another --storage"
         )
     return BadInputError(
-        f"{file} was damaged, and is {aside} now; the same command begins with a new file, and "
-        "studies import takes exported studies back"
+        f"{file} was damaged, and is {aside} now; the same command begins with a new file"
     )

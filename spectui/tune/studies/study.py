@@ -1,7 +1,6 @@
 """The study behind a tuning run: proposes arms, keeps every record, can be resumed."""
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -27,6 +26,7 @@ from spectui.tune.studies import records
 from spectui.tune.studies.parameters import parameters_of, suggest_arm
 from spectui.tune.studies.recordings import Recordings
 from spectui.tune.studies.storage import (
+    RETRY,
     address_of,
     close_storage,
     is_file,
@@ -71,8 +71,6 @@ class PlaceStudy:
 
 
 T = TypeVar("T")
-_MOST_LEFT = 2
-"""Processes that may end while they measure a setting before it is tried no more."""
 _N_SEEDS = 2**32
 """Number of seeds that numpy's generators take."""
 _STARTUP_TRIALS = 5
@@ -180,8 +178,10 @@ class TuningStudy(Closing):
         """Close the trials of processes that have ended, and go on with the study's layouts."""
         optuna.storages.fail_stale_trials(self.stored)
         if not self._is_shared:
-            for trial in self.stored.get_trials(deepcopy=False, states=(States.RUNNING,)):
+            # A file has no heartbeats, and nobody else works on its study.
+            for trial in self.stored.get_trials(states=(States.RUNNING,)):
                 self._end(self._id_of(trial.number), States.FAIL)
+                RETRY(self.stored, trial)
         if self.space.layouts is None:
             return
         kept = self.stored.user_attrs.get(records.LAYOUTS)
@@ -208,29 +208,26 @@ class TuningStudy(Closing):
     def ask(self) -> TrialRecord:
         """Choose the next arm and note that this process is at it.
 
-        What is queued comes first, then what processes have left that ended, and then the
+        What is queued comes first, then what a process has left that ended, and then the
         sampler's choice.
         """
         with storage_errors(self._url):
             optuna.storages.fail_stale_trials(self.stored)
-            known = self.records()
-            taken = _taken(known) | {one.arm for one in known if one.state is TrialState.RUNNING}
-            last = {one.arm: one for one in known}
-            left = [arm for arm, one in last.items() if one.error == LEFT and self._has(arm)]
-            arm = next((one for one in (*self._queue, *left) if one not in taken), None)
-            if arm is None:
-                trial = self.stored.ask()
-                return self._begun(self._id_of(trial.number), suggest_arm(trial, self.space))
-            self._queue = [one for one in self._queue if one != arm]
-            chosen = parameters_of(arm, self.space)
-            template = optuna.trial.create_trial(
-                state=States.RUNNING, params=chosen.params, distributions=chosen.distributions
-            )
-            return self._begun(self._storage.create_new_trial(self._study_id, template), arm)
+            taken = {one.arm for one in self.records() if _is_taken(one)}
+            self._queue = [arm for arm in self._queue if arm not in taken]
+            if self._queue:
+                return self._begin(self._queue.pop(0))
+            trial = self.stored.ask()
+            left = records.from_plain(trial.user_attrs.get(records.RECORD), TrialRecord)
+            arm = suggest_arm(trial, self.space) if left is None else left.arm
+            return self._begun(self._id_of(trial.number), arm)
 
-    def _has(self, arm: Arm) -> bool:
-        """Whether the space has an arm."""
-        return bool(parameters_of(arm, self.space).params)
+    def _begin(self, arm: Arm) -> TrialRecord:
+        chosen = parameters_of(arm, self.space)
+        template = optuna.trial.create_trial(
+            state=States.RUNNING, params=chosen.params, distributions=chosen.distributions
+        )
+        return self._begun(self._storage.create_new_trial(self._study_id, template), arm)
 
     def _begun(self, trial_id: int, arm: Arm) -> TrialRecord:
         number = self._storage.get_trial_number_from_id(trial_id)
@@ -313,10 +310,8 @@ class TuningStudy(Closing):
         self.enqueue(sorted(arms, key=lambda arm: places.index(arm.layout)))
 
     def enqueue(self, arms: Sequence[Arm]) -> None:
-        """Queue the arms that are neither tried nor waiting: they come before the sampler's."""
-        taken = _taken(self.records())
-        untried = [arm for arm in arms if arm not in taken]
-        self._queue = list(dict.fromkeys((*self._queue, *untried)))
+        """Queue arms; those that are tried by then are passed over."""
+        self._queue = list(dict.fromkeys((*self._queue, *arms)))
 
     def close(self) -> None:
         """Let go of the storage."""
@@ -328,11 +323,9 @@ class TuningStudy(Closing):
             release(self._lock)
 
 
-def _taken(known: Sequence[TrialRecord]) -> frozenset[Arm]:
-    """Arms that are not tried again: measured ones, and those that cannot be.
+def _is_taken(record: TrialRecord) -> bool:
+    """Whether a trial's arm is not queued: it is tried, or somebody is at it or was.
 
-    It may be the arm that ends spectui's own process: it is measured twice at most.
+    An arm that a process has left is Optuna's to queue.
     """
-    left = Counter(one.arm for one in known if one.error == LEFT)
-    deadly = {arm for arm, n in left.items() if n >= _MOST_LEFT}
-    return frozenset(deadly | {one.arm for one in known if one.state.is_tried})
+    return record.is_tried or record.state is TrialState.RUNNING or record.error == LEFT
