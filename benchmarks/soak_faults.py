@@ -98,8 +98,8 @@ _FLAGS = ("waits", "half", "truncated", "garbage", "nvml")
 _SHOWN_BY_END = ("no memory", "disk full")
 """Kinds that nothing happens by where nothing more is asked for."""
 _KINDS = {
-    "abort": _Kind(sentence=r"llama\.cpp ended its process with SIGABRT while "),
-    "crash": _Kind(sentence=r"llama\.cpp ended its process with SIGSEGV while "),
+    "abort": _Kind(sentence=r"the engine's process ended with SIGABRT while "),
+    "crash": _Kind(sentence=r"the engine's process ended with SIGSEGV while "),
     "stopped": _Kind(sentence=_HANG, hangs=True),
     "waits": _Kind(sentence=_HANG, hangs=True),
     "half": _Kind(sentence=_MUDDLED, hangs=True),

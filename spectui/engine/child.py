@@ -36,13 +36,6 @@ class Cancel:
     """Cancels the command that was sent last, if it still runs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Logged:
-    """A line of llama.cpp's log."""
-
-    line: str
-
-
 _Waiting = queue.SimpleQueue[Command | ProtocolError | None]
 
 
@@ -74,7 +67,8 @@ def main() -> None:
     with parent_channel((*get_args(Command), Cancel)) as channel, suppress(OSError):
         _end_with_parent()
         _end_before_others()
-        native_log.listen(lambda line: channel.send(Logged(line)))
+        # A text is a line of llama.cpp's log.
+        native_log.listen(channel.send)
         margins = msgspec.json.decode(sys.argv[2], type=Fit | None)
         worker, waiting = LocalWorker(Guard(margins=margins)), _Waiting()
         threading.Thread(target=receive, args=(channel, worker, waiting), daemon=True).start()

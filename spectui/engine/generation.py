@@ -142,7 +142,7 @@ class Generation:
             return MtpDrafter(mtp, options, clock, n_layers=mtp.n_layers, bounded=bounded)
         return DraftModelDrafter(self._models.draft, options, clock)
 
-    def run(self) -> events.GenerationFinished:
+    def run(self) -> events.GenerationResult:
         """Generate to the end, emitting on the way."""
         with self.attached():
             self.begin()
@@ -150,7 +150,7 @@ class Generation:
                 pass
             result = self.result()
             self._follow_up(result.stop)
-        return events.GenerationFinished(result=result)
+        return result
 
     @contextmanager
     def attached(self) -> Iterator[None]:
@@ -246,7 +246,7 @@ class Generation:
             n_evaluated=self._n_evaluated,
             prompt_draft_s=self._prompt_draft_s,
             n_read=self._n_read,
-            rounds=tuple(map(events.RoundPrice.of, self._rounds)),
+            rounds=tuple(self._rounds),
         )
 
     def _follow_up(self, stop: Stop) -> None:

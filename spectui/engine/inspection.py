@@ -7,7 +7,7 @@ from contextlib import ExitStack
 import numpy as np
 
 from spectui.engine.commands import ReadExperts, RecordChains
-from spectui.engine.events import ChainsRecorded, ExpertsRead
+from spectui.engine.events import ChainsRecorded
 from spectui.engine.models import LoadedModels
 from spectui.errors import BadInputError, UsageError
 from spectui.llama.devices import has_gpu
@@ -21,7 +21,7 @@ from spectui.trace.costs import MAX_DEPTH
 from spectui.trace.routing import LayerRouting, Routing
 
 
-def read_experts(models: LoadedModels, command: ReadExperts) -> ExpertsRead:
+def read_experts(models: LoadedModels, command: ReadExperts) -> Routing:
     """Read answers, and note the experts that each token was routed to.
 
     Raises:
@@ -32,8 +32,9 @@ def read_experts(models: LoadedModels, command: ReadExperts) -> ExpertsRead:
     model = models.target.model
     gguf = read_gguf(model.options.path)
     layers = expert_layers(gguf, model.options, gpu_devices=has_gpu())
+    lengths = tuple(len(answer) for _prompt, answer in command.texts)
     if not layers:
-        return ExpertsRead(routing=None)
+        return Routing(n_experts=0, lengths=lengths, layers=())
     texts = [(len(prompt), (*prompt, *answer)) for prompt, answer in command.texts]
     answers: defaultdict[int, list[Experts]] = defaultdict(list)
     longest = max(len(tokens) for _n, tokens in texts)
@@ -52,9 +53,8 @@ def read_experts(models: LoadedModels, command: ReadExperts) -> ExpertsRead:
         )
         for layer, rows in sorted(answers.items())
     )
-    lengths = tuple(len(answer) for _prompt, answer in command.texts)
     n_experts = gguf.number("expert_count")
-    return ExpertsRead(routing=Routing(n_experts=n_experts, lengths=lengths, layers=tuple(found)))
+    return Routing(n_experts=n_experts, lengths=lengths, layers=tuple(found))
 
 
 def record(models: LoadedModels, command: RecordChains) -> ChainsRecorded:

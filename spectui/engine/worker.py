@@ -76,7 +76,7 @@ class LocalWorker:
                 return self._load_draft(command, sink)
             case commands.UnloadDraft():
                 models.unload_draft()
-                return events.DraftUnloaded()
+                return events.Done()
             case commands.ComparePair():
                 return self._compare(command.request)
             case commands.Tokenize():
@@ -98,7 +98,7 @@ class LocalWorker:
             case commands.Shutdown():
                 for owner in (self.guard, self._templates, models):
                     owner.close()
-                return events.EngineClosed()
+                return events.Done()
 
     def _load_target(self, command: commands.LoadTarget, sink: events.Sink) -> events.ModelLoaded:
         # Free memory counts once what makes room is gone.

@@ -19,10 +19,9 @@ from spectui.engine.driver import Engine
 from spectui.engine.events import (
     Answer,
     CommandRestarted,
-    EngineClosed,
+    Done,
     EngineFailed,
     Event,
-    GenerationFinished,
     GenerationResult,
     LoadProgress,
     ModelLoaded,
@@ -70,8 +69,8 @@ class Client:
 
     def result(self) -> GenerationResult:
         answer = self.answer()
-        assert isinstance(answer, GenerationFinished), answer
-        return answer.result
+        assert isinstance(answer, GenerationResult), answer
+        return answer
 
     def generate(self, command: Generate) -> GenerationResult:
         self.submit(command)
@@ -169,9 +168,9 @@ def test_a_person_does_not_wait_for_what_is_queued_in_the_background(
     chat: Client, background: Client
 ) -> None:
     finished: list[str] = []
-    chat.hook = once(GenerationFinished, lambda: finished.append("chat"))
+    chat.hook = once(GenerationResult, lambda: finished.append("chat"))
     background.hook = lambda event: (
-        finished.append("background") if isinstance(event, GenerationFinished) else None
+        finished.append("background") if isinstance(event, GenerationResult) else None
     )
     background.hold()
     for n_predict in (2, 3, 4):
@@ -200,7 +199,7 @@ def test_a_held_client_waits_until_it_is_released(chat: Client, background: Clie
     background.submit(request())
     chat.result()
     chat.generate(request(4))
-    assert not any(isinstance(event, GenerationFinished) for event in background.events)
+    assert not any(isinstance(event, GenerationResult) for event in background.events)
     background.release()
     assert len(background.result().tokens) == 24
     assert CommandRestarted() in background.events
@@ -228,7 +227,7 @@ def test_what_is_stopped_is_answered_and_the_others_are_left_alone(
     background.submit(request())
     background.assert_cancelled()
     shared.engine.close()
-    assert chat.events[-1] == background.events[-1] == EngineClosed()
+    assert chat.events[-1] == background.events[-1] == Done()
     with pytest.raises(UsageError, match="the engine is closed"):
         chat.submit(request())
 
@@ -248,7 +247,7 @@ def test_stop_from_another_thread_keeps_the_tokens_so_far(chat: Client) -> None:
     stopped.set()
     cut = chat.result()
     assert (cut.stop, len(cut.tokens), cut.counters.n_rounds) == (Stop.CANCELLED, 2, 1)
-    assert [type(event) for event in chat.events] == [GenerationFinished]
+    assert [type(event) for event in chat.events] == [GenerationResult]
     whole = chat.generate(request(draft=False))
     assert (whole.stop, whole.tokens[:2]) == (Stop.LENGTH, cut.tokens)
 
@@ -323,7 +322,7 @@ def test_queueing_work_in_vain_and_the_others_turn_are_waited_for(
     # Who is alone does not wait.
     assert background.client.waited_s == 0
     background.hook = once(RoundFinished, give_way)
-    chat.hook = once(GenerationFinished, lambda: shared.passes(30))
+    chat.hook = once(GenerationResult, lambda: shared.passes(30))
     background.hold()
     background.submit(request())
     shared.passes(7)
@@ -341,7 +340,7 @@ def fail() -> None:
     raise ValueError("on purpose")
 
 
-@pytest.mark.parametrize("kind", [RoundFinished, GenerationFinished, LoadProgress])
+@pytest.mark.parametrize("kind", [RoundFinished, GenerationResult, LoadProgress])
 def test_a_sink_that_raises_is_told_so(chat: Client, kind: type[Event], tiny: TinyPath) -> None:
     chat.hook = once(kind, fail)
     chat.submit(load_target(tiny(TARGET)) if kind is LoadProgress else request(4))
@@ -362,7 +361,7 @@ def test_a_sink_that_takes_nothing_is_reported_and_harms_nobody_else(
     background.submit(request(4))
     assert len(other.generate(request(4)).tokens) == 4
     shared.engine.close()
-    assert other.events[-1] == EngineClosed()
+    assert other.events[-1] == Done()
     # The answer, and the end of the engine.
     assert [str(args.exc_value) for args in reported] == ["on purpose"] * 2
 
@@ -381,7 +380,7 @@ def test_what_a_sink_submits_while_the_engine_closes_is_cancelled(
     background.hook = once(Tokenized, submit_while_closing)
     assert isinstance(background.ask(Tokenize(text="in the")), Tokenized)
     background.assert_cancelled()
-    assert background.answer() == EngineClosed()
+    assert background.answer() == Done()
     closing.join(30)
     assert not closing.is_alive()
 
