@@ -184,7 +184,8 @@ def test_a_draft_may_have_other_threads(run: Run) -> None:
         models.load_target(target, lambda _: None)
         models.load_draft(LoadDraft(options=setup.draft), lambda _: None)
         found = tuple(
-            (C.llama_n_threads(one.c), C.llama_n_threads_batch(one.c)) for one in models.contexts
+            (C.llama_n_threads(one.c), C.llama_n_threads_batch(one.c))
+            for one in (models.target, models.draft)
         )
         assert found == wanted
     models.close()
