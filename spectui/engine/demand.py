@@ -7,30 +7,14 @@ from dataclasses import dataclass, field, replace
 
 from spectui.engine.host_memory import host_memory
 from spectui.format import bytes_text
-from spectui.llama.buffers import HOST, DeviceMemory
+from spectui.llama.buffers import HOST, DeviceMemory, devices_of
 from spectui.llama.planned import Plan
-from spectui.options.setup import Devices, Fit, SplitMode
+from spectui.options.setup import Devices, Fit
 
 MARGIN_BYTES = Fit().margin_bytes(0)
 """Bytes that a search leaves free on a GPU of which ``--fit-target`` says nothing: pools of the
 driver and the desktop grow after the models are loaded."""
 _UNIFIED = "GGML_CUDA_ENABLE_UNIFIED_MEMORY"
-
-
-def devices_of(placed: Devices, present: Sequence[DeviceMemory]) -> tuple[DeviceMemory, ...]:
-    """Devices that a model is put on, in its order.
-
-    Args:
-        placed: options of the model.
-        present: devices that there are. Names of others are passed over: loading refuses them.
-    """
-    found = tuple(present)
-    if placed.names is not None:
-        by_name = {one.title: one for one in present}
-        found = tuple(by_name[name] for name in placed.names if name in by_name)
-    if placed.split_mode is SplitMode.NONE:
-        found = found[placed.main : placed.main + 1]
-    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

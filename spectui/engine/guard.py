@@ -26,8 +26,7 @@ from pathlib import Path
 
 from spectui.closing import Closing
 from spectui.engine.demand import FreeMemory, demands, free_memory, least_left
-from spectui.engine.fit import fitted
-from spectui.engine.planning import Planner
+from spectui.engine.planning import Planner, fitted
 from spectui.errors import DoesNotFitError, ReadsFromDiskError, SpectuiError
 from spectui.llama.buffers import HOST, Buffer, DeviceMemory
 from spectui.llama.devices import gpu_memories, has_gpu, use_rpc

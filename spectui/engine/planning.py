@@ -2,21 +2,23 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar, get_args
 
 from spectui.children import Child, ProtocolError
 from spectui.closing import Closing
 from spectui.engine.demand import FreeMemory, free_memory
-from spectui.errors import BadInputError, DoesNotFitError, SpectuiError
-from spectui.llama.buffers import DeviceMemory
+from spectui.engine.fitting import alone
+from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
+from spectui.llama.buffers import DeviceMemory, devices_of
 from spectui.llama.library import handed_down
 from spectui.llama.planned import (
     Answer,
     Backend,
     BackendRequest,
     FitRequest,
-    Fitting,
+    Fitted,
     Plan,
     PlanRequest,
     Question,
@@ -25,6 +27,7 @@ from spectui.llama.planned import (
     are_of_rpc,
     without_folder,
 )
+from spectui.options.setup import Fit
 
 TIMEOUT_S = 30.0
 """Limit for a file of a plan, and for the child's start, which take a second on a free machine."""
@@ -83,9 +86,9 @@ class Planner(Closing):
         """
         return self._ask(request, Plan)
 
-    def fit(self, request: PlanRequest) -> Fitting:
+    def fit(self, request: PlanRequest) -> Fitted:
         """Choose where the target of a request lies, as ``--fit`` does; errors as of ``plan``."""
-        return self._ask(FitRequest(request=request), Fitting)
+        return self._ask(FitRequest(request=request), Fitted)
 
     def close(self) -> None:
         """End the process: it has nothing to keep. May be called again."""
@@ -172,3 +175,23 @@ class Planner(Closing):
             f"{end} (its last words: {words}); "
             "check that the download is complete"
         )
+
+
+def fitted(planner: Planner, request: PlanRequest, options: Fit | None) -> Fitted | None:
+    """The choice of ``--fit`` for a request; None where there is nothing to choose.
+
+    Beside an unusable draft it is what it would be without: who loads the draft says what is wrong.
+
+    Raises:
+        SpectuiError: as ``Planner.plan`` does, of the target.
+    """
+    if options is None or not devices_of(request.target.devices, planner.gpus()):
+        return None
+    target = replace(request.target, fit=replace(options, is_open=False))
+    request = replace(request, target=target)
+    try:
+        return planner.fit(request)
+    except (BadInputError, DoesNotFitError, UsageError):
+        if alone(request) == request:
+            raise
+        return planner.fit(alone(request))

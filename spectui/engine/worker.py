@@ -5,7 +5,6 @@ from typing import Protocol
 
 from spectui.engine import commands, events
 from spectui.engine.demand import FreeMemory
-from spectui.engine.fit import beside
 from spectui.engine.generation import Generation, probe_margin
 from spectui.engine.given import read_answer
 from spectui.engine.guard import Guard
@@ -15,7 +14,7 @@ from spectui.engine.pairing import PairGeneration
 from spectui.engine.templates import Templates
 from spectui.engine.writing import Writing
 from spectui.llama.architectures import inspect_pair
-from spectui.llama.planned import PlanRequest
+from spectui.llama.planned import PlanRequest, beside
 from spectui.models.ranking import ModelInspected
 from spectui.options.setup import ModelOptions
 

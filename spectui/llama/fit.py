@@ -6,16 +6,19 @@ models without reading a weight, as plans do, some ten to thirty times.
 
 import ctypes
 import os
+from dataclasses import replace
 from functools import cache
 from itertools import takewhile
 from typing import Any
 
+from spectui.llama.buffers import devices_of
 from spectui.llama.context import cache_type, context_params
+from spectui.llama.devices import gpu_memories
 from spectui.llama.library import C, library
 from spectui.llama.model import Model, ModelParams, Override
 from spectui.llama.native import buffer_name, native_function
 from spectui.llama.pair import add_moe_cache
-from spectui.llama.planned import Fitting, PlanRequest
+from spectui.llama.planned import Fitted, PlanRequest
 from spectui.options.setup import Fit, TensorOverride
 
 _SYMBOL = (
@@ -57,7 +60,7 @@ def _function() -> Any:  # noqa: ANN401 - ctypes
     return function
 
 
-def fit(request: PlanRequest, target: Model, draft: Model | None) -> Fitting:
+def fit(request: PlanRequest, target: Model, draft: Model | None) -> Fitted:
     """Choose where a target lies whose placement is open.
 
     Args:
@@ -65,10 +68,12 @@ def fit(request: PlanRequest, target: Model, draft: Model | None) -> Fitting:
         target: its target, without memory.
         draft: its draft, likewise; None without.
     """
-    function = _function()
+    function, own = _function(), request.target
+    n_layers = target.info.n_layers + 1 + (target.info.mtp_layers if request.mtp else 0)
     if function is None:
-        return Fitting(failure=f"{library()} has none of its own beside it; give -ngl")
-    options, most = request.target.fit or Fit(), C.llama_max_devices()
+        why = f"{library()} has none of its own beside it; give -ngl"
+        return Fitted(target=own, n_layers=n_layers, failure=why)
+    options, most = own.fit or Fit(), C.llama_max_devices()
     params, context = _params(request, target), _target_params(request, target)
     split = (ctypes.c_float * most)()
     n_overrides = native_function("llama_max_tensor_buft_overrides", ctypes.c_size_t)()
@@ -76,7 +81,7 @@ def fit(request: PlanRequest, target: Model, draft: Model | None) -> Fitting:
     margins = (ctypes.c_size_t * most)(*map(options.margin_bytes, range(most)))
     extra, kept = _extra(request, target, draft)
     failed = function(
-        os.fsencode(request.target.path),
+        os.fsencode(own.path),
         ctypes.byref(params.c),
         ctypes.byref(context),
         split,
@@ -87,16 +92,28 @@ def fit(request: PlanRequest, target: Model, draft: Model | None) -> Fitting:
         _ERROR,
     )
     del kept
+    if failed:
+        why = "llama.cpp does not with these options, nor does llama-server"
+        return Fitted(target=own, n_layers=n_layers, failure=why)
+    if params.c.n_gpu_layers == own.n_gpu_layers:
+        return Fitted(target=own, n_layers=n_layers)
+    devices = devices_of(own.devices, gpu_memories())
+    layers = tuple(split[: len(devices)]) if any(split) else ()
     placed = takewhile(lambda one: one.pattern, overrides)
-    return Fitting(
+    moved = replace(
+        own,
         n_gpu_layers=params.c.n_gpu_layers,
-        split=tuple(split),
+        devices=replace(own.devices, split=layers),
         override_tensor=tuple(
             TensorOverride(pattern=one.pattern.decode(), buffer=buffer_name(one.buffer_type))
             for one in placed
         ),
-        failure="llama.cpp does not with these options, nor does llama-server" if failed else None,
     )
+    rooms = tuple(
+        (one.title, (one.free_bytes or 0) - options.margin_bytes(number))
+        for number, one in enumerate(devices)
+    )
+    return Fitted(target=moved, n_layers=n_layers, rooms=rooms)
 
 
 def _params(request: PlanRequest, model: Model) -> ModelParams:

@@ -39,7 +39,7 @@ from spectui.llama.planned import (
     Backend,
     BackendRequest,
     FitRequest,
-    Fitting,
+    Fitted,
     ModelPlan,
     Plan,
     PlanRequest,
@@ -153,7 +153,7 @@ class PlanMaker(Closing):
             incompatibility=reason or unserved(ours.rollback, theirs.rollback),
         )
 
-    def fit(self, request: PlanRequest) -> Fitting:
+    def fit(self, request: PlanRequest) -> Fitted:
         """Choose where a target lies, as ``--fit`` does; errors as those of ``plan``."""
         target = self._open("target", request.target, check_is_target, load_mtp=request.mtp)
         if request.draft is None:

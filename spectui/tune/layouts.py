@@ -10,10 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
-from spectui.engine.fit import Fitted, fitted
 from spectui.engine.fitting import alone
-from spectui.engine.planning import Planner
-from spectui.llama.planned import PlanRequest
+from spectui.engine.planning import Planner, fitted
+from spectui.llama.planned import Fitted, PlanRequest
 from spectui.options.setup import Fit, ModelOptions, TensorOverride
 
 
