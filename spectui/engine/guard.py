@@ -245,7 +245,7 @@ class Guard(Closing):
                 plan = planner.plan(self.place(request)[0])
             except DoesNotFitError:
                 raise
-            except (SpectuiError, RuntimeError):
+            except SpectuiError:
                 # Who loads it says what is wrong.
                 pass
             if plan is None or len(planner.gpus()) < _SEVERAL:

@@ -103,7 +103,6 @@ class Planner(Closing):
         """Put a question, and wait for its answer.
 
         Raises:
-            RuntimeError: the process ended by itself.
             SpectuiError: as ``plan``, or the question's own error.
         """
         child = self._child = self._child or self._started()
@@ -146,7 +145,7 @@ class Planner(Closing):
     def _what(self) -> str:
         return "the memory plan" if self._reading is None else str(self._reading)
 
-    def _died(self, child: Child) -> Exception:
+    def _died(self, child: Child) -> SpectuiError:
         end, words = child.end(), without_folder(child.last_words())
         # Of a header that makes llama.cpp ask for all there is, the file is to blame.
         has_signal = end.startswith("SIG")
@@ -157,18 +156,15 @@ class Planner(Closing):
                 f"{self._what()}: memory ended while it was planned ({no_memory or end}); close "
                 "other programs"
             )
-        if not has_signal:
-            # llama.cpp ends by a signal: this was Python.
-            return RuntimeError(f"the process that plans ended with {end}: {words}")
         if are_of_rpc(words):
             return SpectuiError(
                 f"{self._what()}: an RPC server of --rpc {','.join(self.rpc)} went away "
                 "meanwhile, or cannot be read; start it again"
             )
-        if self._reading is None:
+        if self._reading is None or not has_signal:
             return SpectuiError(
-                f"llama.cpp ended with {end} before it read a file (its last words: {words}); "
-                "check the GPU's driver, or hide the GPU with CUDA_VISIBLE_DEVICES=''"
+                f"{self._what()}: the process that plans ended with {end} (its last words: "
+                f"{words}); check the GPU's driver, or hide the GPU with CUDA_VISIBLE_DEVICES=''"
             )
         return BadInputError(
             f"{self._what()}: llama.cpp could not make sense of it and ended with "
