@@ -40,25 +40,9 @@ class Image:
     unwritten: tuple[int, ...]
     """Padding: bytes that no field covers."""
 
-    def __str__(self) -> str:
-        """Such as ``168 bytes (padding at 142, 143)``."""
-        padding = (
-            f"padding at {', '.join(map(str, self.unwritten))}" if self.unwritten else "no padding"
-        )
-        return f"{len(self.defaults) // 2} bytes ({padding})"
-
 
 def _known(form: str, unwritten: tuple[int, ...], *defaults: float) -> Image:
     return Image(struct.pack(form, *defaults).hex(), unwritten)
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """The structures of a range of builds."""
-
-    context: Image
-    has_moe_cache: bool = False
-    """Whether ``moe_cache_size`` stands behind ``type_v`` in ``llama_context_params``."""
 
 
 MODEL = _known(
@@ -76,16 +60,11 @@ _TO_TYPES = (
 )
 # From abort_callback to kv_unified, and to ctx_other.
 _FROM_ABORT = (*(0, 0, 0, 1, 1, 1, 1, 0), *(0, 0, 0))
-LAYOUTS = (
-    # From b10715 or before to b11413 or later, with the pinned llama-cpp-python.
-    Layout(_known("9I5i6fIf2P2i2P6?PNP", (134, 135), *_TO_TYPES, *_FROM_ABORT)),
-    # From a build after b11413, b11548 at the latest.
-    Layout(
-        _known("9I5i6fIf2P2iN2P6?PNP", (142, 143), *_TO_TYPES, 0, *_FROM_ABORT),
-        has_moe_cache=True,
-    ),
-)
-"""Which builds have them is known of those that were looked at."""
+CONTEXT = _known("9I5i6fIf2P2i2P6?PNP", (134, 135), *_TO_TYPES, *_FROM_ABORT)
+"""``llama_context_params`` from b10715 or before to b11413 or later, with the pinned
+llama-cpp-python. Which builds have what is known of those that were looked at."""
+WITH_MOE_CACHE = _known("9I5i6fIf2P2iN2P6?PNP", (142, 143), *_TO_TYPES, 0, *_FROM_ABORT)
+"""With ``moe_cache_size`` behind ``type_v``: from a build after b11413, b11548 at the latest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +82,16 @@ class Reading:
     backends: tuple[str, ...] | None = ()
     """Files of the backends that are not built in; None where none of them is for this CPU."""
 
-    def layout(self) -> Layout:
-        """The known layout that these structures have.
+    @property
+    def has_moe_cache(self) -> bool:
+        """Whether a context can be asked for a cache of experts."""
+        return self.context == WITH_MOE_CACHE
+
+    def check(self) -> None:
+        """Refuse structures of another layout than those that are known.
 
         Raises:
-            LookupError: there is none; the message says what was read.
+            LookupError: they have one, or could not be read; the message goes on after the name.
         """
         if self.model is None or self.context is None or self.batch is None:
             raise LookupError(
@@ -115,18 +99,13 @@ class Reading:
                 "that was built with llama-cpp-python is used"
             )
         for name, image, known in (
-            ("context", self.context, [layout.context for layout in LAYOUTS]),
-            ("model", self.model, [MODEL]),
-            ("batch", self.batch, [BATCH]),
+            ("context", self.context, (CONTEXT, WITH_MOE_CACHE)),
+            ("model", self.model, (MODEL,)),
+            ("batch", self.batch, (BATCH,)),
         ):
             if image not in known:
-                shapes = list(map(str, known))
-                raise LookupError(
-                    f"its {name} structure has {image}, but other defaults than are known"
-                    if str(image) in shapes
-                    else f"its {name} structure has {image}, where {' or '.join(shapes)} is known"
-                )
-        return next(layout for layout in LAYOUTS if layout.context == self.context)
+                size = len(image.defaults) // 2
+                raise LookupError(f"its {name} structure has {size} bytes, of no known layout")
 
 
 def opened(file: Path) -> ctypes.CDLL:

@@ -185,7 +185,7 @@ def add_moe_cache(params: Any, options: ContextOptions) -> None:  # noqa: ANN401
     size_mib = options.moe_cache_mib
     if not size_mib:
         return
-    if not library().layout.has_moe_cache:
+    if not library().reading.has_moe_cache:
         raise UsageError(
             f"--moe-cache-mib {size_mib}: {library()} has no cache of experts; leave it out, or "
             f"name the folder of a llama.cpp of b11548 or later in {LIBRARY_VARIABLE}"

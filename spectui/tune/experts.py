@@ -105,7 +105,7 @@ def plan_caches(
     Raises:
         SpectuiError: the target cannot be planned.
     """
-    if not library().layout.has_moe_cache:
+    if not library().reading.has_moe_cache:
         return ()
     with Planner(rpc=request.target.devices.rpc) as planner:
         gpus = planner.gpus()

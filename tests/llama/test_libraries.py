@@ -14,17 +14,16 @@ import pytest
 
 from spectui.errors import MissingLibraryError
 from spectui.llama.facts import features_in
-from spectui.llama.layout import BATCH, LAYOUTS, MODEL, Image, Reading
+from spectui.llama.layout import BATCH, CONTEXT, MODEL, WITH_MOE_CACHE, Image, Reading
 from spectui.llama.library import Library, examine, install_command, library
 from spectui.llama.search import LIBRARY_VARIABLE, PREBUILT, Origin, Place, places
 from tests.support.models import MOE, TARGET, TinyPath
 
-PINNED, _MOE_CACHE = LAYOUTS
 LARGER = Image("00" * 176, ())
 # A field more before n_outputs_max, and one less where deprecated ones end.
 SHIFTED = replace(
-    PINNED.context,
-    defaults=f"{PINNED.context.defaults[:40]}00000000{PINNED.context.defaults[40:168]}{PINNED.context.defaults[176:]}",
+    CONTEXT,
+    defaults=f"{CONTEXT.defaults[:40]}00000000{CONTEXT.defaults[40:168]}{CONTEXT.defaults[176:]}",
 )
 _SOURCE = """
 static char * put(char * to, const char * bytes, const char * fields, int n) {{
@@ -83,7 +82,7 @@ pytestmark = pytest.mark.slow
 
 
 def write_library(
-    folder: Path, *linked: Path, context: Image = PINNED.context, more: str = ""
+    folder: Path, *linked: Path, context: Image = CONTEXT, more: str = ""
 ) -> Path:
     """A libllama that has structures, and what more C has."""
     images = {
@@ -153,14 +152,15 @@ def test_the_layouts_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     def reading(context: Image, model: Image = MODEL) -> Reading:
         return Reading(version=None, commit=None, model=model, context=context, batch=BATCH)
 
-    for layout in LAYOUTS:
-        assert reading(layout.context).layout() is layout
+    for context, has_moe_cache in ((CONTEXT, False), (WITH_MOE_CACHE, True)):
+        reading(context).check()
+        assert reading(context).has_moe_cache is has_moe_cache
     with pytest.raises(LookupError, match="its context structure has 176 bytes"):
-        reading(LARGER).layout()
+        reading(LARGER).check()
     with pytest.raises(LookupError, match="its model structure has 176 bytes"):
-        reading(PINNED.context, LARGER).layout()
+        reading(CONTEXT, LARGER).check()
     with pytest.raises(LookupError, match="where only a library that was built with"):
-        Reading(version=None, commit=None).layout()
+        Reading(version=None, commit=None).check()
     # Whoever has another processor is advised to compile.
     monkeypatch.setattr("spectui.llama.layout.IS_READABLE", False)
     monkeypatch.setattr("spectui.llama.library.places", lambda: iter(()))
@@ -244,8 +244,8 @@ def test_a_cache_of_experts_reaches_the_library_that_has_one(
 @pytest.mark.parametrize(
     ("library", "why"),
     [
-        ({"context": LARGER}, "its context structure has 176 bytes (no padding), where 160 bytes"),
-        ({"context": SHIFTED}, "structure has 160 bytes (padding at 134, 135), but other defaults"),
+        ({"context": LARGER}, "its context structure has 176 bytes, of no known layout"),
+        ({"context": SHIFTED}, "its context structure has 160 bytes, of no known layout"),
         ({}, "libllama.so has no backend for this CPU, nor is there one (libggml-cpu*.so) in "),
         ({"more": "__builtin_trap();"}, "the process that opens it (SIGILL)"),
         ({"more": "exit(0);"}, "the process that opens it, without an error"),
