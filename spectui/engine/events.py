@@ -37,7 +37,7 @@ class LoadProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadWarned:
-    """A model is loaded though there is hardly room for it, or not quite as it was asked for."""
+    """A model is loaded though there is hardly room for it, or where ``--fit`` has placed it."""
 
     warning: str
 

@@ -33,7 +33,7 @@ from spectui.llama.devices import gpu_memories, has_gpu, use_rpc
 from spectui.llama.planned import Plan, PlanRequest
 from spectui.models.facts import ModelFacts, facts_of
 from spectui.models.gguf import FileIdentity, read_gguf
-from spectui.options.setup import Fit, ModelOptions, Setup
+from spectui.options.setup import ModelOptions, Setup
 
 ReadFree = Callable[[tuple[DeviceMemory, ...]], FreeMemory]
 """Such as ``free_memory``."""
@@ -73,7 +73,6 @@ class Guard(Closing):
         *,
         is_here: bool = True,
         from_disk: bool = False,
-        margins: Fit | None = None,
     ) -> None:
         """Plan nothing yet.
 
@@ -83,10 +82,8 @@ class Guard(Closing):
                 child that plans tells what is free: what the driver takes for the child stands for
                 what it takes for the loader.
             from_disk: whether weights may always be read from disk again and again.
-            margins: what stays free on GPUs; None for what each target's own options say.
         """
         self._free = free
-        self._margins = margins
         self._from_disk = from_disk
         self._is_here = is_here
         self._planner: Planner | None = None
@@ -213,7 +210,7 @@ class Guard(Closing):
             gpus = self._opened(rpc).gpus()
             self.close()
         free = _with_gone((self._free or free_memory)(gpus), gone)
-        return free.with_margins(self._margins or target.fit, target.devices, gpus)
+        return free.with_margins(target.fit, target.devices, gpus)
 
     def close(self) -> None:
         """End the process that plans."""

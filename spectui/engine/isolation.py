@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import get_args
 
-import msgspec
 import psutil
 
 from spectui.children import Child, ProtocolError
@@ -28,7 +27,6 @@ from spectui.errors import EngineDiedError, EngineKilledError, SpectuiError, Usa
 from spectui.llama.library import handed_down
 from spectui.llama.log import native_log
 from spectui.llama.planned import are_of_rpc, without_folder
-from spectui.options.setup import Fit
 
 _LOOK_S = 1.0
 PATIENCE = 120
@@ -71,16 +69,12 @@ def is_idle(before: tuple[float, int], now: tuple[float, int]) -> bool:
 class ProcessWorker:
     """A ``Worker`` whose models are in a child process."""
 
-    def __init__(self, *, margins: Fit | None = None) -> None:
+    def __init__(self) -> None:
         """Start nothing yet.
-
-        Args:
-            margins: what stays free on GPUs; None for the usual.
 
         Raises:
             UsageError: ``PATIENCE_VARIABLE`` has no number of seconds.
         """
-        self._margins = margins
         self._patience = _told_patience()
         self._child: Child | None = None
         self._loads: list[LoadTarget | LoadDraft] = []
@@ -206,10 +200,7 @@ class ProcessWorker:
     def _started(self) -> Child:
         try:
             child = Child(
-                "spectui.engine.child",
-                (*get_args(Event), str),
-                (msgspec.json.encode(self._margins).decode(),),
-                variables=handed_down(),
+                "spectui.engine.child", (*get_args(Event), str), variables=handed_down()
             )
         except OSError as error:
             raise SpectuiError(

@@ -116,7 +116,7 @@ class LocalWorker:
         options = self._request.target
         self.models.load_target(replace(command, options=options), sink)
         placed = None if options == command.options else options
-        return replace(self._loaded(events.Role.TARGET, sink), placed=placed)
+        return replace(self._loaded(events.Role.TARGET), placed=placed)
 
     def _load_draft(self, command: commands.LoadDraft, sink: events.Sink) -> events.ModelLoaded:
         models = self.models
@@ -127,13 +127,11 @@ class LocalWorker:
             gone = models.buffers
             _warn(sink, self.guard.check(pair, gone=gone, from_disk=command.from_disk))
         models.load_draft(command, sink)
-        return self._loaded(events.Role.DRAFT, sink)
+        return self._loaded(events.Role.DRAFT)
 
-    def _loaded(self, role: events.Role, sink: events.Sink) -> events.ModelLoaded:
+    def _loaded(self, role: events.Role) -> events.ModelLoaded:
         models = self.models
         context = models.target if role is events.Role.TARGET else models.draft_context
-        for warning in context.model.warnings:
-            _warn(sink, warning)
         return events.ModelLoaded(
             role=role,
             info=context.model.info,

@@ -2,7 +2,6 @@
 
 import ctypes
 import os
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -209,8 +208,6 @@ class Model(Closing):
         self.buffers = parse_buffers(log)
         """Weights, as the log of the load has them."""
         self._overridden = tuple(_overridden(options, log))
-        self.warnings = tuple(_unlocked(options, log))
-        """Requests that the machine refused, a sentence each."""
 
     def _loaded(self, params: ModelParams, on_progress: Callable[[float], None]) -> Any:  # noqa: ANN401 - a C pointer
         options = self.options
@@ -333,20 +330,6 @@ def _overridden(options: ModelOptions, loading: Sequence[str]) -> Iterator[str]:
     """
     used = " ".join(line for line in loading if "Using metadata override" in line)
     yield from (one.text for one in options.override_kv if f"'{one.key}'" in used)
-
-
-_UNLOCKED = re.compile(r"failed to (?:mlock|VirtualLock) (\d+)-byte buffer .*?: (.*)")
-
-
-def _unlocked(options: ModelOptions, loading: Sequence[str]) -> Iterator[str]:
-    """Yield why weights could not be locked in RAM; llama.cpp says it in its log, and goes on."""
-    failed = [found for line in loading if (found := _UNLOCKED.search(line)) is not None]
-    if failed:
-        why = failed[0][2].strip().rstrip(".")
-        yield (
-            f"{options.path.name}: weights cannot be locked in RAM ({why}); allow it with "
-            "ulimit -l unlimited, or leave out --mlock"
-        )
 
 
 def ran_out_of_memory() -> bool:
