@@ -58,7 +58,7 @@ def _answer(
     try:
         text = _template(source).prompt(messages, json.loads(arguments), tokens)
     except TemplateSyntaxError as error:
-        return {"broken": f"line {error.lineno}: {error.message}"}
+        return {"refused": f"line {error.lineno}: {error.message}"}
     except Exception as error:  # noqa: BLE001 - a template may raise anything
         return {"refused": str(error)[:_MOST_CHARACTERS] or type(error).__name__}
     if len(text) > _MOST_CHARACTERS:

@@ -71,7 +71,7 @@ def record(models: LoadedModels, command: RecordChains) -> ChainsRecorded:
 def _of_draft(models: LoadedModels, command: RecordChains) -> ChainsRecorded:
     """The target does nothing."""
     draft, prompt, output, depth = models.draft, command.prompt, command.output, command.depth
-    _check(command, draft.n_ctx)
+    _check(command)
     read_s = None
     if command.reuse_prompt:
         draft.clear()
@@ -98,7 +98,7 @@ def _of_draft(models: LoadedModels, command: RecordChains) -> ChainsRecorded:
 def _of_mtp(models: LoadedModels, command: RecordChains) -> ChainsRecorded:
     """The target decodes the output token by token, and shows what it makes of it."""
     target, mtp = models.target, models.mtp
-    _check(command, mtp.n_ctx)
+    _check(command)
     target.show_states_to(mtp)
     try:
         read_s = _read_prompt(models, command)
@@ -139,14 +139,8 @@ def _read_prompt(models: LoadedModels, command: RecordChains) -> float | None:
     return read_s if is_new else None
 
 
-def _check(command: RecordChains, n_ctx: int) -> None:
+def _check(command: RecordChains) -> None:
     if not command.prompt or not command.output:
         raise BadInputError("a recording needs a prompt and an output; generate one first")
     if not 1 <= command.depth <= MAX_DEPTH:
         raise UsageError(f"--draft-max {command.depth}: a trace takes 1 to {MAX_DEPTH}")
-    n_tokens = len(command.prompt) + len(command.output)
-    if n_tokens > n_ctx:
-        raise BadInputError(
-            f"prompt and output have {n_tokens} tokens, but the draft's context holds {n_ctx}; "
-            "raise -c"
-        )

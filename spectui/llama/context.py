@@ -52,8 +52,6 @@ _FLASH_ATTENTION = {
 """C's constants by name: there may be no library."""
 
 _ABORTED = 2
-_NO_SLOT = 1
-_INVALID_BATCH = -1
 _SEQUENCE = 0
 _MOST_SNAPSHOTS = 64
 _MOST_SEQUENCES = 16
@@ -161,7 +159,7 @@ class Context(Closing):
         """Append ``tokens`` and compute logits, in pieces of at most ``n_batch``.
 
         Raises:
-            BadInputError: the context is too small, or a token unknown.
+            BadInputError: the context is too small.
             CancelledError: the abort flag was set; the cache is as it was before, or holds a
                 beginning of that where it cannot forget a suffix.
             DoesNotFitError: llama.cpp failed to compute.
@@ -206,16 +204,10 @@ class Context(Closing):
         self.native_s += time.perf_counter() - began
         return status
 
-    def _failure(self, status: int) -> SpectuiError:
+    @staticmethod
+    def _failure(status: int) -> SpectuiError:
         if status == _ABORTED:
             return CancelledError("decoding was cancelled")
-        if status == _NO_SLOT:
-            return BadInputError(f"the context of {self.n_ctx} tokens is full; raise -c")
-        if status == _INVALID_BATCH:
-            return BadInputError(
-                f"a token is not in the vocabulary of {self.model.options.path.name} (0 to "
-                f"{self.vocabulary.n_tokens - 1}); tokenize the text with this model"
-            )
         return DoesNotFitError(
             f"llama.cpp could not compute (code {status}: {_last_line()}); "
             "the memory of a device may be exhausted"

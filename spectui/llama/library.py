@@ -82,14 +82,6 @@ class Library:
         return f"llama.cpp {version} of {self.origin if is_package else self.folder}"
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A place whose library cannot be used."""
-
-    place: Place
-    why: str
-
-
 @cache
 def library() -> Library:
     """Choose the library, once per process.
@@ -99,23 +91,23 @@ def library() -> Library:
     """
     if handed := os.environ.get(_CHOSEN_VARIABLE):
         return _handed(handed)
-    refused = []
+    refused: dict[Place, str] = {}
     for place in places():
         found = examine(place)
         if isinstance(found, Library):
             return found
         if place.origin is Origin.VARIABLE:
             raise MissingLibraryError(
-                f"{LIBRARY_VARIABLE}={place.folder} cannot be used: {found.why}; name the folder "
+                f"{LIBRARY_VARIABLE}={place.folder} cannot be used: {found}; name the folder "
                 "of another llama.cpp, or unset it"
             )
-        refused.append(found)
+        refused[place] = found
     raise MissingLibraryError(_missing(refused))
 
 
-def libraries() -> tuple[Library | Refused, ...]:
+def libraries() -> dict[Place, Library | str]:
     """Examine every library that this machine has, in the order in which one is taken."""
-    return tuple(examine(place) for place in places())
+    return {place: examine(place) for place in places()}
 
 
 def has_library() -> bool:
@@ -138,8 +130,8 @@ def handed_down() -> dict[str, str]:
 
 
 @cache
-def examine(place: Place) -> Library | Refused:
-    """Say whether the library of a place can be used; it is opened in a process of its own."""
+def examine(place: Place) -> Library | str:
+    """The library of a place, or why it cannot be used; it is opened in a process of its own."""
     why = "it has no libllama"
     for file in place.files():
         folders = [file.parent]
@@ -158,7 +150,7 @@ def examine(place: Place) -> Library | Refused:
         why = (
             f"{file} has no backend for this CPU, nor is there one (libggml-cpu*.so) in {searched}"
         )
-    return Refused(place, why)
+    return why
 
 
 def _read(file: Path, folders: list[Path]) -> Reading:
@@ -213,8 +205,8 @@ def _handed(text: str) -> Library:
     return Library(Path(file), origin, reading, None if server is None else Path(server))
 
 
-def _missing(refused: list[Refused]) -> str:
-    seen = "".join(f"; {one.place.folder}: {one.why}" for one in refused if any(one.place.files()))
+def _missing(refused: dict[Place, str]) -> str:
+    seen = "".join(f"; {one.folder}: {why}" for one, why in refused.items() if any(one.files()))
     advice = f"compile one with {install_command()}"
     if layout.IS_READABLE:
         advice = (

@@ -250,14 +250,10 @@ class Model(Closing):
         path = self.options.path
         return replace(
             facts_of(path, read_gguf(path)),
-            arch=self.metadata("general.architecture") or "unknown",
-            name=self.metadata("general.name") or path.stem,
             n_params=C.llama_model_n_params(self._model),
             size_bytes=C.llama_model_size(self._model),
             n_layers=C.llama_model_n_layer(self._model),
             n_ctx_train=C.llama_model_n_ctx_train(self._model),
-            n_vocab=self.vocabulary.n_tokens,
-            has_chat_template=self.chat_template is not None,
             overridden=self._overridden,
         )
 
@@ -266,18 +262,6 @@ class Model(Closing):
         """Jinja source of the model's chat template."""
         template: bytes | None = C.llama_model_chat_template(self._model, None)
         return template.decode(errors="replace") if template else None
-
-    def metadata(self, key: str) -> str | None:
-        """Value of a GGUF metadata key as text, None where the model lacks it."""
-        size = 256
-        while True:
-            buffer = ctypes.create_string_buffer(size)
-            n = C.llama_model_meta_val_str(self._model, key.encode(), buffer, size)
-            if n < 0:
-                return None
-            if n < size:
-                return buffer.value.decode(errors="replace")
-            size = n + 1
 
     @property
     def rollback(self) -> Rollback:

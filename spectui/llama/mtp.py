@@ -81,7 +81,7 @@ class MtpContext(Context):
         self._target = target
         self.n_layers: int = C.llama_model_n_layer_nextn(model.c)
         """Number of layers that draft in turn: of several, each drafts one token of a chain."""
-        if shares_cache(model.metadata("general.architecture") or ""):
+        if shares_cache(model.info.arch):
             # One decode runs all of them.
             self.n_layers = 1
         self._chain_start = self._n_steps = 0
@@ -292,6 +292,6 @@ def mtp_context(
     target: TargetContext, options: ContextOptions, model: Model | None = None
 ) -> MtpContext:
     """The context for the MTP layers of ``model``; arguments and errors as ``MtpContext``."""
-    shares = model is not None and shares_cache(model.metadata("general.architecture") or "")
+    shares = model is not None and shares_cache(model.info.arch)
     kind = SharingMtpContext if shares else MtpContext
     return kind(target, options, model)

@@ -23,7 +23,7 @@ from spectui.engine.events import (
 )
 from spectui.engine.isolation import ProcessWorker
 from spectui.engine.worker import LocalWorker, Worker
-from spectui.errors import BadInputError, SpectuiError, UsageError
+from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
 from spectui.options.setup import KvOverride, ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, RoundTimes
@@ -298,7 +298,7 @@ BAD_REQUESTS = [
     (request(n_predict=0), UsageError, "-n 0: must be positive"),
     (request(n_predict=-2), UsageError, "-n -2: must be positive"),
     (request(prompt=()), BadInputError, "the prompt has no tokens"),
-    (request(prompt=(273,)), BadInputError, "not in the vocabulary"),
+    (request(prompt=(273,)), DoesNotFitError, "could not compute"),
     (request(draft=speculation(0)), UsageError, "draft_max must be at least 1|`int` >= 1"),
     (request(draft=speculation(17)), UsageError, "draft_max 17 is more than the 16 tokens"),
 ]
