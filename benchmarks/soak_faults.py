@@ -124,7 +124,7 @@ _KINDS = {
     "database away": _STORAGE,
     "disk full": _STORAGE,
     "device gone": _Kind(
-        sentence=r"(the memory plan: )?an RPC server .*went away|.*no RPC server answers there",
+        sentence=r"(.*: )?an RPC server .*went away|.*no RPC server answers there",
         codes=frozenset({1, 2}),
         has_log=False,
     ),

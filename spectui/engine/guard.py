@@ -22,7 +22,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
 from spectui.closing import Closing
 from spectui.engine.demand import FreeMemory, demands, free_memory, least_left
@@ -140,7 +139,8 @@ class Guard(Closing):
         shortages = [text for one in found if (text := one.shortage)]
         slow = [text for one in found if (text := one.slowness)]
         if shortages or (slow and not (from_disk or self._from_disk)):
-            sentence = f"{_names(request)}: {'; '.join(shortages or slow)}; {_ADVICE}"
+            names = " with ".join(path.name for path in request.paths)
+            sentence = f"{names}: {'; '.join(shortages or slow)}; {_ADVICE}"
             raise (DoesNotFitError if shortages else ReadsFromDiskError)(sentence)
         return "; ".join(slow) or None
 
@@ -232,7 +232,7 @@ class Guard(Closing):
             DoesNotFitError: not even what a plan allocates could be had.
         """
         try:
-            key = request, tuple(map(FileIdentity.of, _paths(request)))
+            key = request, tuple(map(FileIdentity.of, request.paths))
         except OSError:
             return None
         plan = self._plans.get(key)
@@ -275,17 +275,8 @@ def _with_gone(free: FreeMemory, gone: Iterable[Buffer]) -> FreeMemory:
     return replace(free, by_memory=by_memory)
 
 
-def _paths(request: PlanRequest) -> tuple[Path, ...]:
-    draft = request.draft
-    return (request.target.path, *(() if draft is None else (draft.path,)))
-
-
 def _mapped_bytes(plan: Plan) -> int:
     return sum(one.size_bytes for one in plan.buffers if one.is_mapped)
-
-
-def _names(request: PlanRequest) -> str:
-    return " with ".join(path.name for path in _paths(request))
 
 
 def _most_bytes(request: PlanRequest) -> int:
@@ -294,7 +285,7 @@ def _most_bytes(request: PlanRequest) -> int:
     Raises:
         SpectuiError: a header cannot be read.
     """
-    facts = [facts_of(path, read_gguf(path)) for path in _paths(request)]
+    facts = [facts_of(path, read_gguf(path)) for path in request.paths]
     n_contexts = 1 + request.mtp
     return sum(n_contexts * _most_bytes_of(one, request) for one in facts)
 

@@ -44,7 +44,6 @@ from spectui.llama.planned import (
     Plan,
     PlanRequest,
     Question,
-    Reading,
     Refused,
 )
 from spectui.models.facts import (
@@ -71,9 +70,8 @@ _Wanted = tuple[FileIdentity, ModelOptions, bool]
 class PlanMaker(Closing):
     """Makes plans one after the other. The last headers stay open for the next plan."""
 
-    def __init__(self, reading: Callable[[Path], None]) -> None:
-        """Open nothing yet; ``reading`` is called with each file before llama.cpp looks at it."""
-        self._reading = reading
+    def __init__(self) -> None:
+        """Open nothing yet."""
         self._opened: dict[_Role, tuple[_Wanted, Model]] = {}
         self._gpus: tuple[DeviceMemory, ...] | None = None
         """As they were reported last: the plans of one search split a draft's layers alike."""
@@ -158,7 +156,6 @@ class PlanMaker(Closing):
         load_mtp: bool = False,
     ) -> Model:
         path = options.path
-        self._reading(path)
         wanted = _identity(path), options, load_mtp
         opened = self._opened.get(role)
         if opened is not None and opened[0] == wanted:
@@ -274,11 +271,7 @@ def main() -> None:
         # Drivers start before memory is bounded: what they take is no header's fault.
         gpu_memories()
         _bound_memory()
-
-        def reading(path: Path) -> None:
-            channel.send(Reading(path=path))
-
-        with PlanMaker(reading) as maker:
+        with PlanMaker() as maker:
             while True:
                 channel.send(_answer(maker, question, sys.argv[2:]))
                 question = channel.receive()

@@ -31,6 +31,16 @@ class PlanRequest:
     n_slots: int = 1
     """Slots of a llama-server with ``-np``, each with a context of that size."""
 
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The target's file, and the draft's."""
+        return (self.target.path, *(() if self.draft is None else (self.draft.path,)))
+
+    @property
+    def names(self) -> str:
+        """The files in words."""
+        return " with ".join(map(str, self.paths))
+
     def beside(self, draft: ModelOptions) -> "PlanRequest":
         """The same target with a draft, whose file tells whether it has MTP layers alone."""
         return replace(self, draft=draft, mtp=is_mtp_file(draft.path))
@@ -149,13 +159,6 @@ def beside(target: ModelOptions, draft: ModelOptions) -> ModelOptions:
 
 
 Question = BackendRequest | PlanRequest | FitRequest
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """A file is looked at next; the answer itself comes after it."""
-
-    path: Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
