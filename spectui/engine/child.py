@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import get_args
 
 from spectui.children import Channel, ProtocolError, parent_channel
-from spectui.engine.commands import Command, Shutdown
+from spectui.engine.commands import Command
 from spectui.engine.events import EngineFailed, Event, Sink
 from spectui.engine.worker import LocalWorker
 from spectui.errors import UsageError
@@ -58,7 +58,7 @@ def receive(channel: Channel, worker: LocalWorker, waiting: _Waiting) -> None:
 
 
 def main() -> None:
-    """Answer commands until ``Shutdown``, or until the connection closes."""
+    """Answer commands until the connection closes."""
     with parent_channel((*get_args(Command), Cancel)) as channel, suppress(OSError):
         _end_with_parent()
         _end_before_others()
@@ -68,8 +68,6 @@ def main() -> None:
         threading.Thread(target=receive, args=(channel, worker, waiting), daemon=True).start()
         while (command := waiting.get()) is not None:
             channel.send(answer(worker, command, channel.send))
-            if isinstance(command, Shutdown):
-                break
 
 
 def answer(worker: LocalWorker, command: Command | ProtocolError, sink: Sink) -> Event:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from spectui.engine.host_memory import host_memory
+from spectui.engine.host_memory import free_ram
 from spectui.format import bytes_text
 from spectui.llama.buffers import HOST, DeviceMemory, devices_of
 from spectui.llama.planned import Plan
@@ -25,8 +25,6 @@ class FreeMemory:
     """Free bytes by ``Buffer.memory``; a missing memory is unknown: nothing is too large then."""
     in_ram: frozenset[str] = frozenset()
     """GPUs whose memory is the host's, however much of it they may take."""
-    slow_bytes: int = 0
-    """Bytes beyond the free ones that the host gives slowly, as ``HostMemory.slow_bytes``."""
     margins: Mapping[str, int] = field(default_factory=dict)
     """Bytes that stay free on GPUs, by name; ``MARGIN_BYTES`` on others."""
     titles: Mapping[str, str] = field(default_factory=dict)
@@ -63,11 +61,9 @@ def free_memory(gpus: tuple[DeviceMemory, ...]) -> FreeMemory:
         for gpu in gpus
         if gpu.free_bytes is not None and not (_UNIFIED in os.environ and gpu.name[:4] == "CUDA")
     }
-    host = host_memory()
     return FreeMemory(
-        by_memory={**told, HOST: host.free_bytes},
+        by_memory={**told, HOST: free_ram()},
         in_ram=frozenset(gpu.name for gpu in gpus if gpu.in_ram),
-        slow_bytes=host.slow_bytes,
         titles={gpu.name: gpu.title for gpu in gpus if gpu.title != gpu.name},
     )
 
@@ -86,8 +82,6 @@ class Demand:
     """None where nobody knows."""
     includes: tuple[str, ...] = ()
     """GPUs that compute in this memory: what they take is counted here, too."""
-    slow_bytes: int = 0
-    """Bytes beyond the free ones that are given slowly, as ``FreeMemory.slow_bytes``."""
     margin_bytes: int = 0
     """Bytes that are to stay free; of the host none."""
     title: str = ""
@@ -116,7 +110,7 @@ class Demand:
     def can_load(self) -> bool:
         """Whether there is room for all but what is mapped: it would work, from disk."""
         left = self.left_bytes
-        return left is None or left + self.mapped_bytes + self.slow_bytes >= 0
+        return left is None or left + self.mapped_bytes >= 0
 
     @property
     def shortage(self) -> str | None:
@@ -127,7 +121,7 @@ class Demand:
         mapped = f" (beside {bytes_text(self.mapped_bytes)} of mapped weights)"
         return (
             f"{self.where} has no room: {needed} are needed{mapped if self.mapped_bytes else ''}, "
-            f"{self._free_text}"
+            f"{bytes_text(self.free_bytes or 0)} are free"
         )
 
     @property
@@ -135,21 +129,10 @@ class Demand:
         """Sentence about what RAM cannot hold though it can be loaded; None for nothing."""
         if self.fits or not self.can_load:
             return None
-        missing = -(self.left_bytes or 0)
-        if missing > self.mapped_bytes:
-            return (
-                f"{self.where} has no room for {bytes_text(missing)} of it, {self._free_text}: "
-                "they are swapped out and in again, which decides the speed"
-            )
         return (
-            f"{bytes_text(missing)} of the weights have no room in {self.where}: they are read "
+            f"{bytes_text(-(self.left_bytes or 0))} of the weights have no room in {self.where}: they are read "
             "from disk again and again, which decides the speed"
         )
-
-    @property
-    def _free_text(self) -> str:
-        text = f"{bytes_text(self.free_bytes or 0)} are free"
-        return text + (f" and {bytes_text(self.slow_bytes)} of swap" if self.slow_bytes else "")
 
 
 def demands(plan: Plan, free: FreeMemory) -> tuple[Demand, ...]:
@@ -171,7 +154,6 @@ def demands(plan: Plan, free: FreeMemory) -> tuple[Demand, ...]:
             mapped_bytes=mapped[memory],
             free_bytes=free.by_memory.get(memory),
             includes=tuple(sorted(free.in_ram)) if memory == HOST else (),
-            slow_bytes=free.slow_bytes if memory == HOST else 0,
             margin_bytes=0 if memory == HOST else free.margins.get(memory, MARGIN_BYTES),
             title=free.titles.get(memory, ""),
         )

@@ -1,4 +1,4 @@
-"""RAM and swap that this process can still be given, within the limits of its cgroups.
+"""RAM that this process can still be given, within the limits of its cgroups.
 
 The kernel drops what lies in the page cache before it refuses memory, mapped weights included, so
 that cache counts as free here: in the machine's ``MemAvailable``, and as the reclaimable part of a
@@ -8,7 +8,6 @@ tightest one counts.
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -19,26 +18,15 @@ _CACHE = ("inactive_file", "active_file", "slab_reclaimable")
 """Entries of ``memory.stat`` that the kernel takes back where memory is short."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostMemory:
-    """RAM that is free, and what there is beyond."""
-
-    free_bytes: int
-    """RAM that is given at full speed, page cache included."""
-    slow_bytes: int = 0
-    """Bytes beyond that are given, too, but slowly: swap."""
-
-
-def host_memory(root: Path = Path("/")) -> HostMemory:
-    """Read what is free now, on the machine and in every cgroup of this process.
+def free_ram(root: Path = Path("/")) -> int:
+    """Bytes of RAM that are free now, page cache included, by the machine and by every cgroup.
 
     Args:
         root: folder of ``proc`` and of the mounts of cgroups.
     """
     folders = (folder for folder, version in cgroups(root) if version > 1)
     left = [left for folder in folders if (left := _left_bytes(folder)) is not None]
-    free = min([psutil.virtual_memory().available, *left])
-    return HostMemory(free_bytes=free, slow_bytes=psutil.swap_memory().free)
+    return min([psutil.virtual_memory().available, *left])
 
 
 def _left_bytes(folder: Path) -> int | None:

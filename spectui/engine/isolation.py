@@ -119,7 +119,9 @@ class ProcessWorker:
             self._drop()
         match command:
             case Shutdown():
-                return self._shut_down(sink)
+                # The process has nothing to keep.
+                self._drop()
+                return Done()
             case LoadTarget():
                 self._loads.clear()
             case LoadDraft() | UnloadDraft():
@@ -141,21 +143,14 @@ class ProcessWorker:
                     raise answer.error
         self._is_loaded = True
 
-    def _shut_down(self, sink: Sink) -> Event:
-        if self._child is not None:
-            with suppress(EngineDiedError):
-                self._ask(Shutdown(), sink, patience=_CLOSING_LOOKS)
-            self._drop()
-        return Done()
-
-    def _ask(self, command: Command, sink: Sink, *, patience: int | None = None) -> Event:
+    def _ask(self, command: Command, sink: Sink) -> Event:
         """Send a command and return its answer, events on the way to ``sink``."""
         child = self._send(command)
         while True:
             try:
                 if child.channel.is_cut:
                     raise self._hung(command, min(self._patience, _TAKING_S))
-                self._wait(command, child, patience or self._patience)
+                self._wait(command, child)
                 event: Event | str = child.channel.receive()
             except (EOFError, OSError):
                 raise self._died(command) from None
@@ -171,11 +166,12 @@ class ProcessWorker:
                 return event
             self._emit(event, sink)
 
-    def _wait(self, command: Command, child: Child, patience: int) -> None:
+    def _wait(self, command: Command, child: Child) -> None:
         """Wait for what comes next, with an eye on whether the process still does anything."""
         target = command if isinstance(command, LoadTarget) else next(iter(self._loads), None)
         times = _FAR if target is not None and target.options.devices.rpc else 1
         is_told, n_idle, before = False, 0, (-1.0, -1)
+        patience = self._patience
         while not child.channel.poll(_LOOK_S):
             now = activity(child.pid)
             n_idle = n_idle + 1 if is_idle(before, now) else 0

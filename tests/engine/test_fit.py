@@ -143,21 +143,16 @@ def test_demands_are_by_memory_with_the_hosts_last() -> None:
 
 
 def test_what_loads_without_room() -> None:
-    for allocated, mapped, slow_bytes, fits, loads in (
-        (10, 90, 0, True, True),
-        # Mapped weights load without room, and what is allocated goes to swap.
-        (10, 91, 0, False, True),
-        (10, 10_000, 0, False, True),
-        (101, 0, 0, False, False),
-        (101, 0, 1, False, True),
-        (102, 50, 1, False, False),
+    for allocated, mapped, fits, loads in (
+        (10, 90, True, True),
+        # Mapped weights load without room.
+        (10, 91, False, True),
+        (10, 10_000, False, True),
+        (101, 0, False, False),
+        (101, 50, False, False),
     ):
         demand = Demand(
-            memory=HOST,
-            allocated_bytes=allocated,
-            mapped_bytes=mapped,
-            free_bytes=100,
-            slow_bytes=slow_bytes,
+            memory=HOST, allocated_bytes=allocated, mapped_bytes=mapped, free_bytes=100
         )
         assert (demand.fits, demand.can_load) == (fits, loads)
 

@@ -183,14 +183,19 @@ def test_what_fits_is_what_a_plan_says_beside_the_memory_that_a_loaded_pair_give
     monkeypatch.setattr("spectui.live.session.ProcessWorker", LocalWorker)
     watched = Watched()
 
-    def is_free(by_cpu: int, slow_bytes: int = 0) -> None:
-        free = FreeMemory(by_memory={"CPU": by_cpu}, slow_bytes=slow_bytes)
+    def is_free(by_cpu: int) -> None:
+        free = FreeMemory(by_memory={"CPU": by_cpu})
         monkeypatch.setattr("spectui.engine.guard.free_memory", lambda _gpus: free)
 
     is_free(1 << 10)
     watched.session.load(setup)
     assert type(watched.wait(EngineFailed).error) is DoesNotFitError
-    is_free(1 << 10, 1 << 40)
+    request = replace(request_of(setup), max_draft=4)
+    with Planner() as planner:
+        plan = planner.plan(request)
+    allocated = sum(one.size_bytes for one in plan.buffers if not one.is_mapped)
+    mapped = sum(one.size_bytes for one in plan.buffers if one.is_mapped)
+    is_free(allocated)
     watched.session.load(setup)
     assert isinstance(watched.wait(EngineFailed).error, ReadsFromDiskError)
     watched.session.load(setup, from_disk=True)
@@ -198,11 +203,6 @@ def test_what_fits_is_what_a_plan_says_beside_the_memory_that_a_loaded_pair_give
     assert setup.draft is not None
     watched.session.load_draft(setup.draft)
     watched.wait(ModelLoaded)
-    request = replace(request_of(setup), max_draft=4)
-    with Planner() as planner:
-        plan = planner.plan(request)
-    allocated = sum(one.size_bytes for one in plan.buffers if not one.is_mapped)
-    mapped = sum(one.size_bytes for one in plan.buffers if one.is_mapped)
     engine = local_worker(watched.session._engine)
     held = sum(one.size_bytes for one in engine.models.buffers if not one.is_mapped)
     compared = []
