@@ -49,8 +49,8 @@ from tests.support.rpc import RpcBuild, RpcServer, rpc_build
 _HERE = Path(__file__).parent
 _PATIENCE_S = 3
 _GONE_S = 30.0
-"""Seconds in which a process that hangs is ended: five times the watchdog's where it waits for an
-RPC server, and the time until somebody waits for it."""
+"""Seconds in which a process that hangs is ended: the watchdog's, and the time until somebody waits
+for it."""
 _WATCHED_S = 150.0
 """Seconds in which a search with a fault ends: its own time, waits for a storage, and watchdogs."""
 _LONGEST_S = 4.0

@@ -29,14 +29,13 @@ from spectui.llama.log import native_log
 from spectui.llama.planned import are_of_rpc, without_folder
 
 _LOOK_S = 1.0
-PATIENCE = 120
-"""Looks at a process that neither computes nor reads before it counts as hung."""
+PATIENCE = 300
+"""Looks at a process that neither computes nor reads before it counts as hung: RPC servers compute
+for it."""
 PATIENCE_VARIABLE = "SPECTUI_PATIENCE"
 """Environment variable with another number: a slow network's file system may need more."""
 _TAKING_S = 30
 """Seconds in which a process takes a message, at most: a thread of its own does nothing else."""
-_FAR = 5
-"""Times as many where it waits for RPC servers, which compute for it."""
 _CLOSING_LOOKS = 10
 """As many where it was told to stop, so that nobody waits long for a process that hangs."""
 _N_LINES = 10
@@ -168,8 +167,6 @@ class ProcessWorker:
 
     def _wait(self, command: Command, child: Child) -> None:
         """Wait for what comes next, with an eye on whether the process still does anything."""
-        target = command if isinstance(command, LoadTarget) else next(iter(self._loads), None)
-        times = _FAR if target is not None and target.options.devices.rpc else 1
         is_told, n_idle, before = False, 0, (-1.0, -1)
         patience = self._patience
         while not child.channel.poll(_LOOK_S):
@@ -179,7 +176,7 @@ class ProcessWorker:
             if self._is_interrupted and not is_told:
                 # It has had no time yet to end what it does.
                 is_told, n_idle, patience = True, 0, min(patience, _CLOSING_LOOKS)
-            if n_idle >= patience * times:
+            if n_idle >= patience:
                 raise self._hung(command, n_idle)
 
     def _send(self, command: Command) -> Child:

@@ -16,6 +16,7 @@ import os
 import platform
 import struct
 import sys
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -31,18 +32,13 @@ _CPU_DEVICE = 0
 """``GGML_BACKEND_DEVICE_TYPE_CPU``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
-    """Bytes of a structure that a function writes, and the offsets that it leaves alone."""
-
-    defaults: str
-    """All bytes in hexadecimal, those of padding as zero."""
-    unwritten: tuple[int, ...]
-    """Padding: bytes that no field covers."""
+def image(data: bytes, padding: Collection[int]) -> str:
+    """Bytes of a structure that a function writes, in hexadecimal; ``--`` where no field is."""
+    return "".join("--" if at in padding else f"{byte:02x}" for at, byte in enumerate(data))
 
 
-def _known(form: str, unwritten: tuple[int, ...], *defaults: float) -> Image:
-    return Image(struct.pack(form, *defaults).hex(), unwritten)
+def _known(form: str, padding: Collection[int], *defaults: float) -> str:
+    return image(struct.pack(form, *defaults), padding)
 
 
 MODEL = _known(
@@ -75,10 +71,10 @@ class Reading:
     """``llama_version``, such as ``0.5.0``."""
     commit: str | None
     """Commit that it was built from; None where it was built outside of a clone."""
-    model: Image | None = None
-    """``llama_model_params``; None where this processor's calls cannot be looked into."""
-    context: Image | None = None
-    batch: Image | None = None
+    model: str | None = None
+    """Image of ``llama_model_params``; None where this processor's calls cannot be looked into."""
+    context: str | None = None
+    batch: str | None = None
     backends: tuple[str, ...] | None = ()
     """Files of the backends that are not built in; None where none of them is for this CPU."""
 
@@ -98,13 +94,13 @@ class Reading:
                 f"its structures cannot be read on {platform.machine()}, where only a library "
                 "that was built with llama-cpp-python is used"
             )
-        for name, image, known in (
+        for name, found, known in (
             ("context", self.context, (CONTEXT, WITH_MOE_CACHE)),
             ("model", self.model, (MODEL,)),
             ("batch", self.batch, (BATCH,)),
         ):
-            if image not in known:
-                size = len(image.defaults) // 2
+            if found not in known:
+                size = len(found) // 2
                 raise LookupError(f"its {name} structure has {size} bytes, of no known layout")
 
 
@@ -135,7 +131,7 @@ def read(library: ctypes.CDLL, folders: list[str]) -> Reading:
     )
 
 
-def _images(library: ctypes.CDLL) -> dict[str, Image]:
+def _images(library: ctypes.CDLL) -> dict[str, str]:
     if not IS_READABLE:
         return {}
     return {
@@ -145,7 +141,7 @@ def _images(library: ctypes.CDLL) -> dict[str, Image]:
     }
 
 
-def _image(library: ctypes.CDLL, function: str, *arguments: object) -> Image:
+def _image(library: ctypes.CDLL, function: str, *arguments: object) -> str:
     call = getattr(library, function)
     call.restype = None
     seen = []
@@ -153,12 +149,9 @@ def _image(library: ctypes.CDLL, function: str, *arguments: object) -> Image:
         room = ctypes.create_string_buffer(bytes([mark]) * _ROOM, _ROOM)
         call(ctypes.c_void_p(ctypes.addressof(room)), *arguments)
         seen.append(room.raw)
-    written = [at for at in range(_ROOM) if seen[0][at] == seen[1][at]]
+    written = {at for at in range(_ROOM) if seen[0][at] == seen[1][at]}
     size = (max(written) // 8 + 1) * 8
-    unwritten = tuple(sorted(set(range(size)) - set(written)))
-    return Image(
-        bytes(0 if at in unwritten else seen[0][at] for at in range(size)).hex(), unwritten
-    )
+    return image(seen[0][:size], set(range(size)) - written)
 
 
 def _text(library: ctypes.CDLL, name: str) -> str | None:

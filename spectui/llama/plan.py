@@ -156,7 +156,8 @@ class PlanMaker(Closing):
         load_mtp: bool = False,
     ) -> Model:
         path = options.path
-        wanted = _identity(path), options, load_mtp
+        check_file(path)
+        wanted = FileIdentity.of(path), options, load_mtp
         opened = self._opened.get(role)
         if opened is not None and opened[0] == wanted:
             return opened[1]
@@ -168,14 +169,6 @@ class PlanMaker(Closing):
         model = Model(options, no_alloc=True, load_mtp=load_mtp)
         self._opened[role] = wanted, model
         return model
-
-
-def _identity(path: Path) -> FileIdentity:
-    try:
-        return FileIdentity.of(path)
-    except OSError:
-        check_file(path)
-        raise
 
 
 def _traffic(model: Model) -> WeightTraffic:

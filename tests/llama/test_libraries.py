@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -14,17 +13,14 @@ import pytest
 
 from spectui.errors import MissingLibraryError
 from spectui.llama.facts import features_in
-from spectui.llama.layout import BATCH, CONTEXT, MODEL, WITH_MOE_CACHE, Image, Reading
+from spectui.llama.layout import BATCH, CONTEXT, MODEL, WITH_MOE_CACHE, Reading
 from spectui.llama.library import Library, examine, install_command, library
 from spectui.llama.search import LIBRARY_VARIABLE, PREBUILT, Origin, Place, places
 from tests.support.models import MOE, TARGET, TinyPath
 
-LARGER = Image("00" * 176, ())
+LARGER = "00" * 176
 # A field more before n_outputs_max, and one less where deprecated ones end.
-SHIFTED = replace(
-    CONTEXT,
-    defaults=f"{CONTEXT.defaults[:40]}00000000{CONTEXT.defaults[40:168]}{CONTEXT.defaults[176:]}",
-)
+SHIFTED = f"{CONTEXT[:40]}00000000{CONTEXT[40:168]}{CONTEXT[176:]}"
 _SOURCE = """
 static char * put(char * to, const char * bytes, const char * fields, int n) {{
     for (int i = 0; i < n; i++) if (fields[i] == '1') to[i] = bytes[i];
@@ -82,7 +78,7 @@ pytestmark = pytest.mark.slow
 
 
 def write_library(
-    folder: Path, *linked: Path, context: Image = CONTEXT, more: str = ""
+    folder: Path, *linked: Path, context: str = CONTEXT, more: str = ""
 ) -> Path:
     """A libllama that has structures, and what more C has."""
     images = {
@@ -92,9 +88,9 @@ def write_library(
     }
     functions = ""
     for name, image in images.items():
-        content = bytes.fromhex(image.defaults)
-        fields = "".join("01"[at not in image.unwritten] for at in range(len(content)))
-        listed = ", ".join(map(str, content))
+        content = [image[at : at + 2] for at in range(0, len(image), 2)]
+        fields = "".join("01"[byte != "--"] for byte in content)
+        listed = ", ".join("0" if byte == "--" else f"0x{byte}" for byte in content)
         functions += _FUNCTION.format(name=name, bytes=listed, fields=fields)
     source = _SOURCE.format(functions=functions, more=more)
     return compiled(folder / "libllama.so", source, *linked)
@@ -149,7 +145,7 @@ def target(tiny: TinyPath) -> Path:
 
 
 def test_the_layouts_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    def reading(context: Image, model: Image = MODEL) -> Reading:
+    def reading(context: str, model: str = MODEL) -> Reading:
         return Reading(version=None, commit=None, model=model, context=context, batch=BATCH)
 
     for context, has_moe_cache in ((CONTEXT, False), (WITH_MOE_CACHE, True)):
