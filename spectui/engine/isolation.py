@@ -26,7 +26,7 @@ from spectui.engine.events import Answer, Done, EngineFailed, Event, ModelLoaded
 from spectui.errors import EngineDiedError, EngineKilledError, SpectuiError, UsageError
 from spectui.llama.library import handed_down
 from spectui.llama.log import native_log
-from spectui.llama.planned import are_of_rpc, without_folder
+from spectui.llama.planned import are_of_rpc
 
 _LOOK_S = 1.0
 PATIENCE = 300
@@ -182,10 +182,7 @@ class ProcessWorker:
     def _send(self, command: Command) -> Child:
         with self._lock:
             child = self._child = self._child or self._started()
-            try:
-                self._tell(command)
-            except OverflowError as error:
-                raise UsageError(f"the engine cannot run this: {error}") from None
+            self._tell(command)
             self._running, self._is_cancelled = command, False
             self._cancel()
             return child
@@ -224,7 +221,7 @@ class ProcessWorker:
     def _died(self, command: Command) -> EngineDiedError:
         end, words, no_memory = "", "none", None
         if self._child is not None:
-            end, words = self._child.end(), without_folder(self._child.last_words())
+            end, words = self._child.end(), self._child.last_words()
             no_memory = self._child.words_of_no_memory()
         self._drop()
         if are_of_rpc(words):

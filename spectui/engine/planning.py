@@ -23,7 +23,6 @@ from spectui.llama.planned import (
     Question,
     Refused,
     are_of_rpc,
-    without_folder,
 )
 from spectui.options.setup import Fit
 
@@ -137,7 +136,7 @@ class Planner(Closing):
         )
 
     def _died(self, child: Child, what: str) -> SpectuiError:
-        end, words = child.end(), without_folder(child.last_words())
+        end, words = child.end(), child.last_words()
         no_memory = child.words_of_no_memory()
         if no_memory is not None or end == "SIGKILL":
             return DoesNotFitError(

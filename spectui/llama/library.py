@@ -175,13 +175,11 @@ def _read(file: Path, folders: list[Path]) -> Reading:
     if done.returncode < 0:
         name = signal.Signals(-done.returncode).name
         raise LookupError(f"ends the process that opens it ({name})")
-    if done.returncode:
-        why = (done.stderr.splitlines() or ["nothing is known of it"])[-1]
-        raise LookupError(f"cannot be opened: {why}")
     try:
         return msgspec.json.decode(done.stdout, type=Reading)
     except msgspec.DecodeError:
-        raise LookupError("ends the process that opens it, without an error") from None
+        why = (done.stderr.splitlines() or ["the process that opens it ends without a word"])[-1]
+        raise LookupError(f"cannot be opened: {why}") from None
 
 
 def _check(reading: Reading, origin: Origin) -> None:

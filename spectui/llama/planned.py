@@ -1,6 +1,5 @@
 """Memory that a pair would take. Pure: displaying or judging a plan needs no llama.cpp."""
 
-import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -169,15 +168,6 @@ class Refused:
 
 
 Answer = Backend | Plan | Fitted | Refused
-
-
-_BUILD_FOLDER = re.compile(r"\A/\S*/(?=[^/\s]+:\d+: )")
-"""Folder in which llama.cpp was compiled, in front of a source file and its line."""
-
-
-def without_folder(words: str) -> str:
-    """llama.cpp's last words, without the folder that it was compiled in."""
-    return _BUILD_FOLDER.sub("", words)
 
 
 def are_of_rpc(words: str) -> bool:
