@@ -63,8 +63,6 @@ def _check_chain(speculation: Speculation, room: int) -> None:
 
 
 def _check_drafter(drafter: DrafterSetting, room: int) -> None:
-    if drafter.longest < 1:
-        raise UsageError("draft_max must be at least 1; to run without a draft, give no draft")
     if drafter.longest > room:
         raise UsageError(
             f"draft_max {drafter.longest} is more than the {room} tokens that the target was "

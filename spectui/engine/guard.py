@@ -135,9 +135,7 @@ class Guard(Closing):
             if plan is None:
                 return None
             free = self.free(request.target, (one for one in gone if not one.is_mapped))
-        found = demands(plan, free)
-        shortages = [text for one in found if (text := one.shortage)]
-        slow = [text for one in found if (text := one.slowness)]
+        shortages, slow = _objections(plan, free)
         if shortages or (slow and not (from_disk or self._from_disk)):
             names = " with ".join(path.name for path in request.paths)
             sentence = f"{names}: {'; '.join(shortages or slow)}; {_ADVICE}"
@@ -187,9 +185,8 @@ class Guard(Closing):
             return None, None
         if plan.incompatibility is not None:
             return plan.incompatibility, None
-        found = demands(plan, free)
-        shortage = next((text for one in found if (text := one.shortage)), None)
-        return shortage, next((text for one in found if (text := one.slowness)), None)
+        shortages, slow = _objections(plan, free)
+        return next(iter(shortages), None), next(iter(slow), None)
 
     def free(self, target: ModelOptions, gone: Iterable[Buffer] = ()) -> FreeMemory:
         """Read what is free, with nobody planning.
@@ -263,6 +260,15 @@ class Guard(Closing):
             return False
         host = (free or (self._free or free_memory)(())).by_memory.get(HOST)
         return host is not None and _SPARE * needed <= host
+
+
+def _objections(plan: Plan, free: FreeMemory) -> tuple[list[str], list[str]]:
+    """Sentences on memories that have no room for a plan, and on those that would thrash."""
+    found = demands(plan, free)
+    return (
+        [text for one in found if (text := one.shortage)],
+        [text for one in found if (text := one.slowness)],
+    )
 
 
 def _with_gone(free: FreeMemory, gone: Iterable[Buffer]) -> FreeMemory:

@@ -93,7 +93,7 @@ class Context(Closing):
         Raises:
             CancelledError: the model's ``abort`` is set.
             DoesNotFitError: caches or buffers could not be allocated.
-            UsageError: a size or a KV cache type that cannot be.
+            UsageError: llama.cpp makes no context with these options.
         """
         self.model, self.vocabulary, self.n_slots = model, model.vocabulary, n_slots
         params = self._params(options, max_outputs, n_snapshots)
@@ -359,13 +359,6 @@ def context_params(
     model: Model, options: ContextOptions, *, max_outputs: int, n_snapshots: int = 0, n_slots: int
 ) -> Any:  # noqa: ANN401 - a C structure
     """``struct llama_context_params``; arguments and errors as ``Context``."""
-    for option, size in (
-        ("-c", options.ctx_size),
-        ("-b", options.batch_size),
-        ("-ub", options.ubatch_size),
-    ):
-        if size < 1:
-            raise UsageError(f"{option} {size}: must be at least 1")
     params = C.llama_context_default_params()
     params.n_ctx = n_slots * options.ctx_size
     params.n_batch = min(options.batch_size, params.n_ctx)
@@ -378,8 +371,8 @@ def context_params(
     params.n_threads = options.threads or default_threads()
     params.n_threads_batch = options.threads_batch or params.n_threads
     params.flash_attn_type = getattr(C, _FLASH_ATTENTION[options.flash_attn])
-    params.type_k = cache_type("-ctk", model.options.cache_type_k)
-    params.type_v = cache_type("-ctv", model.options.cache_type_v)
+    params.type_k = CACHE_TYPES[model.options.cache_type_k]
+    params.type_v = CACHE_TYPES[model.options.cache_type_v]
     params.abort_callback = model.abort.callback
     params.abort_callback_data = model.abort.data
     params.kv_unified = n_slots == 1
@@ -409,17 +402,6 @@ def n_common(tokens: Sequence[int], prompt: Sequence[int]) -> int:
     pairs = zip(tokens, prompt[:-1], strict=False)
     differing = (index for index, (ours, theirs) in enumerate(pairs) if ours != theirs)
     return next(differing, min(len(tokens), len(prompt) - 1))
-
-
-def cache_type(option: str, name: str) -> int:
-    """llama.cpp's number of a cache type.
-
-    Raises:
-        UsageError: there is no such type; names the ``option``.
-    """
-    if name not in CACHE_TYPES:
-        raise UsageError(f"{option} {name}: unknown; use one of {', '.join(CACHE_TYPES)}")
-    return CACHE_TYPES[name]
 
 
 def _creation_error(model: Model, options: ContextOptions) -> DoesNotFitError | UsageError:

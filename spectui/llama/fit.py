@@ -12,7 +12,7 @@ from itertools import takewhile
 from typing import Any
 
 from spectui.llama.buffers import devices_of
-from spectui.llama.context import cache_type, context_params
+from spectui.llama.context import CACHE_TYPES, context_params
 from spectui.llama.devices import gpu_memories
 from spectui.llama.library import C, library
 from spectui.llama.model import Model, ModelParams, Override
@@ -149,8 +149,8 @@ def _extra(
         context.n_seq_max = request.n_slots
     if draft is None:
         own = model.options
-        context.type_k = cache_type("-ctkd", own.cache_type_k_mtp)
-        context.type_v = cache_type("-ctvd", own.cache_type_v_mtp)
+        context.type_k = CACHE_TYPES[own.cache_type_k_mtp]
+        context.type_v = CACHE_TYPES[own.cache_type_v_mtp]
     path = os.fsencode(model.options.path)
     extra = _Extra(path, ctypes.addressof(params.c), ctypes.addressof(context), draft is None)
     return extra, (params, context)

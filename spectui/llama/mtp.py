@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spectui.llama.context import Context, cache_type, n_common
+from spectui.llama.context import CACHE_TYPES, Context, n_common
 from spectui.llama.library import EXT, C
 from spectui.llama.model import Model
 from spectui.llama.pair import HiddenStates, TargetContext
@@ -103,8 +103,8 @@ class MtpContext(Context):
         if self.model is self._target.model:
             # As of any draft: whatever the types of the target's own cache are.
             own = self.model.options
-            params.type_k = cache_type("-ctkd", own.cache_type_k_mtp)
-            params.type_v = cache_type("-ctvd", own.cache_type_v_mtp)
+            params.type_k = CACHE_TYPES[own.cache_type_k_mtp]
+            params.type_v = CACHE_TYPES[own.cache_type_v_mtp]
         return params
 
     def _new_batch(self) -> _PairBatch:

@@ -192,7 +192,6 @@ def test_errors_come_from_the_child_and_it_goes_on(planner: Planner, tiny: TinyP
         (replace(good, path=tiny(EMBEDDING)), BadInputError, "embedding model"),
         (replace(good, path=Path("x" * 5000)), BadInputError, r"read \(File name too long\)"),
         (replace(good, override_tensor=nowhere), UsageError, "no buffer type CUDA9"),
-        (replace(good, cache_type_k="q9"), UsageError, "-ctk q9"),
     ):
         with pytest.raises(kind, match=said):
             planner.plan(PlanRequest(target=target))
