@@ -89,8 +89,10 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "tune/division": (("len(self.unseen) >= MIN_PROMPTS", "len(self.unseen) > MIN_PROMPTS"),),
     "llama/planned": (("not one.pattern.startswith(output)", "True"),),
-    "engine/demand": (("left + self.mapped_bytes >= 0", "left >= 0"),),
-    "engine/host_memory": (("min([psutil.virtual_memory().available, *left])", "min(left)"),),
+    "engine/demand": (
+        ("left + self.mapped_bytes >= 0", "left >= 0"),
+        ("min([psutil.virtual_memory().available, *left])", "min(left)"),
+    ),
     "engine/generation": (
         ("len(command.prompt) + 1 >= n_ctx", "len(command.prompt) + 1 > n_ctx"),
         ("position < finished.n_accepted", "position <= finished.n_accepted"),

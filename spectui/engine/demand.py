@@ -1,11 +1,21 @@
-"""Demand on every memory beside what is free there, and what is to stay free."""
+"""Demand on every memory beside what is free there, and what is to stay free.
+
+The kernel drops what lies in the page cache before it refuses memory, mapped weights included, so
+that cache counts as free: in the machine's ``MemAvailable``, and as the reclaimable part of a
+cgroup's ``memory.current``. Each level of the tree has a limit of its own, ``memory.max``, and the
+tightest one counts.
+"""
 
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from spectui.engine.host_memory import free_ram
+import psutil
+
+from spectui.cores import cgroups
 from spectui.format import bytes_text
 from spectui.llama.buffers import HOST, DeviceMemory, devices_of
 from spectui.llama.planned import Plan
@@ -15,6 +25,8 @@ MARGIN_BYTES = Fit().margin_bytes(0)
 """Bytes that a search leaves free on a GPU of which ``--fit-target`` says nothing: pools of the
 driver and the desktop grow after the models are loaded."""
 _UNIFIED = "GGML_CUDA_ENABLE_UNIFIED_MEMORY"
+_CACHE = ("inactive_file", "active_file", "slab_reclaimable")
+"""Entries of ``memory.stat`` that the kernel takes back where memory is short."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +60,36 @@ class FreeMemory:
         fit = options or Fit()
         used = enumerate(devices_of(placed, gpus))
         return replace(self, margins={gpu.name: fit.margin_bytes(number) for number, gpu in used})
+
+
+def free_ram(root: Path = Path("/")) -> int:
+    """Bytes of RAM that are free now, page cache included, by the machine and by every cgroup.
+
+    Args:
+        root: folder of ``proc`` and of the mounts of cgroups.
+    """
+    folders = (folder for folder, version in cgroups(root) if version > 1)
+    left = [left for folder in folders if (left := _left_bytes(folder)) is not None]
+    return min([psutil.virtual_memory().available, *left])
+
+
+def _left_bytes(folder: Path) -> int | None:
+    """Bytes below the limit of a cgroup; None where it has none."""
+    # Without a limit the file holds a word.
+    with suppress(OSError, ValueError):
+        limit = int((folder / "memory.max").read_text())
+        used = int((folder / "memory.current").read_text())
+        stat = _entries(folder / "memory.stat")
+        return max(0, limit - max(0, used - sum(stat.get(name, 0) for name in _CACHE)))
+    return None
+
+
+def _entries(path: Path) -> Mapping[str, int]:
+    """Names and numbers of a file, a pair in each line."""
+    with suppress(OSError):
+        pairs = (line.split() for line in path.read_text().splitlines())
+        return {name: int(number) for name, number in pairs}
+    return {}
 
 
 def free_memory(gpus: tuple[DeviceMemory, ...]) -> FreeMemory:
@@ -129,9 +171,10 @@ class Demand:
         """Sentence about what RAM cannot hold though it can be loaded; None for nothing."""
         if self.fits or not self.can_load:
             return None
+        missing = bytes_text(-(self.left_bytes or 0))
         return (
-            f"{bytes_text(-(self.left_bytes or 0))} of the weights have no room in {self.where}: they are read "
-            "from disk again and again, which decides the speed"
+            f"{missing} of the weights have no room in {self.where}: they are read from disk again "
+            "and again, which decides the speed"
         )
 
 

@@ -4,12 +4,13 @@ Three answers, by ``demands``:
 
 - *It cannot fit.* On a GPU, or any device with memory of its own, the plan's bytes exceed what is
   free there. On the host the bytes that are not mapped exceed what the kernel can still give: what
-  is free within all cgroup limits, page cache included. Swap is too slow to count. That is refused,
-  with what would fit. The plan is exact, so no margin belongs here: llama-server runs a pair that leaves one byte.
+  is free within all cgroup limits, page cache included; swap is too slow to count. That is refused,
+  with what would fit. The plan is exact, so no margin belongs here: llama-server runs a pair that
+  leaves one byte.
 - *It would thrash.* It can be loaded, but mapped weights have no room in the page cache beside the
-  rest. Each token of a dense model then reads from disk all
-  that has no room. So does a mixture of experts, a part at a time: each token is routed to other
-  experts, at random as far as the page cache is concerned. Somebody has to want that.
+  rest. Each token of a dense model then reads from disk all that has no room. So does a mixture of
+  experts, a part at a time: each token is routed to other experts, at random as far as the page
+  cache is concerned. Somebody has to want that.
 - *It fits.*
 
 What cannot be planned, such as an architecture that this llama.cpp does not know, is not refused:

@@ -189,9 +189,8 @@ class ProcessWorker:
 
     def _started(self) -> Child:
         try:
-            child = Child(
-                "spectui.engine.child", (*get_args(Event), str), variables=handed_down()
-            )
+            receives = (*get_args(Event), str)
+            child = Child("spectui.engine.child", receives, variables=handed_down())
         except OSError as error:
             raise SpectuiError(
                 f"no process for the models can be started ({error.strerror}); close other programs"

@@ -19,7 +19,7 @@ from spectui.llama.model import Model, ModelParams, Override
 from spectui.llama.native import buffer_name, native_function
 from spectui.llama.pair import add_moe_cache
 from spectui.llama.planned import Fitted, PlanRequest
-from spectui.options.setup import Fit, TensorOverride
+from spectui.options.setup import Fit, ModelOptions, TensorOverride
 
 _SYMBOL = (
     "_Z17common_fit_paramsPKcP18llama_model_paramsP20llama_context_paramsPfP32llama_model_tensor_"
@@ -70,9 +70,9 @@ def fit(request: PlanRequest, target: Model, draft: Model | None) -> Fitted:
     """
     function, own = _function(), request.target
     n_layers = target.info.n_layers + 1 + (target.info.mtp_layers if request.mtp else 0)
+    found = Fitted(target=own, n_layers=n_layers)
     if function is None:
-        why = f"{library()} has none of its own beside it; give -ngl"
-        return Fitted(target=own, n_layers=n_layers, failure=why)
+        return replace(found, failure=f"{library()} has none of its own beside it; give -ngl")
     options, most = own.fit or Fit(), C.llama_max_devices()
     params, context = _params(request, target), _target_params(request, target)
     split = (ctypes.c_float * most)()
@@ -93,27 +93,35 @@ def fit(request: PlanRequest, target: Model, draft: Model | None) -> Fitted:
     )
     del kept
     if failed:
-        why = "llama.cpp does not with these options, nor does llama-server"
-        return Fitted(target=own, n_layers=n_layers, failure=why)
+        return replace(found, failure="llama.cpp does not with these options, nor does llama-server")
     if params.c.n_gpu_layers == own.n_gpu_layers:
-        return Fitted(target=own, n_layers=n_layers)
+        return found
     devices = devices_of(own.devices, gpu_memories())
+    rooms = tuple(
+        (one.title, (one.free_bytes or 0) - options.margin_bytes(number))
+        for number, one in enumerate(devices)
+    )
     layers = tuple(split[: len(devices)]) if any(split) else ()
+    return replace(found, target=_moved(own, params, layers, overrides), rooms=rooms)
+
+
+def _moved(
+    target: ModelOptions,
+    params: ModelParams,
+    split: tuple[float, ...],
+    overrides: "ctypes.Array[Override]",
+) -> ModelOptions:
+    """The target where llama.cpp has placed it."""
     placed = takewhile(lambda one: one.pattern, overrides)
-    moved = replace(
-        own,
+    return replace(
+        target,
         n_gpu_layers=params.c.n_gpu_layers,
-        devices=replace(own.devices, split=layers),
+        devices=replace(target.devices, split=split),
         override_tensor=tuple(
             TensorOverride(pattern=one.pattern.decode(), buffer=buffer_name(one.buffer_type))
             for one in placed
         ),
     )
-    rooms = tuple(
-        (one.title, (one.free_bytes or 0) - options.margin_bytes(number))
-        for number, one in enumerate(devices)
-    )
-    return Fitted(target=moved, n_layers=n_layers, rooms=rooms)
 
 
 def _params(request: PlanRequest, model: Model) -> ModelParams:

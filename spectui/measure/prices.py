@@ -64,7 +64,11 @@ def steady_seconds(answers: Sequence[Sequence[Segment]]) -> list[SteadySeconds]:
         for part, span, level_s in zip(answer, spans, own_s, strict=True):
             alone += [_Row(index, (False, 0, 0), mean_s / level_s, n) for mean_s, n in span]
             together += [
-                _Row(index, (one.is_redone, one.n_drafted, one.n_steps), one.times.total_s / level_s)
+                _Row(
+                    index,
+                    (one.is_redone, one.n_drafted, one.n_steps),
+                    one.times.total_s / level_s,
+                )
                 for one in part.rounds
             ]
     n_span_tokens, off, n_slow_off = _sums(alone, len(answers))

@@ -5,8 +5,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from spectui.engine.demand import free_memory
-from spectui.engine.host_memory import free_ram
+from spectui.engine.demand import free_memory, free_ram
 from spectui.llama.buffers import HOST, DeviceMemory
 
 GIB = 1 << 30
