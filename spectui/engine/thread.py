@@ -221,10 +221,6 @@ class EngineThread:
 
 def _was_cut(event: Event) -> bool:
     """Whether an answer reports a cancellation instead of a result."""
-    match event:
-        case GenerationResult():
-            return event.stop is Stop.CANCELLED
-        case EngineFailed():
-            return isinstance(event.error, CancelledError)
-        case _:
-            return False
+    if isinstance(event, GenerationResult):
+        return event.stop is Stop.CANCELLED
+    return isinstance(event, EngineFailed) and isinstance(event.error, CancelledError)
