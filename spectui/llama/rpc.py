@@ -82,7 +82,6 @@ def connected(endpoint: str, *, timeout_s: float = TIMEOUT_S) -> socket.socket:
 
 def _objection(connection: socket.socket) -> str | None:
     """Ask a server for its version; say why the library cannot use it, None where it can."""
-    answer = b""
     try:
         connection.sendall(_HELLO)
         with connection.makefile("rb") as stream:
@@ -93,8 +92,8 @@ def _objection(connection: socket.socket) -> str | None:
             "it is no RPC server of llama.cpp's"
         )
     except OSError:
-        # Who hung up has answered nothing.
-        pass
+        # It hung up.
+        answer = b""
     size, *version = _VERSION.unpack(answer.ljust(_VERSION.size, b"\0"))
     if size != _VERSION.size - 8:
         return "no RPC server of llama.cpp's answers there"
