@@ -93,7 +93,9 @@ def fit(request: PlanRequest, target: Model, draft: Model | None) -> Fitted:
     )
     del kept
     if failed:
-        return replace(found, failure="llama.cpp does not with these options, nor does llama-server")
+        return replace(
+            found, failure="llama.cpp does not with these options, nor does llama-server"
+        )
     if params.c.n_gpu_layers == own.n_gpu_layers:
         return found
     devices = devices_of(own.devices, gpu_memories())

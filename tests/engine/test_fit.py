@@ -151,9 +151,7 @@ def test_what_loads_without_room() -> None:
         (101, 0, False, False),
         (101, 50, False, False),
     ):
-        demand = Demand(
-            memory=HOST, allocated_bytes=allocated, mapped_bytes=mapped, free_bytes=100
-        )
+        demand = Demand(memory=HOST, allocated_bytes=allocated, mapped_bytes=mapped, free_bytes=100)
         assert (demand.fits, demand.can_load) == (fits, loads)
 
 

@@ -77,9 +77,7 @@ pytest_plugins = ["tests.support.fixtures"]
 pytestmark = pytest.mark.slow
 
 
-def write_library(
-    folder: Path, *linked: Path, context: str = CONTEXT, more: str = ""
-) -> Path:
+def write_library(folder: Path, *linked: Path, context: str = CONTEXT, more: str = "") -> Path:
     """A libllama that has structures, and what more C has."""
     images = {
         "llama_model_default_params": MODEL,

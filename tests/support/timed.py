@@ -3,9 +3,7 @@
 from spectui.speculative.counters import Round, RoundEnd, RoundTimes
 
 
-def timed_round(
-    n_drafted: int, n_tokens: int, seconds: float, *, is_redone: bool = False
-) -> Round:
+def timed_round(n_drafted: int, n_tokens: int, seconds: float, *, is_redone: bool = False) -> Round:
     """A round whose seconds were all spent on verifying; a step of the draft for each token."""
     return Round(
         draft=(0,) * n_drafted,
