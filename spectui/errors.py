@@ -33,7 +33,7 @@ class DoesNotFitError(SpectuiError):
 
 
 class ReadsFromDiskError(DoesNotFitError):
-    """A model fits only by reading its weights from disk or swap again and again.
+    """A model fits only by reading its weights from disk again and again.
 
     Who asks for it all the same gets it: ``--yes``, or a question on the screen.
     """

@@ -88,9 +88,11 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("(total - self._spent_before) / 2", "total - self._spent_before"),
     ),
     "tune/division": (("len(self.unseen) >= MIN_PROMPTS", "len(self.unseen) > MIN_PROMPTS"),),
-    "engine/demand": (("self.mapped_bytes + self.slow_bytes >= 0", "self.mapped_bytes >= 0"),),
-    "engine/fit": (("not one.pattern.startswith(output)", "True"),),
-    "engine/host_memory": (("min([psutil.virtual_memory().available, *left])", "min(left)"),),
+    "llama/planned": (("not one.pattern.startswith(output)", "True"),),
+    "engine/demand": (
+        ("left + self.mapped_bytes >= 0", "left >= 0"),
+        ("min([psutil.virtual_memory().available, *left])", "min(left)"),
+    ),
     "engine/generation": (
         ("len(command.prompt) + 1 >= n_ctx", "len(command.prompt) + 1 > n_ctx"),
         ("position < finished.n_accepted", "position <= finished.n_accepted"),

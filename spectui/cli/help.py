@@ -171,7 +171,7 @@ VARIABLES = {
     "SPECTUI_API_KEY": "Key of the llama-server that attach and bench --server-url ask.",
     "LLAMA_API_KEY": "The same, where SPECTUI_API_KEY is not set.",
     "SPECTUI_PATIENCE": "Seconds in which a process that neither computes nor reads counts as hung "
-    "(120); a slow network's file system may need more.",
+    "(300); a slow network's file system may need more.",
     "LLAMA_CPP_LIB_PATH": "Folder of a llama.cpp library that comes before all that are found "
     "(`spectui doctor --libraries` lists them).",
     "HF_HOME, HF_HUB_CACHE, LLAMA_CACHE": "Folders in which models are looked for, beside the "

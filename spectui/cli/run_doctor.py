@@ -64,7 +64,7 @@ def doctor(planner: Planner, request: Doctor) -> None:
                 error = _verdict(examination, found)
             except MissingLibraryError as missing:
                 error = missing
-        listed = libraries() if request.libraries else ()
+        listed = libraries() if request.libraries else {}
     document = doctor_document(around, examination, found, listed)
     text = page_text(diagnosis(around, examination, found, listed)).rstrip("\n")
     if error is None:

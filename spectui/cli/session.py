@@ -54,7 +54,7 @@ def open_engine(options: RunOptions) -> Iterator[Engine]:
     """Yield an engine whose events the run shows; close it whatever happens."""
     if options.verbose:
         native_log.listen(complain)
-    worker = ProcessWorker(margins=options.margins)
+    worker = ProcessWorker()
     with Engine(options.progress.on_engine, worker=worker, from_disk=options.yes) as engine:
         engine.rendering = rendering_of(options.given.extra)
         try:

@@ -1,14 +1,16 @@
 """The document of a diagnosis."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from spectui.commands.finding import Finding
 from spectui.doctor.examination import Examination, ExaminedDraft, Surroundings
 from spectui.doctor.speed import SpeedBound
 from spectui.documents import Json, encoded, fields_of, heading, or_reason
 from spectui.engine.demand import Demand
-from spectui.llama.library import Library, Refused
+from spectui.llama.library import Library
 from spectui.llama.planned import ModelPlan
+from spectui.llama.search import Place
 from spectui.options.drafters import MTP_KIND
 
 _UNKNOWN_SPEED = "weights lie in a memory of unknown speed"
@@ -19,15 +21,15 @@ def doctor_document(
     around: Surroundings,
     examination: Examination | None,
     found: Sequence[Finding],
-    libraries: Sequence[Library | Refused] = (),
+    libraries: Mapping[Place, Library | str] = MappingProxyType({}),
 ) -> Json:
     """``spectui.doctor/1``; arguments are those of ``diagnosis``."""
     backend = around.backend
     device = ("name", "description", "in_ram", "free_bytes", "total_bytes")
     no_room = "there is no room for what measuring takes, up to half a gigabyte"
     no_driver = "no NVIDIA driver tells it of a GPU that llama.cpp uses"
-    used = next((one for one in libraries if isinstance(one, Library)), None)
-    listed = [_library(one, is_used=one is used) for one in libraries]
+    used = next((one for one in libraries.values() if isinstance(one, Library)), None)
+    listed = [_library(place, one, is_used=one is used) for place, one in libraries.items()]
     no_target = or_reason("target", None, "no target was given, or no library is here")
     return {
         **heading(
@@ -47,12 +49,9 @@ def doctor_document(
     }
 
 
-def _library(one: Library | Refused, *, is_used: bool) -> Json:
-    if isinstance(one, Refused):
-        file, origin, why = one.place.folder, one.place.origin, one.why
-    else:
-        file, origin, why = one.file, one.origin, None
-    own = {"file": str(file), "origin": str(origin), "is_used": is_used}
+def _library(place: Place, one: Library | str, *, is_used: bool) -> Json:
+    file, why = (place.folder, one) if isinstance(one, str) else (one.file, None)
+    own = {"file": str(file), "origin": str(place.origin), "is_used": is_used}
     return {**own, **or_reason("refused", why, "it can be used")}
 
 

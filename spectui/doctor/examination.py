@@ -20,16 +20,15 @@ from spectui.engine.demand import (
     free_memory,
     reads_from_disk,
 )
-from spectui.engine.fit import fitted
 from spectui.engine.fitting import (
     PlanCall,
     alone,
     largest_context,
     smallest_n_cpu_moe,
 )
-from spectui.engine.planning import Planner
+from spectui.engine.planning import Planner, fitted
 from spectui.errors import BadInputError, DoesNotFitError, UsageError
-from spectui.llama.planned import Backend, Plan, PlanRequest
+from spectui.llama.planned import Backend, Plan, PlanRequest, beside
 from spectui.models.weights import WeightTraffic
 from spectui.monitor.dram import ram_limit
 from spectui.monitor.machine import Machine
@@ -231,7 +230,7 @@ def examine_fitted(
     chosen = fitted(planner, replace(request, draft=next(iter(drafts.values()), None)), fit)
     if chosen is not None:
         request = replace(request, target=chosen.target)
-        drafts = {name: chosen.beside(draft) for name, draft in drafts.items()}
+        drafts = {name: beside(chosen.target, draft) for name, draft in drafts.items()}
     found = examine(planner, around, request, drafts, say=say, mtp=mtp)
     return found, None if chosen is None else chosen.sentence
 

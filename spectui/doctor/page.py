@@ -1,6 +1,7 @@
 """A diagnosis as a page: the machine, the models, their memory, and what was found."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from spectui.commands.finding import Finding, Severity
 from spectui.doctor.examination import Examination, ExaminedDraft, Surroundings
@@ -10,9 +11,9 @@ from spectui.engine.demand import Demand
 from spectui.format import bytes_text, count_text, counted, percent_text
 from spectui.llama.buffers import HOST, BufferKind
 from spectui.llama.facts import LibraryFacts, unused_text
-from spectui.llama.library import Library, Refused, install_command
+from spectui.llama.library import Library, install_command
 from spectui.llama.planned import CONTEXT_STEP, Backend, ModelPlan
-from spectui.llama.search import find_server
+from spectui.llama.search import Place, find_server
 from spectui.page import Page, Paragraph, Part, Table, Words, section
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: ""}
@@ -27,7 +28,7 @@ def diagnosis(
     around: Surroundings,
     examination: Examination | None,
     found: Sequence[Finding],
-    libraries: Sequence[Library | Refused] = (),
+    libraries: Mapping[Place, Library | str] = MappingProxyType({}),
 ) -> Page:
     """All sections of a diagnosis.
 
@@ -50,12 +51,12 @@ def diagnosis(
     return page
 
 
-def _libraries(found: Sequence[Library | Refused]) -> Iterator[str]:
+def _libraries(found: Mapping[Place, Library | str]) -> Iterator[str]:
     """Yield each library, or why it cannot be used; the first that can is the one in use."""
-    used = next((one for one in found if isinstance(one, Library)), None)
-    for one in found:
-        if isinstance(one, Refused):
-            yield f"{one.place.folder} cannot be used: {one.why}"
+    used = next((one for one in found.values() if isinstance(one, Library)), None)
+    for place, one in found.items():
+        if isinstance(one, str):
+            yield f"{place.folder} cannot be used: {one}"
         else:
             beside = f", beside {one.server}" if one.server else ""
             yield f"{one}{', which is used' if one is used else ''}: {one.file}{beside}"

@@ -29,8 +29,6 @@ MOST_BYTES = 1 << 30
 """Limit of the whole process."""
 MOST_CPU_S = 2.0
 """Limit of one template. They take milliseconds."""
-_MOST_CHARACTERS = 1 << 24
-"""Limit of what is rendered."""
 _MARK = "spectui-mark"
 _CHANNELS = "<|channel|>"
 """Stands in templates that have a role ``developer`` of their own."""
@@ -58,11 +56,9 @@ def _answer(
     try:
         text = _template(source).prompt(messages, json.loads(arguments), tokens)
     except TemplateSyntaxError as error:
-        return {"broken": f"line {error.lineno}: {error.message}"}
+        return {"refused": f"line {error.lineno}: {error.message}"}
     except Exception as error:  # noqa: BLE001 - a template may raise anything
-        return {"refused": str(error)[:_MOST_CHARACTERS] or type(error).__name__}
-    if len(text) > _MOST_CHARACTERS:
-        return {"refused": f"it makes {len(text)} characters of them"}
+        return {"refused": str(error) or type(error).__name__}
     return {"text": text}
 
 

@@ -1,29 +1,24 @@
 """The process with the models: executes the commands of ``spectui.engine.isolation``.
 
-``python -m spectui.engine.child FD MARGINS`` answers each command that comes over the connection.
+``python -m spectui.engine.child FD`` answers each command that comes over the connection.
 What ends it, an abort of llama.cpp's or the kernel where memory ends, does not end the program.
 """
 
 import ctypes
 import queue
 import signal
-import sys
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
-import msgspec
-
 from spectui.children import Channel, ProtocolError, parent_channel
-from spectui.engine.commands import Command, Shutdown
+from spectui.engine.commands import Command
 from spectui.engine.events import EngineFailed, Event, Sink
-from spectui.engine.guard import Guard
 from spectui.engine.worker import LocalWorker
 from spectui.errors import UsageError
 from spectui.llama.log import native_log
-from spectui.options.setup import Fit
 
 _SET_DEATH_SIGNAL = 1
 """``PR_SET_PDEATHSIG`` of ``prctl``."""
@@ -34,13 +29,6 @@ _OOM_SCORE = "900"
 @dataclass(frozen=True, slots=True)
 class Cancel:
     """Cancels the command that was sent last, if it still runs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Logged:
-    """A line of llama.cpp's log."""
-
-    line: str
 
 
 _Waiting = queue.SimpleQueue[Command | ProtocolError | None]
@@ -70,18 +58,16 @@ def receive(channel: Channel, worker: LocalWorker, waiting: _Waiting) -> None:
 
 
 def main() -> None:
-    """Answer commands until ``Shutdown``, or until the connection closes."""
+    """Answer commands until the connection closes."""
     with parent_channel((*get_args(Command), Cancel)) as channel, suppress(OSError):
         _end_with_parent()
         _end_before_others()
-        native_log.listen(lambda line: channel.send(Logged(line)))
-        margins = msgspec.json.decode(sys.argv[2], type=Fit | None)
-        worker, waiting = LocalWorker(Guard(margins=margins)), _Waiting()
+        # A text is a line of llama.cpp's log.
+        native_log.listen(channel.send)
+        worker, waiting = LocalWorker(), _Waiting()
         threading.Thread(target=receive, args=(channel, worker, waiting), daemon=True).start()
         while (command := waiting.get()) is not None:
             channel.send(answer(worker, command, channel.send))
-            if isinstance(command, Shutdown):
-                break
 
 
 def answer(worker: LocalWorker, command: Command | ProtocolError, sink: Sink) -> Event:

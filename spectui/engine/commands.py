@@ -45,7 +45,7 @@ class LoadDraft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnloadDraft:
-    """Free the draft's memory. Answered by ``DraftUnloaded``."""
+    """Free the draft's memory. Answered by ``Done``."""
 
     doing: ClassVar = "freeing the draft"
 
@@ -64,7 +64,7 @@ class Tokenize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generate:
-    """Continue a prompt. Answered by ``GenerationFinished``."""
+    """Continue a prompt. Answered by ``GenerationResult``."""
 
     doing: ClassVar = "generating"
     prompt: tuple[int, ...]
@@ -79,15 +79,14 @@ class Generate:
     reuse_prompt: bool = False
     """Keep the evaluated prompt and take it up again when the same prompt comes back."""
     conversation: bool = False
-    """The prompt continues the last conversation: only what is new of it is evaluated. Its caches
-    are put aside while commands without this use the contexts."""
+    """The prompt continues the last conversation: only what the caches lack of it is evaluated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteAnswers:
     """Have the target continue several prompts, each as ``Generate`` would by itself.
 
-    Answered by ``AnswersWritten``, after an ``AnswerWritten`` for each. Where the context can, it
+    Answered by ``Done``, after an ``AnswerWritten`` for each. Where the context can, it
     decodes a token of several answers at once: with weights that are read once for all of them.
     """
 
@@ -182,7 +181,7 @@ class RecordChains:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadExperts:
-    """Read answers with the target, in a context beside its own. Answered by ``ExpertsRead``."""
+    """Read answers with the target, in a context beside its own. Answered by ``Routing``."""
 
     doing: ClassVar = "reading which experts answers use"
     texts: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
@@ -200,7 +199,7 @@ class ComparePair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shutdown:
-    """Close the models and end the thread. Answered by ``EngineClosed``."""
+    """Close the models and end the thread. Answered by ``Done``."""
 
     doing: ClassVar = "closing"
 

@@ -1,36 +1,32 @@
-"""Demand on every memory beside what is free there, and what is to stay free."""
+"""Demand on every memory beside what is free there, and what is to stay free.
+
+The kernel drops what lies in the page cache before it refuses memory, mapped weights included, so
+that cache counts as free: in the machine's ``MemAvailable``, and as the reclaimable part of a
+cgroup's ``memory.current``. Each level of the tree has a limit of its own, ``memory.max``, and the
+tightest one counts.
+"""
 
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from spectui.engine.host_memory import host_memory
+import psutil
+
+from spectui.cores import cgroups
 from spectui.format import bytes_text
-from spectui.llama.buffers import HOST, DeviceMemory
+from spectui.llama.buffers import HOST, DeviceMemory, devices_of
 from spectui.llama.planned import Plan
-from spectui.options.setup import Devices, Fit, SplitMode
+from spectui.options.setup import Devices, Fit
 
 MARGIN_BYTES = Fit().margin_bytes(0)
 """Bytes that a search leaves free on a GPU of which ``--fit-target`` says nothing: pools of the
 driver and the desktop grow after the models are loaded."""
 _UNIFIED = "GGML_CUDA_ENABLE_UNIFIED_MEMORY"
-
-
-def devices_of(placed: Devices, present: Sequence[DeviceMemory]) -> tuple[DeviceMemory, ...]:
-    """Devices that a model is put on, in its order.
-
-    Args:
-        placed: options of the model.
-        present: devices that there are. Names of others are passed over: loading refuses them.
-    """
-    found = tuple(present)
-    if placed.names is not None:
-        by_name = {one.title: one for one in present}
-        found = tuple(by_name[name] for name in placed.names if name in by_name)
-    if placed.split_mode is SplitMode.NONE:
-        found = found[placed.main : placed.main + 1]
-    return found
+_CACHE = ("inactive_file", "active_file", "slab_reclaimable")
+"""Entries of ``memory.stat`` that the kernel takes back where memory is short."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +37,6 @@ class FreeMemory:
     """Free bytes by ``Buffer.memory``; a missing memory is unknown: nothing is too large then."""
     in_ram: frozenset[str] = frozenset()
     """GPUs whose memory is the host's, however much of it they may take."""
-    slow_bytes: int = 0
-    """Bytes beyond the free ones that the host gives slowly, as ``HostMemory.slow_bytes``."""
     margins: Mapping[str, int] = field(default_factory=dict)
     """Bytes that stay free on GPUs, by name; ``MARGIN_BYTES`` on others."""
     titles: Mapping[str, str] = field(default_factory=dict)
@@ -68,6 +62,36 @@ class FreeMemory:
         return replace(self, margins={gpu.name: fit.margin_bytes(number) for number, gpu in used})
 
 
+def free_ram(root: Path = Path("/")) -> int:
+    """Bytes of RAM that are free now, page cache included, by the machine and by every cgroup.
+
+    Args:
+        root: folder of ``proc`` and of the mounts of cgroups.
+    """
+    folders = (folder for folder, version in cgroups(root) if version > 1)
+    left = [left for folder in folders if (left := _left_bytes(folder)) is not None]
+    return min([psutil.virtual_memory().available, *left])
+
+
+def _left_bytes(folder: Path) -> int | None:
+    """Bytes below the limit of a cgroup; None where it has none."""
+    # Without a limit the file holds a word.
+    with suppress(OSError, ValueError):
+        limit = int((folder / "memory.max").read_text())
+        used = int((folder / "memory.current").read_text())
+        stat = _entries(folder / "memory.stat")
+        return max(0, limit - max(0, used - sum(stat.get(name, 0) for name in _CACHE)))
+    return None
+
+
+def _entries(path: Path) -> Mapping[str, int]:
+    """Names and numbers of a file, a pair in each line."""
+    with suppress(OSError):
+        pairs = (line.split() for line in path.read_text().splitlines())
+        return {name: int(number) for name, number in pairs}
+    return {}
+
+
 def free_memory(gpus: tuple[DeviceMemory, ...]) -> FreeMemory:
     """Free memory of every one of ``gpus`` that reports it, and of the host.
 
@@ -79,11 +103,9 @@ def free_memory(gpus: tuple[DeviceMemory, ...]) -> FreeMemory:
         for gpu in gpus
         if gpu.free_bytes is not None and not (_UNIFIED in os.environ and gpu.name[:4] == "CUDA")
     }
-    host = host_memory()
     return FreeMemory(
-        by_memory={**told, HOST: host.free_bytes},
+        by_memory={**told, HOST: free_ram()},
         in_ram=frozenset(gpu.name for gpu in gpus if gpu.in_ram),
-        slow_bytes=host.slow_bytes,
         titles={gpu.name: gpu.title for gpu in gpus if gpu.title != gpu.name},
     )
 
@@ -102,8 +124,6 @@ class Demand:
     """None where nobody knows."""
     includes: tuple[str, ...] = ()
     """GPUs that compute in this memory: what they take is counted here, too."""
-    slow_bytes: int = 0
-    """Bytes beyond the free ones that are given slowly, as ``FreeMemory.slow_bytes``."""
     margin_bytes: int = 0
     """Bytes that are to stay free; of the host none."""
     title: str = ""
@@ -132,7 +152,7 @@ class Demand:
     def can_load(self) -> bool:
         """Whether there is room for all but what is mapped: it would work, from disk."""
         left = self.left_bytes
-        return left is None or left + self.mapped_bytes + self.slow_bytes >= 0
+        return left is None or left + self.mapped_bytes >= 0
 
     @property
     def shortage(self) -> str | None:
@@ -143,7 +163,7 @@ class Demand:
         mapped = f" (beside {bytes_text(self.mapped_bytes)} of mapped weights)"
         return (
             f"{self.where} has no room: {needed} are needed{mapped if self.mapped_bytes else ''}, "
-            f"{self._free_text}"
+            f"{bytes_text(self.free_bytes or 0)} are free"
         )
 
     @property
@@ -151,21 +171,11 @@ class Demand:
         """Sentence about what RAM cannot hold though it can be loaded; None for nothing."""
         if self.fits or not self.can_load:
             return None
-        missing = -(self.left_bytes or 0)
-        if missing > self.mapped_bytes:
-            return (
-                f"{self.where} has no room for {bytes_text(missing)} of it, {self._free_text}: "
-                "they are swapped out and in again, which decides the speed"
-            )
+        missing = bytes_text(-(self.left_bytes or 0))
         return (
-            f"{bytes_text(missing)} of the weights have no room in {self.where}: they are read "
-            "from disk again and again, which decides the speed"
+            f"{missing} of the weights have no room in {self.where}: they are read from disk again "
+            "and again, which decides the speed"
         )
-
-    @property
-    def _free_text(self) -> str:
-        text = f"{bytes_text(self.free_bytes or 0)} are free"
-        return text + (f" and {bytes_text(self.slow_bytes)} of swap" if self.slow_bytes else "")
 
 
 def demands(plan: Plan, free: FreeMemory) -> tuple[Demand, ...]:
@@ -187,7 +197,6 @@ def demands(plan: Plan, free: FreeMemory) -> tuple[Demand, ...]:
             mapped_bytes=mapped[memory],
             free_bytes=free.by_memory.get(memory),
             includes=tuple(sorted(free.in_ram)) if memory == HOST else (),
-            slow_bytes=free.slow_bytes if memory == HOST else 0,
             margin_bytes=0 if memory == HOST else free.margins.get(memory, MARGIN_BYTES),
             title=free.titles.get(memory, ""),
         )

@@ -93,7 +93,7 @@ class Engine(Closing):
 
     def unload_draft(self) -> None:
         """Free the draft."""
-        self._call(commands.UnloadDraft(), object)
+        self._call(commands.UnloadDraft(), events.Done)
 
     def tokenize(self, command: commands.Tokenize) -> tuple[int, ...]:
         """Tokens of a text or a conversation."""
@@ -101,7 +101,7 @@ class Engine(Closing):
 
     def generate(self, command: commands.Generate) -> events.GenerationResult:
         """Run a generation to its end."""
-        return self._call(command, events.GenerationFinished).result
+        return self._call(command, events.GenerationResult)
 
     def write_answers(
         self, command: commands.WriteAnswers, on_answer: Callable[[events.AnswerWritten], None]
@@ -118,7 +118,7 @@ class Engine(Closing):
                 on_answer(event)
             self.on_event(event)
 
-        self._call(command, events.AnswersWritten, hear)
+        self._call(command, events.Done, hear)
 
     def read_answer(self, command: commands.ReadAnswer) -> events.AnswerRead:
         """Read an answer that is there already."""
@@ -136,9 +136,9 @@ class Engine(Closing):
         """Record what a drafter would propose at every position of an output."""
         return self._call(command, events.ChainsRecorded)
 
-    def read_experts(self, command: commands.ReadExperts) -> Routing | None:
-        """Read which experts answers use; None of a target without experts."""
-        return self._call(command, events.ExpertsRead).routing
+    def read_experts(self, command: commands.ReadExperts) -> Routing:
+        """Read which experts answers use; a target without experts has no layers of them."""
+        return self._call(command, Routing)
 
     @property
     def waited_s(self) -> float:

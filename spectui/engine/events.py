@@ -37,7 +37,7 @@ class LoadProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadWarned:
-    """A model is loaded though there is hardly room for it, or not quite as it was asked for."""
+    """A model is loaded though there is hardly room for it, or where ``--fit`` has placed it."""
 
     warning: str
 
@@ -68,11 +68,6 @@ class ModelLoaded:
     def document(self) -> Json:
         """The model's description as JSON."""
         return self.info.document(rollback=str(self.rollback), n_ctx=self.n_ctx)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DraftUnloaded:
-    """The draft's memory is free."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,32 +108,8 @@ class RoundFinished:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoundPrice:
-    """Seconds of a round, and what decides them."""
-
-    n_drafted: int
-    n_steps: int
-    """Decodes of the draft chain."""
-    n_tokens: int
-    """Emitted tokens."""
-    is_redone: bool
-    seconds: float
-
-    @classmethod
-    def of(cls, finished: Round) -> "RoundPrice":
-        """The price of a finished round."""
-        return cls(
-            n_drafted=finished.n_drafted,
-            n_steps=finished.n_steps,
-            n_tokens=len(finished.tokens),
-            is_redone=finished.is_redone,
-            seconds=finished.times.total_s,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationResult:
-    """All of one generation."""
+    """A generation ended; all of it."""
 
     tokens: tuple[int, ...]
     text: str
@@ -150,7 +121,7 @@ class GenerationResult:
     """Part of ``decode_s`` inside llama.cpp's decode; None where a server decoded."""
     counters: Counters
     stop: Stop
-    rounds: tuple[RoundPrice, ...] = ()
+    rounds: tuple[Round, ...] = ()
     """Each round; empty where a server decoded."""
     n_evaluated: int | None = None
     """Tokens of the prompt that the target evaluated in ``prompt_s``: the others it still held.
@@ -180,13 +151,6 @@ class GenerationResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GenerationFinished:
-    """A generation ended; ``result.stop`` says why."""
-
-    result: GenerationResult
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerWritten:
     """An answer of ``WriteAnswers`` is complete."""
 
@@ -206,11 +170,6 @@ class AnswerWritten:
         tokens, is_ended = self.tokens[:n], self.stop is Stop.END_OF_GENERATION
         is_all = len(self.tokens) < n or (len(self.tokens) == n and is_ended)
         return replace(self, tokens=tokens, stop=self.stop if is_all else Stop.LENGTH)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswersWritten:
-    """All answers are complete."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,18 +197,18 @@ class Segment:
     baseline_s: tuple[float, ...]
     """[n]: seconds of each token of the target alone, which are the first ones of this segment
     where it began, and those of another one where speculation did."""
-    rounds: tuple[RoundPrice, ...]
+    rounds: tuple[Round, ...]
     """Rounds of speculation."""
 
     @property
     def n_tokens(self) -> int:
         """Tokens that speculation wrote."""
-        return sum(one.n_tokens for one in self.rounds)
+        return sum(len(one.tokens) for one in self.rounds)
 
     @property
     def speculative_s(self) -> float:
         """Seconds of speculation."""
-        return sum(one.seconds for one in self.rounds)
+        return sum(one.times.total_s for one in self.rounds)
 
     @property
     def baseline_decode_s(self) -> float:
@@ -292,14 +251,6 @@ class ChainsRecorded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExpertsRead:
-    """Experts that answers use."""
-
-    routing: Routing | None
-    """None of a target without experts."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CommandRestarted:
     """A command gave way to another client and begins again: its events so far are void."""
 
@@ -322,24 +273,22 @@ class EngineFailed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EngineClosed:
-    """The thread has ended."""
+class Done:
+    """A command without a result of its own was executed; of ``Shutdown`` the last event."""
 
 
 Answer = (
     ModelLoaded
-    | DraftUnloaded
     | Tokenized
-    | GenerationFinished
-    | AnswersWritten
+    | GenerationResult
     | AnswerRead
     | PairGenerated
     | MarginProbed
     | ChainsRecorded
-    | ExpertsRead
+    | Routing
     | ModelInspected
     | EngineFailed
-    | EngineClosed
+    | Done
 )
 """An event that answers a command."""
 

@@ -63,8 +63,6 @@ def _check_chain(speculation: Speculation, room: int) -> None:
 
 
 def _check_drafter(drafter: DrafterSetting, room: int) -> None:
-    if drafter.longest < 1:
-        raise UsageError("draft_max must be at least 1; to run without a draft, give no draft")
     if drafter.longest > room:
         raise UsageError(
             f"draft_max {drafter.longest} is more than the {room} tokens that the target was "
@@ -131,9 +129,11 @@ class Generation:
 
     def _one_drafter(self, options: DrafterSetting) -> Drafter:
         if isinstance(options, NgramDrafter):
+            new = ngram_drafter(options)
+            if not self._command.conversation:
+                return new
             # As with llama-server a chat's turns learn from each other; measurements must not.
-            is_chat, chat = self._command.conversation, self._models.conversation
-            return chat.ngram_drafter(options) if is_chat else ngram_drafter(options)
+            return self._models.ngram_drafters.setdefault(options, new)
         clock = time.perf_counter
         if isinstance(options, DraftMtp):
             mtp = self._models.mtp
@@ -142,7 +142,7 @@ class Generation:
             return MtpDrafter(mtp, options, clock, n_layers=mtp.n_layers, bounded=bounded)
         return DraftModelDrafter(self._models.draft, options, clock)
 
-    def run(self) -> events.GenerationFinished:
+    def run(self) -> events.GenerationResult:
         """Generate to the end, emitting on the way."""
         with self.attached():
             self.begin()
@@ -150,7 +150,7 @@ class Generation:
                 pass
             result = self.result()
             self._follow_up(result.stop)
-        return events.GenerationFinished(result=result)
+        return result
 
     @contextmanager
     def attached(self) -> Iterator[None]:
@@ -246,7 +246,7 @@ class Generation:
             n_evaluated=self._n_evaluated,
             prompt_draft_s=self._prompt_draft_s,
             n_read=self._n_read,
-            rounds=tuple(map(events.RoundPrice.of, self._rounds)),
+            rounds=tuple(self._rounds),
         )
 
     def _follow_up(self, stop: Stop) -> None:
@@ -272,28 +272,19 @@ class Generation:
 
     def _recall_prompt(self) -> None:
         """Leave in the caches what they hold of the prompt, and nothing else."""
-        models, command = self._models, self._command
-        if command.conversation:
-            self._recall_conversation()
-            return
-        models.conversation.put_aside(models.contexts)
-        for context in self._contexts:
-            context.clear()
-        if not command.reuse_prompt:
-            return
-        groups = [self._contexts] if self._mtp else [[one] for one in self._contexts]
-        for contexts in groups:
-            models.prompts.restore(contexts, command.prompt)
-
-    def _recall_conversation(self) -> None:
-        models, prompt = self._models, self._command.prompt
-        models.conversation.take_up(models.contexts)
-        if self._draft is not None:
-            self._draft.keep_prefix(prompt)
-        if self._mtp is not None:
-            self._mtp.keep_prefix_of_both(prompt)
+        command, prompt, mtp = self._command, self._command.prompt, self._mtp
+        if command.conversation and mtp is not None:
+            mtp.keep_prefix_of_both(prompt)
+        elif command.conversation:
+            for context in self._contexts:
+                context.keep_prefix(prompt)
         else:
-            models.target.keep_prefix(prompt)
+            for context in self._contexts:
+                context.clear()
+            if command.reuse_prompt:
+                groups = [self._contexts] if mtp else [[one] for one in self._contexts]
+                for contexts in groups:
+                    self._models.prompts.restore(contexts, prompt)
 
     def _keep_prompt(self, evaluated: Sequence[Context]) -> None:
         """Keep the prompt; what was ``evaluated`` shall go on as if it had been kept."""
@@ -316,7 +307,6 @@ def probe_margin(models: LoadedModels, command: ProbeMargin) -> events.MarginPro
         between any logit of the two runs: what batching alone moves.
     """
     target = models.target
-    models.conversation.put_aside(models.contexts)
     target.clear()
     target.decode(command.prompt, Outputs.LAST)
     for token in command.continuation:

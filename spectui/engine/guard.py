@@ -4,12 +4,13 @@ Three answers, by ``demands``:
 
 - *It cannot fit.* On a GPU, or any device with memory of its own, the plan's bytes exceed what is
   free there. On the host the bytes that are not mapped exceed what the kernel can still give: what
-  is free within all cgroup limits, page cache included, and swap. That is refused, with what would
-  fit. The plan is exact, so no margin belongs here: llama-server runs a pair that leaves one byte.
+  is free within all cgroup limits, page cache included; swap is too slow to count. That is refused,
+  with what would fit. The plan is exact, so no margin belongs here: llama-server runs a pair that
+  leaves one byte.
 - *It would thrash.* It can be loaded, but mapped weights have no room in the page cache beside the
-  rest, or the rest has room only with swap. Each token of a dense model then reads from disk all
-  that has no room. So does a mixture of experts, a part at a time: each token is routed to other
-  experts, at random as far as the page cache is concerned. Somebody has to want that.
+  rest. Each token of a dense model then reads from disk all that has no room. So does a mixture of
+  experts, a part at a time: each token is routed to other experts, at random as far as the page
+  cache is concerned. Somebody has to want that.
 - *It fits.*
 
 What cannot be planned, such as an architecture that this llama.cpp does not know, is not refused:
@@ -22,19 +23,17 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
 from spectui.closing import Closing
 from spectui.engine.demand import FreeMemory, demands, free_memory, least_left
-from spectui.engine.fit import fitted
-from spectui.engine.planning import Planner
+from spectui.engine.planning import Planner, fitted
 from spectui.errors import DoesNotFitError, ReadsFromDiskError, SpectuiError
 from spectui.llama.buffers import HOST, Buffer, DeviceMemory
 from spectui.llama.devices import gpu_memories, has_gpu, use_rpc
 from spectui.llama.planned import Plan, PlanRequest
 from spectui.models.facts import ModelFacts, facts_of
 from spectui.models.gguf import FileIdentity, read_gguf
-from spectui.options.setup import Fit, ModelOptions, Setup
+from spectui.options.setup import ModelOptions, Setup
 
 ReadFree = Callable[[tuple[DeviceMemory, ...]], FreeMemory]
 """Such as ``free_memory``."""
@@ -74,7 +73,6 @@ class Guard(Closing):
         *,
         is_here: bool = True,
         from_disk: bool = False,
-        margins: Fit | None = None,
     ) -> None:
         """Plan nothing yet.
 
@@ -84,10 +82,8 @@ class Guard(Closing):
                 child that plans tells what is free: what the driver takes for the child stands for
                 what it takes for the loader.
             from_disk: whether weights may always be read from disk again and again.
-            margins: what stays free on GPUs; None for what each target's own options say.
         """
         self._free = free
-        self._margins = margins
         self._from_disk = from_disk
         self._is_here = is_here
         self._planner: Planner | None = None
@@ -140,11 +136,10 @@ class Guard(Closing):
             if plan is None:
                 return None
             free = self.free(request.target, (one for one in gone if not one.is_mapped))
-        found = demands(plan, free)
-        shortages = [text for one in found if (text := one.shortage)]
-        slow = [text for one in found if (text := one.slowness)]
+        shortages, slow = _objections(plan, free)
         if shortages or (slow and not (from_disk or self._from_disk)):
-            sentence = f"{_names(request)}: {'; '.join(shortages or slow)}; {_ADVICE}"
+            names = " with ".join(path.name for path in request.paths)
+            sentence = f"{names}: {'; '.join(shortages or slow)}; {_ADVICE}"
             raise (DoesNotFitError if shortages else ReadsFromDiskError)(sentence)
         return "; ".join(slow) or None
 
@@ -191,9 +186,8 @@ class Guard(Closing):
             return None, None
         if plan.incompatibility is not None:
             return plan.incompatibility, None
-        found = demands(plan, free)
-        shortage = next((text for one in found if (text := one.shortage)), None)
-        return shortage, next((text for one in found if (text := one.slowness)), None)
+        shortages, slow = _objections(plan, free)
+        return next(iter(shortages), None), next(iter(slow), None)
 
     def free(self, target: ModelOptions, gone: Iterable[Buffer] = ()) -> FreeMemory:
         """Read what is free, with nobody planning.
@@ -214,7 +208,7 @@ class Guard(Closing):
             gpus = self._opened(rpc).gpus()
             self.close()
         free = _with_gone((self._free or free_memory)(gpus), gone)
-        return free.with_margins(self._margins or target.fit, target.devices, gpus)
+        return free.with_margins(target.fit, target.devices, gpus)
 
     def close(self) -> None:
         """End the process that plans."""
@@ -236,7 +230,7 @@ class Guard(Closing):
             DoesNotFitError: not even what a plan allocates could be had.
         """
         try:
-            key = request, tuple(map(FileIdentity.of, _paths(request)))
+            key = request, tuple(map(FileIdentity.of, request.paths))
         except OSError:
             return None
         plan = self._plans.get(key)
@@ -246,7 +240,7 @@ class Guard(Closing):
                 plan = planner.plan(self.place(request)[0])
             except DoesNotFitError:
                 raise
-            except (SpectuiError, RuntimeError):
+            except SpectuiError:
                 # Who loads it says what is wrong.
                 pass
             if plan is None or len(planner.gpus()) < _SEVERAL:
@@ -269,6 +263,15 @@ class Guard(Closing):
         return host is not None and _SPARE * needed <= host
 
 
+def _objections(plan: Plan, free: FreeMemory) -> tuple[list[str], list[str]]:
+    """Sentences on memories that have no room for a plan, and on those that would thrash."""
+    found = demands(plan, free)
+    return (
+        [text for one in found if (text := one.shortage)],
+        [text for one in found if (text := one.slowness)],
+    )
+
+
 def _with_gone(free: FreeMemory, gone: Iterable[Buffer]) -> FreeMemory:
     """Free memory once buffers are gone."""
     returned = Counter[str]()
@@ -279,17 +282,8 @@ def _with_gone(free: FreeMemory, gone: Iterable[Buffer]) -> FreeMemory:
     return replace(free, by_memory=by_memory)
 
 
-def _paths(request: PlanRequest) -> tuple[Path, ...]:
-    draft = request.draft
-    return (request.target.path, *(() if draft is None else (draft.path,)))
-
-
 def _mapped_bytes(plan: Plan) -> int:
     return sum(one.size_bytes for one in plan.buffers if one.is_mapped)
-
-
-def _names(request: PlanRequest) -> str:
-    return " with ".join(path.name for path in _paths(request))
 
 
 def _most_bytes(request: PlanRequest) -> int:
@@ -298,7 +292,7 @@ def _most_bytes(request: PlanRequest) -> int:
     Raises:
         SpectuiError: a header cannot be read.
     """
-    facts = [facts_of(path, read_gguf(path)) for path in _paths(request)]
+    facts = [facts_of(path, read_gguf(path)) for path in request.paths]
     n_contexts = 1 + request.mtp
     return sum(n_contexts * _most_bytes_of(one, request) for one in facts)
 

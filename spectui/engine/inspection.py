@@ -7,7 +7,7 @@ from contextlib import ExitStack
 import numpy as np
 
 from spectui.engine.commands import ReadExperts, RecordChains
-from spectui.engine.events import ChainsRecorded, ExpertsRead
+from spectui.engine.events import ChainsRecorded
 from spectui.engine.models import LoadedModels
 from spectui.errors import BadInputError, UsageError
 from spectui.llama.devices import has_gpu
@@ -21,7 +21,7 @@ from spectui.trace.costs import MAX_DEPTH
 from spectui.trace.routing import LayerRouting, Routing
 
 
-def read_experts(models: LoadedModels, command: ReadExperts) -> ExpertsRead:
+def read_experts(models: LoadedModels, command: ReadExperts) -> Routing:
     """Read answers, and note the experts that each token was routed to.
 
     Raises:
@@ -32,8 +32,9 @@ def read_experts(models: LoadedModels, command: ReadExperts) -> ExpertsRead:
     model = models.target.model
     gguf = read_gguf(model.options.path)
     layers = expert_layers(gguf, model.options, gpu_devices=has_gpu())
+    lengths = tuple(len(answer) for _prompt, answer in command.texts)
     if not layers:
-        return ExpertsRead(routing=None)
+        return Routing(n_experts=0, lengths=lengths, layers=())
     texts = [(len(prompt), (*prompt, *answer)) for prompt, answer in command.texts]
     answers: defaultdict[int, list[Experts]] = defaultdict(list)
     longest = max(len(tokens) for _n, tokens in texts)
@@ -52,9 +53,8 @@ def read_experts(models: LoadedModels, command: ReadExperts) -> ExpertsRead:
         )
         for layer, rows in sorted(answers.items())
     )
-    lengths = tuple(len(answer) for _prompt, answer in command.texts)
     n_experts = gguf.number("expert_count")
-    return ExpertsRead(routing=Routing(n_experts=n_experts, lengths=lengths, layers=tuple(found)))
+    return Routing(n_experts=n_experts, lengths=lengths, layers=tuple(found))
 
 
 def record(models: LoadedModels, command: RecordChains) -> ChainsRecorded:
@@ -71,14 +71,16 @@ def record(models: LoadedModels, command: RecordChains) -> ChainsRecorded:
 def _of_draft(models: LoadedModels, command: RecordChains) -> ChainsRecorded:
     """The target does nothing."""
     draft, prompt, output, depth = models.draft, command.prompt, command.output, command.depth
-    _check(command, draft.n_ctx)
-    models.conversation.put_aside((draft,))
-    draft.clear()
+    _check(command)
     read_s = None
-    if not command.reuse_prompt:
-        draft.decode(prompt, Outputs.LAST)
-    elif (read_s := models.prompts.read(draft, prompt)) is not None:
-        draft.settle()
+    if command.reuse_prompt:
+        draft.clear()
+        if (read_s := models.prompts.read(draft, prompt)) is not None:
+            draft.settle()
+    else:
+        # A chat's text is still there, and mostly it is its last answer that is recorded.
+        draft.keep_prefix(prompt)
+        draft.decode(prompt[draft.n_past :], Outputs.LAST)
     began = time.perf_counter()
     run = read_chains if can_read(draft, len(prompt) + len(output), depth) else record_chains
     with ExitStack() as samplers:
@@ -96,8 +98,7 @@ def _of_draft(models: LoadedModels, command: RecordChains) -> ChainsRecorded:
 def _of_mtp(models: LoadedModels, command: RecordChains) -> ChainsRecorded:
     """The target decodes the output token by token, and shows what it makes of it."""
     target, mtp = models.target, models.mtp
-    _check(command, mtp.n_ctx)
-    models.conversation.put_aside(models.contexts)
+    _check(command)
     target.show_states_to(mtp)
     try:
         read_s = _read_prompt(models, command)
@@ -124,7 +125,7 @@ def _read_prompt(models: LoadedModels, command: RecordChains) -> float | None:
             context.clear()
         prompts.restore((mtp, target), prompt)
     else:
-        # A chat's text is still there, and mostly it is its last answer that is recorded.
+        # As of a draft.
         mtp.keep_prefix_of_both(prompt)
     is_new, read_s = target.n_past == mtp.n_past == 0, 0.0
     for context, outputs in ((target, Outputs.LAST), (mtp, Outputs.NONE)):
@@ -138,14 +139,8 @@ def _read_prompt(models: LoadedModels, command: RecordChains) -> float | None:
     return read_s if is_new else None
 
 
-def _check(command: RecordChains, n_ctx: int) -> None:
+def _check(command: RecordChains) -> None:
     if not command.prompt or not command.output:
         raise BadInputError("a recording needs a prompt and an output; generate one first")
     if not 1 <= command.depth <= MAX_DEPTH:
         raise UsageError(f"--draft-max {command.depth}: a trace takes 1 to {MAX_DEPTH}")
-    n_tokens = len(command.prompt) + len(command.output)
-    if n_tokens > n_ctx:
-        raise BadInputError(
-            f"prompt and output have {n_tokens} tokens, but the draft's context holds {n_ctx}; "
-            "raise -c"
-        )

@@ -7,15 +7,13 @@ died: the next command starts another one, and loads the same models there first
 import os
 import threading
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import get_args
 
-import msgspec
 import psutil
 
 from spectui.children import Child, ProtocolError
-from spectui.engine.child import Cancel, Logged
+from spectui.engine.child import Cancel
 from spectui.engine.commands import (
     Command,
     ComparePair,
@@ -24,24 +22,20 @@ from spectui.engine.commands import (
     Shutdown,
     UnloadDraft,
 )
-from spectui.engine.events import Answer, EngineClosed, EngineFailed, Event, ModelLoaded, Sink
+from spectui.engine.events import Answer, Done, EngineFailed, Event, ModelLoaded, Sink
 from spectui.errors import EngineDiedError, EngineKilledError, SpectuiError, UsageError
 from spectui.llama.library import handed_down
 from spectui.llama.log import native_log
-from spectui.llama.planned import are_of_rpc, without_folder
-from spectui.options.setup import Fit
+from spectui.llama.planned import are_of_rpc
 
 _LOOK_S = 1.0
-PATIENCE = 120
-"""Looks at a process that neither computes nor reads before it counts as hung."""
+PATIENCE = 300
+"""Looks at a process that neither computes nor reads before it counts as hung: RPC servers compute
+for it."""
 PATIENCE_VARIABLE = "SPECTUI_PATIENCE"
 """Environment variable with another number: a slow network's file system may need more."""
 _TAKING_S = 30
 """Seconds in which a process takes a message, at most: a thread of its own does nothing else."""
-_MAJOR_FAULTS = 9
-"""Place of the count in ``/proc/PID/stat``, behind the name."""
-_FAR = 5
-"""Times as many where it waits for RPC servers, which compute for it."""
 _CLOSING_LOOKS = 10
 """As many where it was told to stop, so that nobody waits long for a process that hangs."""
 _N_LINES = 10
@@ -51,63 +45,36 @@ _BUSY_SHARE = 0.01
 """Share of a look's seconds that a process computes which is not idle."""
 
 
-@dataclass(slots=True)
-class Pulse:
-    """Whether a process still does anything."""
-
-    process: psutil.Process
-    """With those that plan and render for it."""
-    cpu_s: float = -1.0
-    read_bytes: int = -1
-    n_idle: int = 0
-    """Looks since it last did."""
-
-    def look(self) -> None:
-        """Look again."""
-        with suppress(psutil.Error):
-            cpu_s, read_bytes = self._cpu_s(), self._read_bytes()
-            # Less, once one of its own children has ended.
-            is_busy = abs(cpu_s - self.cpu_s) > _BUSY_SHARE * _LOOK_S
-            is_busy = is_busy or read_bytes != self.read_bytes
-            self.cpu_s, self.read_bytes = cpu_s, read_bytes
-            self.n_idle = 0 if is_busy else self.n_idle + 1
-
-    def _cpu_s(self) -> float:
-        used_s = 0.0
-        for one in (self.process, *self.process.children(recursive=True)):
+def activity(pid: int) -> tuple[float, int]:
+    """Processor's seconds of a process and of those that plan and render for it; bytes it read."""
+    used_s, n_read = 0.0, 0
+    with suppress(psutil.Error):
+        process = psutil.Process(pid)
+        for one in (process, *process.children(recursive=True)):
             with suppress(psutil.NoSuchProcess):
                 times = one.cpu_times()
                 used_s += times.user + times.system
-        return used_s
+        counters = process.io_counters()
+        n_read = counters.read_bytes + counters.read_chars
+    return used_s, n_read
 
-    def _read_bytes(self) -> int:
-        """A number that grows with whatever is read, from a disk, over FUSE, or where mapped."""
-        grown = 0
-        with suppress(psutil.Error):
-            counters = self.process.io_counters()
-            grown += counters.read_bytes + counters.read_chars
-        with suppress(OSError, ValueError, IndexError):
-            stat = Path(f"/proc/{self.process.pid}/stat").read_text(errors="replace")
-            grown += int(stat.rpartition(")")[2].split()[_MAJOR_FAULTS])
-        return grown
+
+def is_idle(before: tuple[float, int], now: tuple[float, int]) -> bool:
+    """Whether a process did nothing from one look at its ``activity`` to the next."""
+    # Less time, once one of its own children has ended.
+    return abs(now[0] - before[0]) <= _BUSY_SHARE * _LOOK_S and now[1] == before[1]
 
 
 class ProcessWorker:
     """A ``Worker`` whose models are in a child process."""
 
-    def __init__(self, *, margins: Fit | None = None, patience: int | None = None) -> None:
+    def __init__(self) -> None:
         """Start nothing yet.
 
-        Args:
-            margins: what stays free on GPUs; None for the usual.
-            patience: seconds for which a process may neither compute nor read while it works; None
-                for ``PATIENCE``, or what the environment says.
-
         Raises:
-            UsageError: that is no number of seconds.
+            UsageError: ``PATIENCE_VARIABLE`` has no number of seconds.
         """
-        self._margins = margins
-        self._patience = _told_patience() if patience is None else patience
+        self._patience = _told_patience()
         self._child: Child | None = None
         self._loads: list[LoadTarget | LoadDraft] = []
         """Commands that loaded what is loaded, or is to be loaded again."""
@@ -151,7 +118,9 @@ class ProcessWorker:
             self._drop()
         match command:
             case Shutdown():
-                return self._shut_down(sink)
+                # The process has nothing to keep.
+                self._drop()
+                return Done()
             case LoadTarget():
                 self._loads.clear()
             case LoadDraft() | UnloadDraft():
@@ -173,23 +142,15 @@ class ProcessWorker:
                     raise answer.error
         self._is_loaded = True
 
-    def _shut_down(self, sink: Sink) -> Event:
-        if self._child is not None:
-            with suppress(EngineDiedError):
-                self._ask(Shutdown(), sink, patience=_CLOSING_LOOKS)
-            self._drop()
-        return EngineClosed()
-
-    def _ask(self, command: Command, sink: Sink, *, patience: int | None = None) -> Event:
+    def _ask(self, command: Command, sink: Sink) -> Event:
         """Send a command and return its answer, events on the way to ``sink``."""
         child = self._send(command)
-        pulse = Pulse(psutil.Process(child.pid))
         while True:
             try:
                 if child.channel.is_cut:
                     raise self._hung(command, min(self._patience, _TAKING_S))
-                self._wait(command, child, pulse, patience or self._patience)
-                event: Event | Logged = child.channel.receive()
+                self._wait(command, child)
+                event: Event | str = child.channel.receive()
             except (EOFError, OSError):
                 raise self._died(command) from None
             except ProtocolError as error:
@@ -204,39 +165,32 @@ class ProcessWorker:
                 return event
             self._emit(event, sink)
 
-    def _wait(self, command: Command, child: Child, pulse: Pulse, patience: int) -> None:
+    def _wait(self, command: Command, child: Child) -> None:
         """Wait for what comes next, with an eye on whether the process still does anything."""
-        target = command if isinstance(command, LoadTarget) else next(iter(self._loads), None)
-        times = _FAR if target is not None and target.options.devices.rpc else 1
-        is_told = False
+        is_told, n_idle, before = False, 0, (-1.0, -1)
+        patience = self._patience
         while not child.channel.poll(_LOOK_S):
-            pulse.look()
+            now = activity(child.pid)
+            n_idle = n_idle + 1 if is_idle(before, now) else 0
+            before = now
             if self._is_interrupted and not is_told:
                 # It has had no time yet to end what it does.
-                is_told, pulse.n_idle, patience = True, 0, min(patience, _CLOSING_LOOKS)
-            if pulse.n_idle >= patience * times:
-                raise self._hung(command, pulse.n_idle)
-        pulse.n_idle = 0
+                is_told, n_idle, patience = True, 0, min(patience, _CLOSING_LOOKS)
+            if n_idle >= patience:
+                raise self._hung(command, n_idle)
 
     def _send(self, command: Command) -> Child:
         with self._lock:
             child = self._child = self._child or self._started()
-            try:
-                self._tell(command)
-            except OverflowError as error:
-                raise UsageError(f"the engine cannot run this: {error}") from None
+            self._tell(command)
             self._running, self._is_cancelled = command, False
             self._cancel()
             return child
 
     def _started(self) -> Child:
         try:
-            child = Child(
-                "spectui.engine.child",
-                (*get_args(Event), Logged),
-                (msgspec.json.encode(self._margins).decode(),),
-                variables=handed_down(),
-            )
+            receives = (*get_args(Event), str)
+            child = Child("spectui.engine.child", receives, variables=handed_down())
         except OSError as error:
             raise SpectuiError(
                 f"no process for the models can be started ({error.strerror}); close other programs"
@@ -244,10 +198,10 @@ class ProcessWorker:
         child.channel.bound(min(self._patience, _TAKING_S))
         return child
 
-    def _emit(self, event: Event | Logged, sink: Sink) -> None:
+    def _emit(self, event: Event | str, sink: Sink) -> None:
         try:
-            if isinstance(event, Logged):
-                native_log.add(event.line)
+            if isinstance(event, str):
+                native_log.add(event)
             else:
                 sink(event)
         except BaseException:
@@ -266,7 +220,7 @@ class ProcessWorker:
     def _died(self, command: Command) -> EngineDiedError:
         end, words, no_memory = "", "none", None
         if self._child is not None:
-            end, words = self._child.end(), without_folder(self._child.last_words())
+            end, words = self._child.end(), self._child.last_words()
             no_memory = self._child.words_of_no_memory()
         self._drop()
         if are_of_rpc(words):
@@ -278,12 +232,10 @@ class ProcessWorker:
                 f"memory ended while {doing} ({why}); close other programs, or choose a shorter -c",
                 log,
             )
-        # llama.cpp ends by a signal: else it was Python.
-        by_llama = end.startswith("SIG")
-        who = "llama.cpp ended its process" if by_llama else "the engine's process ended"
-        what = "tell llama.cpp's developers" if by_llama else "start the command again"
         return EngineDiedError(
-            f"{who} with {end} while {doing} (its last words: {words}); {what}", log
+            f"the engine's process ended with {end} while {doing} (its last words: {words}); start "
+            "the command again, and tell llama.cpp's developers of a signal that comes again",
+            log,
         )
 
     def _drop(self) -> None:
@@ -296,11 +248,7 @@ class ProcessWorker:
 
 def _told_patience() -> int:
     """Looks before a process counts as hung, as the environment says."""
-    told = os.environ.get(PATIENCE_VARIABLE, "")
-    if not told:
-        return PATIENCE
-    if not told.isdecimal() or not int(told):
-        raise UsageError(
-            f"{PATIENCE_VARIABLE}={told} is no number of seconds; give one, such as 300"
-        )
-    return int(told)
+    told = os.environ.get(PATIENCE_VARIABLE) or str(PATIENCE)
+    if told.isdecimal() and int(told):
+        return int(told)
+    raise UsageError(f"{PATIENCE_VARIABLE}={told} is no number of seconds; give one, such as 300")

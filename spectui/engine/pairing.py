@@ -134,7 +134,7 @@ class PairGeneration:
         self._segments.append(
             events.Segment(
                 baseline_s=tuple(one.times.total_s for one in alone),
-                rounds=tuple(map(events.RoundPrice.of, together)),
+                rounds=tuple(together),
             )
         )
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from spectui.engine.fit import fitted
 from spectui.engine.guard import request_of
-from spectui.engine.planning import Planner
+from spectui.engine.planning import Planner, fitted
 from spectui.llama.devices import has_gpu
+from spectui.llama.planned import beside
 from spectui.options.setup import Fit, ModelOptions, Setup
 
 
@@ -46,7 +46,7 @@ def placed(setup: Setup, options: Fit | None, say: Callable[[str], None]) -> Set
         return setup
     if found.sentence is not None:
         say(found.sentence)
-    draft = None if setup.draft is None else found.beside(setup.draft)
+    draft = None if setup.draft is None else beside(found.target, setup.draft)
     return replace(setup, target=found.target, draft=draft)
 
 

@@ -2,32 +2,32 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
+from dataclasses import replace
 from typing import TypeVar, get_args
 
 from spectui.children import Child, ProtocolError
 from spectui.closing import Closing
 from spectui.engine.demand import FreeMemory, free_memory
-from spectui.errors import BadInputError, DoesNotFitError, SpectuiError
-from spectui.llama.buffers import DeviceMemory
+from spectui.engine.fitting import alone
+from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
+from spectui.llama.buffers import DeviceMemory, devices_of
 from spectui.llama.library import handed_down
 from spectui.llama.planned import (
     Answer,
     Backend,
     BackendRequest,
     FitRequest,
-    Fitting,
+    Fitted,
     Plan,
     PlanRequest,
     Question,
-    Reading,
     Refused,
     are_of_rpc,
-    without_folder,
 )
+from spectui.options.setup import Fit
 
-TIMEOUT_S = 30.0
-"""Limit for a file of a plan, and for the child's start, which take a second on a free machine."""
+TIMEOUT_S = 60.0
+"""Limit for a plan, which takes a second on a free machine, and for the child's start."""
 
 T = TypeVar("T")
 
@@ -43,14 +43,12 @@ class Planner(Closing):
         """Start the process, which is ready by the time of the first question.
 
         Args:
-            timeout_s: when an answer has not come by then, its file is called unusable.
+            timeout_s: when an answer has not come by then, its files are called unusable.
             rpc: ``HOST:PORT`` of RPC servers whose devices there are.
         """
         self._timeout_s = timeout_s
         self.rpc = tuple(rpc)
         self._child: Child | None = self._started()
-        self._reading: Path | None = None
-        """The file that is looked at."""
 
     @property
     def pid(self) -> int | None:
@@ -73,19 +71,19 @@ class Planner(Closing):
         """Plan a target, and a draft or MTP layers beside it, without reading a weight.
 
         Raises:
-            BadInputError: a file is no model that generates, llama.cpp could not make sense of its
+            BadInputError: a file is no model that generates, llama.cpp could not make sense of a
                 header and died or hung, or it has no MTP layers that could draft for the target;
                 the target's error comes first.
             DoesNotFitError: a recurrent state, which even a plan allocates, does not fit, or the
                 kernel has ended the child because there is no memory.
             UsageError: an option that cannot be.
-            SpectuiError: llama.cpp died before it read a file, as of a GPU's driver.
+            SpectuiError: an RPC server went away.
         """
         return self._ask(request, Plan)
 
-    def fit(self, request: PlanRequest) -> Fitting:
+    def fit(self, request: PlanRequest) -> Fitted:
         """Choose where the target of a request lies, as ``--fit`` does; errors as of ``plan``."""
-        return self._ask(FitRequest(request=request), Fitting)
+        return self._ask(FitRequest(request=request), Fitted)
 
     def close(self) -> None:
         """End the process: it has nothing to keep. May be called again."""
@@ -94,13 +92,12 @@ class Planner(Closing):
             self._child = None
 
     def _started(self) -> Child:
-        return Child("spectui.llama.plan", (*get_args(Answer), Reading), self.rpc, handed_down())
+        return Child("spectui.llama.plan", get_args(Answer), self.rpc, handed_down())
 
     def _ask(self, question: Question, kind: type[T]) -> T:
         """Put a question, and wait for its answer.
 
         Raises:
-            RuntimeError: the process ended by itself.
             SpectuiError: as ``plan``, or the question's own error.
         """
         child = self._child = self._child or self._started()
@@ -117,58 +114,62 @@ class Planner(Closing):
         return answer
 
     def _answer(self, child: Child, question: Question) -> Answer:
-        self._reading = None
         # If it is dead, that is told where its answer is waited for.
         with suppress(OSError):
             child.channel.send(question)
+        asked = question.request if isinstance(question, FitRequest) else question
+        what = "this machine" if isinstance(asked, BackendRequest) else asked.names
         try:
-            # Each file has a time of its own.
-            while child.channel.poll(self._timeout_s):
-                answer: Answer | Reading = child.channel.receive()
-                if not isinstance(answer, Reading):
-                    return answer
-                self._reading = answer.path
+            if child.channel.poll(self._timeout_s):
+                answer: Answer = child.channel.receive()
+                return answer
         except ProtocolError as error:
             raise BadInputError(
-                f"{self._what()}: what llama.cpp tells of it cannot be read ({error}); "
-                "check that the download is complete"
+                f"{what}: what llama.cpp tells of it cannot be read ({error}); check that the "
+                "download is complete"
             ) from None
         except (EOFError, OSError):
-            raise self._died(child) from None
+            raise self._died(child, what) from None
         raise BadInputError(
-            f"{self._what()}: llama.cpp did not come to an end with its header within "
+            f"{what}: llama.cpp did not come to an end with the header within "
             f"{self._timeout_s:g} s; check that the download is complete"
         )
 
-    def _what(self) -> str:
-        return "the memory plan" if self._reading is None else str(self._reading)
-
-    def _died(self, child: Child) -> Exception:
-        end, words = child.end(), without_folder(child.last_words())
-        # Of a header that makes llama.cpp ask for all there is, the file is to blame.
-        has_signal = end.startswith("SIG")
+    def _died(self, child: Child, what: str) -> SpectuiError:
+        end, words = child.end(), child.last_words()
         no_memory = child.words_of_no_memory()
-        is_short = no_memory is not None and (self._reading is None or not has_signal)
-        if is_short or end == "SIGKILL":
+        if no_memory is not None or end == "SIGKILL":
             return DoesNotFitError(
-                f"{self._what()}: memory ended while it was planned ({no_memory or end}); close "
-                "other programs"
+                f"{what}: memory ended while it was planned ({no_memory or end}); close other "
+                "programs"
             )
-        if not has_signal:
-            # llama.cpp ends by a signal: this was Python.
-            return RuntimeError(f"the process that plans ended with {end}: {words}")
         if are_of_rpc(words):
             return SpectuiError(
-                f"{self._what()}: an RPC server of --rpc {','.join(self.rpc)} went away "
-                "meanwhile, or cannot be read; start it again"
-            )
-        if self._reading is None:
-            return SpectuiError(
-                f"llama.cpp ended with {end} before it read a file (its last words: {words}); "
-                "check the GPU's driver, or hide the GPU with CUDA_VISIBLE_DEVICES=''"
+                f"{what}: an RPC server of --rpc {','.join(self.rpc)} went away meanwhile, or "
+                "cannot be read; start it again"
             )
         return BadInputError(
-            f"{self._what()}: llama.cpp could not make sense of it and ended with "
-            f"{end} (its last words: {words}); "
-            "check that the download is complete"
+            f"{what}: llama.cpp could not make sense of it and ended with {end} (its last words: "
+            f"{words}); check that the download is complete and the GPU's driver works, or hide "
+            "the GPU with CUDA_VISIBLE_DEVICES=''"
         )
+
+
+def fitted(planner: Planner, request: PlanRequest, options: Fit | None) -> Fitted | None:
+    """The choice of ``--fit`` for a request; None where there is nothing to choose.
+
+    Beside an unusable draft it is what it would be without: who loads the draft says what is wrong.
+
+    Raises:
+        SpectuiError: as ``Planner.plan`` does, of the target.
+    """
+    if options is None or not devices_of(request.target.devices, planner.gpus()):
+        return None
+    target = replace(request.target, fit=replace(options, is_open=False))
+    request = replace(request, target=target)
+    try:
+        return planner.fit(request)
+    except (BadInputError, DoesNotFitError, UsageError):
+        if alone(request) == request:
+            raise
+        return planner.fit(alone(request))

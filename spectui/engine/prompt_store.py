@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from spectui.llama.context import Context, Logits
 from spectui.llama.pair import TargetContext
@@ -12,15 +11,14 @@ Tokens = tuple[int, ...]
 _Key = tuple[type[Context], Tokens]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Kept:
-    cache: bytes
-    logits: Logits | None
-    """[n_vocab] float32 of the prompt's last token, which a target's cache does not hold."""
+_Kept = tuple[bytes, Logits | None]
+"""A cache and, of a target, the [n_vocab] float32 logits of the prompt's last token, which it does
+not hold."""
 
-    @property
-    def n_bytes(self) -> int:
-        return len(self.cache) + (0 if self.logits is None else self.logits.nbytes)
+
+def _n_bytes(kept: _Kept) -> int:
+    cache, logits = kept
+    return len(cache) + (0 if logits is None else logits.nbytes)
 
 
 class PromptStore:
@@ -47,7 +45,7 @@ class PromptStore:
     @property
     def n_bytes(self) -> int:
         """Size of all that is kept."""
-        return sum(kept.n_bytes for kept in self._kept.values())
+        return sum(map(_n_bytes, self._kept.values()))
 
     def restore(self, contexts: Sequence[Context], prompt: Tokens) -> bool:
         """Fill the caches of all ``contexts`` with ``prompt``.
@@ -66,10 +64,10 @@ class PromptStore:
         if not all((type(one), prompt) in self._kept for one in contexts):
             return False
         for context in contexts:
-            kept = self._kept[type(context), prompt]
-            context.restore(kept.cache, prompt)
+            cache, logits = self._kept[type(context), prompt]
+            context.restore(cache, prompt)
             if isinstance(context, TargetContext):
-                context.prompt_logits = kept.logits
+                context.prompt_logits = logits
         return True
 
     def keep(self, context: Context, prompt: Tokens) -> bool:
@@ -80,8 +78,7 @@ class PromptStore:
             n_logits = 0 if logits is None else logits.nbytes
             if context.state_bytes + n_logits > self._free_bytes():
                 return False
-            copied = None if logits is None else logits.copy()
-            self._kept[key] = _Kept(cache=context.save(), logits=copied)
+            self._kept[key] = context.save(), None if logits is None else logits.copy()
         return True
 
     def read(self, context: Context, prompt: Tokens) -> float | None:
@@ -110,4 +107,4 @@ class PromptStore:
         """Drop what was kept last, if others need the memory: the rest is met as before."""
         missing = -self._free_bytes()
         while missing > 0 and self._kept:
-            missing -= self._kept.popitem()[1].n_bytes
+            missing -= _n_bytes(self._kept.popitem()[1])

@@ -8,8 +8,6 @@ from spectui.errors import BadInputError
 from spectui.llama.model import Model
 from spectui.options.rendering import PLAIN, Rendering
 
-_MOST_CHARACTERS = 1 << 20
-"""Limit of a template, a hundred times the longest."""
 _LONGEST_REASON = 300
 _CHATML = (
     "{% for message in messages %}"
@@ -42,8 +40,6 @@ class Templates(Closing):
             raise BadInputError(
                 f"{name} has no chat template; give raw text as 'prompt' instead of 'messages'"
             )
-        if len(source) > _MOST_CHARACTERS:
-            raise _refused(name, f"it has {len(source)} characters")
         bos, eos = model.vocabulary.bos, model.vocabulary.eos
         tokens = {"bos_token": _text(model, bos.id), "eos_token": _text(model, eos.id)}
         answer = self._ask(
@@ -54,13 +50,13 @@ class Templates(Closing):
                 "tokens": tokens,
             }
         )
-        if "broken" in answer:
-            raise BadInputError(
-                f"the chat template of {name} is broken ({_short(answer['broken'])}); give raw "
-                "text as 'prompt', or a command with --chat-template-file"
-            )
         if "text" not in answer:
-            raise _refused(name, answer.get("refused", "it comes to no end within its limits"))
+            why = answer.get("refused", "it comes to no end within its limits")
+            why = why if len(why) <= _LONGEST_REASON else f"{why[: _LONGEST_REASON - 3]}..."
+            raise BadInputError(
+                f"the chat template of {name} refuses the messages ({why}); change their roles, "
+                "give raw text as 'prompt', or a command with --chat-template-file"
+            )
         # What the tokenizer adds itself must not come from the template a second time.
         text = answer["text"]
         text = text.removeprefix(tokens["bos_token"]) if bos.added else text
@@ -89,14 +85,3 @@ def _text(model: Model, token: int) -> str:
     if token < 0:
         return ""
     return model.vocabulary.piece(token, special=True).decode(errors="replace")
-
-
-def _refused(name: str, why: str) -> BadInputError:
-    return BadInputError(
-        f"the chat template of {name} refuses the messages ({_short(why)}); "
-        "change their roles, or give raw text as 'prompt'"
-    )
-
-
-def _short(why: str) -> str:
-    return why if len(why) <= _LONGEST_REASON else f"{why[: _LONGEST_REASON - 3]}..."

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from spectui.engine.commands import Command, Shutdown
-from spectui.engine.events import CommandRestarted, EngineFailed, Event, GenerationFinished, Sink
+from spectui.engine.events import CommandRestarted, EngineFailed, Event, GenerationResult, Sink
 from spectui.engine.worker import Worker
 from spectui.errors import CancelledError, UsageError
 from spectui.speculative.decoder import Stop
@@ -221,10 +221,6 @@ class EngineThread:
 
 def _was_cut(event: Event) -> bool:
     """Whether an answer reports a cancellation instead of a result."""
-    match event:
-        case GenerationFinished():
-            return event.result.stop is Stop.CANCELLED
-        case EngineFailed():
-            return isinstance(event.error, CancelledError)
-        case _:
-            return False
+    if isinstance(event, GenerationResult):
+        return event.stop is Stop.CANCELLED
+    return isinstance(event, EngineFailed) and isinstance(event.error, CancelledError)

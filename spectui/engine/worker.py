@@ -5,7 +5,6 @@ from typing import Protocol
 
 from spectui.engine import commands, events
 from spectui.engine.demand import FreeMemory
-from spectui.engine.fit import beside
 from spectui.engine.generation import Generation, probe_margin
 from spectui.engine.given import read_answer
 from spectui.engine.guard import Guard
@@ -15,7 +14,7 @@ from spectui.engine.pairing import PairGeneration
 from spectui.engine.templates import Templates
 from spectui.engine.writing import Writing
 from spectui.llama.architectures import inspect_pair
-from spectui.llama.planned import PlanRequest
+from spectui.llama.planned import PlanRequest, beside
 from spectui.models.ranking import ModelInspected
 from spectui.options.setup import ModelOptions
 
@@ -76,7 +75,7 @@ class LocalWorker:
                 return self._load_draft(command, sink)
             case commands.UnloadDraft():
                 models.unload_draft()
-                return events.DraftUnloaded()
+                return events.Done()
             case commands.ComparePair():
                 return self._compare(command.request)
             case commands.Tokenize():
@@ -98,7 +97,7 @@ class LocalWorker:
             case commands.Shutdown():
                 for owner in (self.guard, self._templates, models):
                     owner.close()
-                return events.EngineClosed()
+                return events.Done()
 
     def _load_target(self, command: commands.LoadTarget, sink: events.Sink) -> events.ModelLoaded:
         # Free memory counts once what makes room is gone.
@@ -117,7 +116,7 @@ class LocalWorker:
         options = self._request.target
         self.models.load_target(replace(command, options=options), sink)
         placed = None if options == command.options else options
-        return replace(self._loaded(events.Role.TARGET, sink), placed=placed)
+        return replace(self._loaded(events.Role.TARGET), placed=placed)
 
     def _load_draft(self, command: commands.LoadDraft, sink: events.Sink) -> events.ModelLoaded:
         models = self.models
@@ -128,13 +127,11 @@ class LocalWorker:
             gone = models.buffers
             _warn(sink, self.guard.check(pair, gone=gone, from_disk=command.from_disk))
         models.load_draft(command, sink)
-        return self._loaded(events.Role.DRAFT, sink)
+        return self._loaded(events.Role.DRAFT)
 
-    def _loaded(self, role: events.Role, sink: events.Sink) -> events.ModelLoaded:
+    def _loaded(self, role: events.Role) -> events.ModelLoaded:
         models = self.models
         context = models.target if role is events.Role.TARGET else models.draft_context
-        for warning in context.model.warnings:
-            _warn(sink, warning)
         return events.ModelLoaded(
             role=role,
             info=context.model.info,

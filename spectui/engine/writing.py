@@ -17,7 +17,7 @@ import time
 from contextlib import ExitStack, suppress
 
 from spectui.engine.commands import Generate, WriteAnswers
-from spectui.engine.events import AnswersWritten, AnswerWritten, Sink, TokenEmitted
+from spectui.engine.events import AnswerWritten, Done, Sink, TokenEmitted
 from spectui.engine.generation import check_request
 from spectui.engine.models import LoadedModels
 from spectui.errors import DoesNotFitError, UsageError
@@ -80,13 +80,12 @@ class Writing:
         self._context: Context = self._target
         """Holds the answers."""
 
-    def run(self) -> AnswersWritten:
+    def run(self) -> Done:
         """Write all answers.
 
         Raises:
             CancelledError: it was cancelled.
         """
-        self._models.conversation.put_aside(self._models.contexts)
         with ExitStack() as stack:
             if self._target.n_sequences == 1 and (context := self._context_for_several()):
                 self._context = stack.enter_context(context)
@@ -101,7 +100,7 @@ class Writing:
             finally:
                 self._target.sampler = None
                 self._target.clear()
-        return AnswersWritten()
+        return Done()
 
     def _context_for_several(self) -> AnswersContext | None:
         """A context for as many answers as find room beside all that is loaded; None below two."""

@@ -54,13 +54,13 @@ class IdleBaseline:
                         sampling=replace(GREEDY, ignore_eos=True),
                     )
                 )
-            case events.GenerationFinished() if not self._is_warm:
+            case events.GenerationResult() if not self._is_warm:
                 # The first tokens after a load are slower than the rest: they touch the weights.
                 self._is_warm = True
                 self._begin()
-            case events.GenerationFinished():
+            case events.GenerationResult():
                 self._is_under_way = False
-                counters, speed = event.result.counters, event.result.tokens_per_s
+                counters, speed = event.counters, event.tokens_per_s
                 if speed is not None and counters.n_rounds:
                     step_s = counters.times.verify_s / counters.n_rounds
                     return BaselineMeasured(tokens_per_s=speed, step_s=step_s)

@@ -124,9 +124,9 @@ class ChatRecorder:
 
     def hear(self, event: events.Event) -> None:
         """Process an event of the chat's client."""
-        if self._turn is not None and isinstance(event, events.GenerationFinished):
+        if self._turn is not None and isinstance(event, events.GenerationResult):
             turn, self._turn = self._turn, None
-            self._add(turn, event.result)
+            self._add(turn, event)
             self._record_next()
 
     def _add(self, turn: Generate, result: events.GenerationResult) -> None:

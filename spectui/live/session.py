@@ -160,7 +160,7 @@ class LiveSession:
     def send(
         self, setup: LiveSetup, messages: tuple[tuple[str, str], ...], text: str | None = None
     ) -> None:
-        """Continue a conversation, or a raw ``text``. Answered by ``GenerationFinished``."""
+        """Continue a conversation, or a raw ``text``. Answered by ``GenerationResult``."""
         turn = Generate(
             prompt=(),
             n_predict=setup.n_predict,
@@ -236,7 +236,7 @@ class LiveSession:
             case _:
                 pass
         self._post(event)
-        if isinstance(event, events.GenerationFinished):
+        if isinstance(event, events.GenerationResult):
             self._gauge.ask(self._n_threads)
         if self._recorder is not None:
             self._recorder.hear(event)

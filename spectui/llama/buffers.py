@@ -2,11 +2,12 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from spectui.models.weights import WeightTraffic
+from spectui.options.setup import Devices, SplitMode
 
 HOST = "CPU"
 """The memory of the host, as llama.cpp names its device."""
@@ -127,6 +128,22 @@ class DeviceMemory:
     def title(self) -> str:
         """Name as llama.cpp lists it."""
         return self.device or self.name
+
+
+def devices_of(placed: Devices, present: Sequence[DeviceMemory]) -> tuple[DeviceMemory, ...]:
+    """Devices that a model is put on, in its order.
+
+    Args:
+        placed: options of the model.
+        present: devices that there are. Names of others are passed over: loading refuses them.
+    """
+    found = tuple(present)
+    if placed.names is not None:
+        by_name = {one.title: one for one in present}
+        found = tuple(by_name[name] for name in placed.names if name in by_name)
+    if placed.split_mode is SplitMode.NONE:
+        found = found[placed.main : placed.main + 1]
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,8 +52,6 @@ _FLASH_ATTENTION = {
 """C's constants by name: there may be no library."""
 
 _ABORTED = 2
-_NO_SLOT = 1
-_INVALID_BATCH = -1
 _SEQUENCE = 0
 _MOST_SNAPSHOTS = 64
 _MOST_SEQUENCES = 16
@@ -95,7 +93,7 @@ class Context(Closing):
         Raises:
             CancelledError: the model's ``abort`` is set.
             DoesNotFitError: caches or buffers could not be allocated.
-            UsageError: a size or a KV cache type that cannot be.
+            UsageError: llama.cpp makes no context with these options.
         """
         self.model, self.vocabulary, self.n_slots = model, model.vocabulary, n_slots
         params = self._params(options, max_outputs, n_snapshots)
@@ -161,7 +159,7 @@ class Context(Closing):
         """Append ``tokens`` and compute logits, in pieces of at most ``n_batch``.
 
         Raises:
-            BadInputError: the context is too small, or a token unknown.
+            BadInputError: the context is too small.
             CancelledError: the abort flag was set; the cache is as it was before, or holds a
                 beginning of that where it cannot forget a suffix.
             DoesNotFitError: llama.cpp failed to compute.
@@ -206,16 +204,10 @@ class Context(Closing):
         self.native_s += time.perf_counter() - began
         return status
 
-    def _failure(self, status: int) -> SpectuiError:
+    @staticmethod
+    def _failure(status: int) -> SpectuiError:
         if status == _ABORTED:
             return CancelledError("decoding was cancelled")
-        if status == _NO_SLOT:
-            return BadInputError(f"the context of {self.n_ctx} tokens is full; raise -c")
-        if status == _INVALID_BATCH:
-            return BadInputError(
-                f"a token is not in the vocabulary of {self.model.options.path.name} (0 to "
-                f"{self.vocabulary.n_tokens - 1}); tokenize the text with this model"
-            )
         return DoesNotFitError(
             f"llama.cpp could not compute (code {status}: {_last_line()}); "
             "the memory of a device may be exhausted"
@@ -367,13 +359,6 @@ def context_params(
     model: Model, options: ContextOptions, *, max_outputs: int, n_snapshots: int = 0, n_slots: int
 ) -> Any:  # noqa: ANN401 - a C structure
     """``struct llama_context_params``; arguments and errors as ``Context``."""
-    for option, size in (
-        ("-c", options.ctx_size),
-        ("-b", options.batch_size),
-        ("-ub", options.ubatch_size),
-    ):
-        if size < 1:
-            raise UsageError(f"{option} {size}: must be at least 1")
     params = C.llama_context_default_params()
     params.n_ctx = n_slots * options.ctx_size
     params.n_batch = min(options.batch_size, params.n_ctx)
@@ -386,8 +371,8 @@ def context_params(
     params.n_threads = options.threads or default_threads()
     params.n_threads_batch = options.threads_batch or params.n_threads
     params.flash_attn_type = getattr(C, _FLASH_ATTENTION[options.flash_attn])
-    params.type_k = cache_type("-ctk", model.options.cache_type_k)
-    params.type_v = cache_type("-ctv", model.options.cache_type_v)
+    params.type_k = CACHE_TYPES[model.options.cache_type_k]
+    params.type_v = CACHE_TYPES[model.options.cache_type_v]
     params.abort_callback = model.abort.callback
     params.abort_callback_data = model.abort.data
     params.kv_unified = n_slots == 1
@@ -417,17 +402,6 @@ def n_common(tokens: Sequence[int], prompt: Sequence[int]) -> int:
     pairs = zip(tokens, prompt[:-1], strict=False)
     differing = (index for index, (ours, theirs) in enumerate(pairs) if ours != theirs)
     return next(differing, min(len(tokens), len(prompt) - 1))
-
-
-def cache_type(option: str, name: str) -> int:
-    """llama.cpp's number of a cache type.
-
-    Raises:
-        UsageError: there is no such type; names the ``option``.
-    """
-    if name not in CACHE_TYPES:
-        raise UsageError(f"{option} {name}: unknown; use one of {', '.join(CACHE_TYPES)}")
-    return CACHE_TYPES[name]
 
 
 def _creation_error(model: Model, options: ContextOptions) -> DoesNotFitError | UsageError:

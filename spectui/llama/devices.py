@@ -162,16 +162,6 @@ def _type(device: int) -> int:
     return int(_property(device, "type", ctypes.c_int))
 
 
-def credible(free_bytes: int, total_bytes: int) -> tuple[int | None, int | None]:
-    """Return a device's memory as far as it can be: devices that do not tell it say 0.
-
-    More free than there is leaves unknown what is free.
-    """
-    if total_bytes <= 0:
-        return None, None
-    return (free_bytes if free_bytes <= total_bytes else None), total_bytes
-
-
 def describe(device: int) -> DeviceMemory:
     """Ask ggml about a device, given as C pointer; this may start its driver."""
     properties, of_pointer = _Properties(), ctypes.POINTER(_Properties)
@@ -179,14 +169,15 @@ def describe(device: int) -> DeviceMemory:
     fill(device, ctypes.byref(properties))
     name = properties.name.decode(errors="replace")
     backend = backend_name(_property(device, "backend_reg"))
-    free_bytes, total_bytes = credible(properties.memory_free, properties.memory_total)
+    # Devices that do not tell it say 0; and more may be told free than there is.
+    free_bytes, total_bytes = properties.memory_free, properties.memory_total
     device_id = properties.device_id
     buffer_type = _property(device, "buffer_type") if backend == _RPC else None
     return DeviceMemory(
         name=name if buffer_type is None else buffer_name(buffer_type),
         description=properties.description.decode(errors="replace"),
-        free_bytes=free_bytes,
-        total_bytes=total_bytes,
+        free_bytes=free_bytes if total_bytes and free_bytes <= total_bytes else None,
+        total_bytes=total_bytes or None,
         in_ram=properties.type == INTEGRATED,
         maps_files=properties.capabilities.mmap_support,
         device="" if buffer_type is None else name,

@@ -6,17 +6,20 @@ models without reading a weight, as plans do, some ten to thirty times.
 
 import ctypes
 import os
+from dataclasses import replace
 from functools import cache
 from itertools import takewhile
 from typing import Any
 
-from spectui.llama.context import cache_type, context_params
+from spectui.llama.buffers import devices_of
+from spectui.llama.context import CACHE_TYPES, context_params
+from spectui.llama.devices import gpu_memories
 from spectui.llama.library import C, library
 from spectui.llama.model import Model, ModelParams, Override
 from spectui.llama.native import buffer_name, native_function
 from spectui.llama.pair import add_moe_cache
-from spectui.llama.planned import Fitting, PlanRequest
-from spectui.options.setup import Fit, TensorOverride
+from spectui.llama.planned import Fitted, PlanRequest
+from spectui.options.setup import Fit, ModelOptions, TensorOverride
 
 _SYMBOL = (
     "_Z17common_fit_paramsPKcP18llama_model_paramsP20llama_context_paramsPfP32llama_model_tensor_"
@@ -57,7 +60,7 @@ def _function() -> Any:  # noqa: ANN401 - ctypes
     return function
 
 
-def fit(request: PlanRequest, target: Model, draft: Model | None) -> Fitting:
+def fit(request: PlanRequest, target: Model, draft: Model | None) -> Fitted:
     """Choose where a target lies whose placement is open.
 
     Args:
@@ -65,10 +68,12 @@ def fit(request: PlanRequest, target: Model, draft: Model | None) -> Fitting:
         target: its target, without memory.
         draft: its draft, likewise; None without.
     """
-    function = _function()
+    function, own = _function(), request.target
+    n_layers = target.info.n_layers + 1 + (target.info.mtp_layers if request.mtp else 0)
+    found = Fitted(target=own, n_layers=n_layers)
     if function is None:
-        return Fitting(failure=f"{library()} has none of its own beside it; give -ngl")
-    options, most = request.target.fit or Fit(), C.llama_max_devices()
+        return replace(found, failure=f"{library()} has none of its own beside it; give -ngl")
+    options, most = own.fit or Fit(), C.llama_max_devices()
     params, context = _params(request, target), _target_params(request, target)
     split = (ctypes.c_float * most)()
     n_overrides = native_function("llama_max_tensor_buft_overrides", ctypes.c_size_t)()
@@ -76,7 +81,7 @@ def fit(request: PlanRequest, target: Model, draft: Model | None) -> Fitting:
     margins = (ctypes.c_size_t * most)(*map(options.margin_bytes, range(most)))
     extra, kept = _extra(request, target, draft)
     failed = function(
-        os.fsencode(request.target.path),
+        os.fsencode(own.path),
         ctypes.byref(params.c),
         ctypes.byref(context),
         split,
@@ -87,15 +92,37 @@ def fit(request: PlanRequest, target: Model, draft: Model | None) -> Fitting:
         _ERROR,
     )
     del kept
+    if failed:
+        return replace(
+            found, failure="llama.cpp does not with these options, nor does llama-server"
+        )
+    if params.c.n_gpu_layers == own.n_gpu_layers:
+        return found
+    devices = devices_of(own.devices, gpu_memories())
+    rooms = tuple(
+        (one.title, (one.free_bytes or 0) - options.margin_bytes(number))
+        for number, one in enumerate(devices)
+    )
+    layers = tuple(split[: len(devices)]) if any(split) else ()
+    return replace(found, target=_moved(own, params, layers, overrides), rooms=rooms)
+
+
+def _moved(
+    target: ModelOptions,
+    params: ModelParams,
+    split: tuple[float, ...],
+    overrides: "ctypes.Array[Override]",
+) -> ModelOptions:
+    """The target where llama.cpp has placed it."""
     placed = takewhile(lambda one: one.pattern, overrides)
-    return Fitting(
+    return replace(
+        target,
         n_gpu_layers=params.c.n_gpu_layers,
-        split=tuple(split),
+        devices=replace(target.devices, split=split),
         override_tensor=tuple(
             TensorOverride(pattern=one.pattern.decode(), buffer=buffer_name(one.buffer_type))
             for one in placed
         ),
-        failure="llama.cpp does not with these options, nor does llama-server" if failed else None,
     )
 
 
@@ -132,8 +159,8 @@ def _extra(
         context.n_seq_max = request.n_slots
     if draft is None:
         own = model.options
-        context.type_k = cache_type("-ctkd", own.cache_type_k_mtp)
-        context.type_v = cache_type("-ctvd", own.cache_type_v_mtp)
+        context.type_k = CACHE_TYPES[own.cache_type_k_mtp]
+        context.type_v = CACHE_TYPES[own.cache_type_v_mtp]
     path = os.fsencode(model.options.path)
     extra = _Extra(path, ctypes.addressof(params.c), ctypes.addressof(context), draft is None)
     return extra, (params, context)

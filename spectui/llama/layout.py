@@ -16,6 +16,7 @@ import os
 import platform
 import struct
 import sys
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -31,34 +32,13 @@ _CPU_DEVICE = 0
 """``GGML_BACKEND_DEVICE_TYPE_CPU``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
-    """Bytes of a structure that a function writes, and the offsets that it leaves alone."""
-
-    defaults: str
-    """All bytes in hexadecimal, those of padding as zero."""
-    unwritten: tuple[int, ...]
-    """Padding: bytes that no field covers."""
-
-    def __str__(self) -> str:
-        """Such as ``168 bytes (padding at 142, 143)``."""
-        padding = (
-            f"padding at {', '.join(map(str, self.unwritten))}" if self.unwritten else "no padding"
-        )
-        return f"{len(self.defaults) // 2} bytes ({padding})"
+def image(data: bytes, padding: Collection[int]) -> str:
+    """Bytes of a structure that a function writes, in hexadecimal; ``--`` where no field is."""
+    return "".join("--" if at in padding else f"{byte:02x}" for at, byte in enumerate(data))
 
 
-def _known(form: str, unwritten: tuple[int, ...], *defaults: float) -> Image:
-    return Image(struct.pack(form, *defaults).hex(), unwritten)
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """The structures of a range of builds."""
-
-    context: Image
-    has_moe_cache: bool = False
-    """Whether ``moe_cache_size`` stands behind ``type_v`` in ``llama_context_params``."""
+def _known(form: str, padding: Collection[int], *defaults: float) -> str:
+    return image(struct.pack(form, *defaults), padding)
 
 
 MODEL = _known(
@@ -76,16 +56,11 @@ _TO_TYPES = (
 )
 # From abort_callback to kv_unified, and to ctx_other.
 _FROM_ABORT = (*(0, 0, 0, 1, 1, 1, 1, 0), *(0, 0, 0))
-LAYOUTS = (
-    # From b10715 or before to b11413 or later, with the pinned llama-cpp-python.
-    Layout(_known("9I5i6fIf2P2i2P6?PNP", (134, 135), *_TO_TYPES, *_FROM_ABORT)),
-    # From a build after b11413, b11548 at the latest.
-    Layout(
-        _known("9I5i6fIf2P2iN2P6?PNP", (142, 143), *_TO_TYPES, 0, *_FROM_ABORT),
-        has_moe_cache=True,
-    ),
-)
-"""Which builds have them is known of those that were looked at."""
+CONTEXT = _known("9I5i6fIf2P2i2P6?PNP", (134, 135), *_TO_TYPES, *_FROM_ABORT)
+"""``llama_context_params`` from b10715 or before to b11413 or later, with the pinned
+llama-cpp-python. Which builds have what is known of those that were looked at."""
+WITH_MOE_CACHE = _known("9I5i6fIf2P2iN2P6?PNP", (142, 143), *_TO_TYPES, 0, *_FROM_ABORT)
+"""With ``moe_cache_size`` behind ``type_v``: from a build after b11413, b11548 at the latest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,37 +71,37 @@ class Reading:
     """``llama_version``, such as ``0.5.0``."""
     commit: str | None
     """Commit that it was built from; None where it was built outside of a clone."""
-    model: Image | None = None
-    """``llama_model_params``; None where this processor's calls cannot be looked into."""
-    context: Image | None = None
-    batch: Image | None = None
+    model: str | None = None
+    """Image of ``llama_model_params``; None where this processor's calls cannot be looked into."""
+    context: str | None = None
+    batch: str | None = None
     backends: tuple[str, ...] | None = ()
     """Files of the backends that are not built in; None where none of them is for this CPU."""
 
-    def layout(self) -> Layout:
-        """The known layout that these structures have.
+    @property
+    def has_moe_cache(self) -> bool:
+        """Whether a context can be asked for a cache of experts."""
+        return self.context == WITH_MOE_CACHE
+
+    def check(self) -> None:
+        """Refuse structures of another layout than those that are known.
 
         Raises:
-            LookupError: there is none; the message says what was read.
+            LookupError: they have one, or could not be read; the message goes on after the name.
         """
         if self.model is None or self.context is None or self.batch is None:
             raise LookupError(
                 f"its structures cannot be read on {platform.machine()}, where only a library "
                 "that was built with llama-cpp-python is used"
             )
-        for name, image, known in (
-            ("context", self.context, [layout.context for layout in LAYOUTS]),
-            ("model", self.model, [MODEL]),
-            ("batch", self.batch, [BATCH]),
+        for name, found, known in (
+            ("context", self.context, (CONTEXT, WITH_MOE_CACHE)),
+            ("model", self.model, (MODEL,)),
+            ("batch", self.batch, (BATCH,)),
         ):
-            if image not in known:
-                shapes = list(map(str, known))
-                raise LookupError(
-                    f"its {name} structure has {image}, but other defaults than are known"
-                    if str(image) in shapes
-                    else f"its {name} structure has {image}, where {' or '.join(shapes)} is known"
-                )
-        return next(layout for layout in LAYOUTS if layout.context == self.context)
+            if found not in known:
+                size = len(found) // 2
+                raise LookupError(f"its {name} structure has {size} bytes, of no known layout")
 
 
 def opened(file: Path) -> ctypes.CDLL:
@@ -156,7 +131,7 @@ def read(library: ctypes.CDLL, folders: list[str]) -> Reading:
     )
 
 
-def _images(library: ctypes.CDLL) -> dict[str, Image]:
+def _images(library: ctypes.CDLL) -> dict[str, str]:
     if not IS_READABLE:
         return {}
     return {
@@ -166,7 +141,7 @@ def _images(library: ctypes.CDLL) -> dict[str, Image]:
     }
 
 
-def _image(library: ctypes.CDLL, function: str, *arguments: object) -> Image:
+def _image(library: ctypes.CDLL, function: str, *arguments: object) -> str:
     call = getattr(library, function)
     call.restype = None
     seen = []
@@ -174,12 +149,9 @@ def _image(library: ctypes.CDLL, function: str, *arguments: object) -> Image:
         room = ctypes.create_string_buffer(bytes([mark]) * _ROOM, _ROOM)
         call(ctypes.c_void_p(ctypes.addressof(room)), *arguments)
         seen.append(room.raw)
-    written = [at for at in range(_ROOM) if seen[0][at] == seen[1][at]]
+    written = {at for at in range(_ROOM) if seen[0][at] == seen[1][at]}
     size = (max(written) // 8 + 1) * 8
-    unwritten = tuple(sorted(set(range(size)) - set(written)))
-    return Image(
-        bytes(0 if at in unwritten else seen[0][at] for at in range(size)).hex(), unwritten
-    )
+    return image(seen[0][:size], set(range(size)) - written)
 
 
 def _text(library: ctypes.CDLL, name: str) -> str | None:

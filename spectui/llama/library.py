@@ -24,7 +24,7 @@ import msgspec
 
 from spectui.errors import MissingLibraryError
 from spectui.llama import layout
-from spectui.llama.layout import LAYOUTS, Layout, Reading
+from spectui.llama.layout import Reading
 from spectui.llama.search import LIBRARY_VARIABLE, PREBUILT, Origin, Place, places
 
 # Without this a failed assertion starts a debugger, where one is installed, and hangs.
@@ -32,12 +32,6 @@ os.environ.setdefault("GGML_NO_BACKTRACE", "1")
 
 _CHOSEN_VARIABLE = "_SPECTUI_LIBRARY"
 """Variable with which a process of spectui tells its children the library that it has chosen."""
-_SYSTEM_PACKAGES = {
-    "libgomp.so.1": "libgomp1, on Fedora libgomp",
-    "libstdc++.so.6": "libstdc++6, on Fedora libstdc++",
-    "libvulkan.so.1": "libvulkan1, on Fedora vulkan-loader",
-}
-"""System packages of libraries that bare containers lack."""
 _READING_S = 60.0
 """Seconds that a library may take to be opened: one for GPUs looks for drivers."""
 
@@ -72,7 +66,6 @@ class Library:
 
     file: Path
     origin: Origin
-    layout: Layout
     reading: Reading
     server: Path | None = None
     """The llama-server that it lies beside; None of other origins."""
@@ -89,14 +82,6 @@ class Library:
         return f"llama.cpp {version} of {self.origin if is_package else self.folder}"
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A place whose library cannot be used."""
-
-    place: Place
-    why: str
-
-
 @cache
 def library() -> Library:
     """Choose the library, once per process.
@@ -106,23 +91,23 @@ def library() -> Library:
     """
     if handed := os.environ.get(_CHOSEN_VARIABLE):
         return _handed(handed)
-    refused = []
+    refused: dict[Place, str] = {}
     for place in places():
         found = examine(place)
         if isinstance(found, Library):
             return found
         if place.origin is Origin.VARIABLE:
             raise MissingLibraryError(
-                f"{LIBRARY_VARIABLE}={place.folder} cannot be used: {found.why}; name the folder "
+                f"{LIBRARY_VARIABLE}={place.folder} cannot be used: {found}; name the folder "
                 "of another llama.cpp, or unset it"
             )
-        refused.append(found)
+        refused[place] = found
     raise MissingLibraryError(_missing(refused))
 
 
-def libraries() -> tuple[Library | Refused, ...]:
+def libraries() -> dict[Place, Library | str]:
     """Examine every library that this machine has, in the order in which one is taken."""
-    return tuple(examine(place) for place in places())
+    return {place: examine(place) for place in places()}
 
 
 def has_library() -> bool:
@@ -134,19 +119,19 @@ def has_library() -> bool:
     return True
 
 
-def handed_down(other: Library | None = None) -> dict[str, str]:
-    """Environment variables that let a child use this process's library, or another one."""
-    if other is None and not has_library():
+def handed_down() -> dict[str, str]:
+    """Environment variables that let a child use this process's library."""
+    if not has_library():
         return {}
-    chosen = other or library()
+    chosen = library()
     server = None if chosen.server is None else str(chosen.server)
     choice = (str(chosen.file), chosen.origin, server, chosen.reading)
     return {_CHOSEN_VARIABLE: msgspec.json.encode(choice).decode()}
 
 
 @cache
-def examine(place: Place) -> Library | Refused:
-    """Say whether the library of a place can be used; it is opened in a process of its own."""
+def examine(place: Place) -> Library | str:
+    """The library of a place, or why it cannot be used; it is opened in a process of its own."""
     why = "it has no libllama"
     for file in place.files():
         folders = [file.parent]
@@ -155,17 +140,17 @@ def examine(place: Place) -> Library | Refused:
             folders.append(place.server.resolve().parent)
         try:
             reading = _read(file, folders)
-            known = _layout(reading, place.origin)
+            _check(reading, place.origin)
         except LookupError as error:
             why = f"{file} {error}"
             continue
         if reading.backends is not None:
-            return Library(file, place.origin, known, reading, place.server)
+            return Library(file, place.origin, reading, place.server)
         searched = " or ".join(dict.fromkeys(map(str, folders)))
         why = (
             f"{file} has no backend for this CPU, nor is there one (libggml-cpu*.so) in {searched}"
         )
-    return Refused(place, why)
+    return why
 
 
 def _read(file: Path, folders: list[Path]) -> Reading:
@@ -190,27 +175,23 @@ def _read(file: Path, folders: list[Path]) -> Reading:
     if done.returncode < 0:
         name = signal.Signals(-done.returncode).name
         raise LookupError(f"ends the process that opens it ({name})")
-    if done.returncode:
-        why = (done.stderr.splitlines() or ["nothing is known of it"])[-1]
-        needed = (package for name, package in _SYSTEM_PACKAGES.items() if name in why)
-        install = "".join(f" (install the system's package {package})" for package in needed)
-        raise LookupError(f"cannot be opened: {why}{install}")
     try:
         return msgspec.json.decode(done.stdout, type=Reading)
     except msgspec.DecodeError:
-        raise LookupError("ends the process that opens it, without an error") from None
+        why = (done.stderr.splitlines() or ["the process that opens it ends without a word"])[-1]
+        raise LookupError(f"cannot be opened: {why}") from None
 
 
-def _layout(reading: Reading, origin: Origin) -> Layout:
-    """The layout of a library; of one that was built with the binding it is the binding's.
+def _check(reading: Reading, origin: Origin) -> None:
+    """Refuse a library of an unknown layout; that of one built with the binding is the binding's.
 
     Raises:
-        LookupError: there is none; the message goes on after the file's name.
+        LookupError: it is one; the message goes on after the file's name.
     """
     if origin is Origin.BINDING and reading.context is None:
-        return LAYOUTS[0]
+        return
     try:
-        return reading.layout()
+        reading.check()
     except LookupError as error:
         raise LookupError(f"is of a llama.cpp that spectui does not know: {error}") from None
 
@@ -219,16 +200,15 @@ def _handed(text: str) -> Library:
     file, origin, server, reading = msgspec.json.decode(
         text, type=tuple[str, Origin, str | None, Reading]
     )
-    known = _layout(reading, origin)
-    return Library(Path(file), origin, known, reading, None if server is None else Path(server))
+    return Library(Path(file), origin, reading, None if server is None else Path(server))
 
 
-def _missing(refused: list[Refused]) -> str:
-    seen = "".join(f"; {one.place.folder}: {one.why}" for one in refused if any(one.place.files()))
+def _missing(refused: dict[Place, str]) -> str:
+    seen = "".join(f"; {one.folder}: {why}" for one, why in refused.items() if any(one.files()))
     advice = f"compile one with {install_command()}"
     if layout.IS_READABLE:
         advice = (
-            f"install a prebuilt one with {_installer()} {PREBUILT}, name the folder of your own "
+            f"install a prebuilt one with {_pip_install()} {PREBUILT}, name the folder of your own "
             f"in {LIBRARY_VARIABLE}"
         )
     return (
@@ -244,19 +224,14 @@ def install_command(options: str = "") -> str:
     cache, since that may be one without a library.
     """
     given = f'CMAKE_ARGS="{options}" ' if options else ""
-    python = shlex.quote(sys.executable)
-    install = f"{python} -m pip install --force-reinstall --no-cache-dir"
-    if find_spec("pip") is None:
-        # As uv makes them.
-        install = f"uv pip install --python {python} --reinstall --no-cache"
-    return f"{given}{install} --no-deps llama-cpp-python=={binding_version()}"
+    anew = "--force-reinstall --no-cache-dir --no-deps"
+    return f"{given}{_pip_install()} {anew} llama-cpp-python=={binding_version()}"
 
 
-def _installer() -> str:
+def _pip_install() -> str:
     python = shlex.quote(sys.executable)
-    if find_spec("pip") is None:
-        return f"uv pip install --python {python}"
-    return f"{python} -m pip install"
+    # An environment that uv has made has no pip.
+    return f"{python} -m pip install" if find_spec("pip") else f"uv pip install --python {python}"
 
 
 # --- What it is -------------------------------------------------------------------------------
@@ -348,7 +323,8 @@ def _binding(chosen: Library) -> Any:  # noqa: ANN401 - ctypes
     loader: Any = importlib.import_module("llama_cpp._ctypes_extensions")
     loader.load_shared_library = lambda _name, _folder: opened
     binding = importlib.import_module("llama_cpp.llama_cpp")
-    _lay_out(binding, chosen.layout)
+    if chosen.reading.has_moe_cache:
+        _add_moe_cache(binding)
     return binding
 
 
@@ -362,10 +338,8 @@ def _staging(name: str, binding: Any) -> ModuleType:  # noqa: ANN401 - ctypes
         binding._lib = tolerant
 
 
-def _lay_out(binding: Any, known: Layout) -> None:  # noqa: ANN401 - ctypes
-    """Give the binding the structures of the library."""
-    if not known.has_moe_cache:
-        return
+def _add_moe_cache(binding: Any) -> None:  # noqa: ANN401 - ctypes
+    """Give the binding the structure of a library that has a cache of experts."""
     before = binding.llama_context_params
     fields = list(before._fields_)
     at = [name for name, *_ in fields].index("type_v") + 1

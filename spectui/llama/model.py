@@ -2,7 +2,6 @@
 
 import ctypes
 import os
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -209,8 +208,6 @@ class Model(Closing):
         self.buffers = parse_buffers(log)
         """Weights, as the log of the load has them."""
         self._overridden = tuple(_overridden(options, log))
-        self.warnings = tuple(_unlocked(options, log))
-        """Requests that the machine refused, a sentence each."""
 
     def _loaded(self, params: ModelParams, on_progress: Callable[[float], None]) -> Any:  # noqa: ANN401 - a C pointer
         options = self.options
@@ -253,14 +250,10 @@ class Model(Closing):
         path = self.options.path
         return replace(
             facts_of(path, read_gguf(path)),
-            arch=self.metadata("general.architecture") or "unknown",
-            name=self.metadata("general.name") or path.stem,
             n_params=C.llama_model_n_params(self._model),
             size_bytes=C.llama_model_size(self._model),
             n_layers=C.llama_model_n_layer(self._model),
             n_ctx_train=C.llama_model_n_ctx_train(self._model),
-            n_vocab=self.vocabulary.n_tokens,
-            has_chat_template=self.chat_template is not None,
             overridden=self._overridden,
         )
 
@@ -269,18 +262,6 @@ class Model(Closing):
         """Jinja source of the model's chat template."""
         template: bytes | None = C.llama_model_chat_template(self._model, None)
         return template.decode(errors="replace") if template else None
-
-    def metadata(self, key: str) -> str | None:
-        """Value of a GGUF metadata key as text, None where the model lacks it."""
-        size = 256
-        while True:
-            buffer = ctypes.create_string_buffer(size)
-            n = C.llama_model_meta_val_str(self._model, key.encode(), buffer, size)
-            if n < 0:
-                return None
-            if n < size:
-                return buffer.value.decode(errors="replace")
-            size = n + 1
 
     @property
     def rollback(self) -> Rollback:
@@ -333,20 +314,6 @@ def _overridden(options: ModelOptions, loading: Sequence[str]) -> Iterator[str]:
     """
     used = " ".join(line for line in loading if "Using metadata override" in line)
     yield from (one.text for one in options.override_kv if f"'{one.key}'" in used)
-
-
-_UNLOCKED = re.compile(r"failed to (?:mlock|VirtualLock) (\d+)-byte buffer .*?: (.*)")
-
-
-def _unlocked(options: ModelOptions, loading: Sequence[str]) -> Iterator[str]:
-    """Yield why weights could not be locked in RAM; llama.cpp says it in its log, and goes on."""
-    failed = [found for line in loading if (found := _UNLOCKED.search(line)) is not None]
-    if failed:
-        why = failed[0][2].strip().rstrip(".")
-        yield (
-            f"{options.path.name}: weights cannot be locked in RAM ({why}); allow it with "
-            "ulimit -l unlimited, or leave out --mlock"
-        )
 
 
 def ran_out_of_memory() -> bool:

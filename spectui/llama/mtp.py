@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spectui.llama.context import Context, cache_type, n_common
+from spectui.llama.context import CACHE_TYPES, Context, n_common
 from spectui.llama.library import EXT, C
 from spectui.llama.model import Model
 from spectui.llama.pair import HiddenStates, TargetContext
@@ -81,7 +81,7 @@ class MtpContext(Context):
         self._target = target
         self.n_layers: int = C.llama_model_n_layer_nextn(model.c)
         """Number of layers that draft in turn: of several, each drafts one token of a chain."""
-        if shares_cache(model.metadata("general.architecture") or ""):
+        if shares_cache(model.info.arch):
             # One decode runs all of them.
             self.n_layers = 1
         self._chain_start = self._n_steps = 0
@@ -103,8 +103,8 @@ class MtpContext(Context):
         if self.model is self._target.model:
             # As of any draft: whatever the types of the target's own cache are.
             own = self.model.options
-            params.type_k = cache_type("-ctkd", own.cache_type_k_mtp)
-            params.type_v = cache_type("-ctvd", own.cache_type_v_mtp)
+            params.type_k = CACHE_TYPES[own.cache_type_k_mtp]
+            params.type_v = CACHE_TYPES[own.cache_type_v_mtp]
         return params
 
     def _new_batch(self) -> _PairBatch:
@@ -292,6 +292,6 @@ def mtp_context(
     target: TargetContext, options: ContextOptions, model: Model | None = None
 ) -> MtpContext:
     """The context for the MTP layers of ``model``; arguments and errors as ``MtpContext``."""
-    shares = model is not None and shares_cache(model.metadata("general.architecture") or "")
+    shares = model is not None and shares_cache(model.info.arch)
     kind = SharingMtpContext if shares else MtpContext
     return kind(target, options, model)

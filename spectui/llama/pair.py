@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from spectui.errors import UsageError
 from spectui.llama.context import Context, Logits
-from spectui.llama.devices import has_gpu
 from spectui.llama.library import EXT, C, library
 from spectui.llama.model import Model
 from spectui.llama.sampling import SamplerChain, top_token
@@ -179,21 +178,15 @@ def add_moe_cache(params: Any, options: ContextOptions) -> None:  # noqa: ANN401
     """Ask for a cache of experts where the options do: of the target alone, as in llama-server.
 
     Raises:
-        UsageError: the library has none, or no GPU to put it on; the rest llama.cpp judges by the
-            model.
+        UsageError: the library has none; the rest llama.cpp judges by model and devices.
     """
     size_mib = options.moe_cache_mib
     if not size_mib:
         return
-    if not library().layout.has_moe_cache:
+    if not library().reading.has_moe_cache:
         raise UsageError(
             f"--moe-cache-mib {size_mib}: {library()} has no cache of experts; leave it out, or "
             f"name the folder of a llama.cpp of b11548 or later in {LIBRARY_VARIABLE}"
-        )
-    if not has_gpu():
-        raise UsageError(
-            f"--moe-cache-mib {size_mib}: the cache lies on a GPU, and llama.cpp sees none; leave "
-            "it out"
         )
     params.moe_cache_size = size_mib << 20
 

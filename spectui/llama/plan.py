@@ -13,8 +13,8 @@ import resource
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -22,7 +22,7 @@ import psutil
 
 from spectui.children import parent_channel
 from spectui.closing import Closing
-from spectui.errors import BadInputError, DoesNotFitError, SpectuiError
+from spectui.errors import SpectuiError
 from spectui.llama.architectures import check_generates
 from spectui.llama.breakdown import Share, compute_bytes, memory_breakdown
 from spectui.llama.buffers import HOST, Buffer, BufferKind, DeviceMemory
@@ -39,12 +39,11 @@ from spectui.llama.planned import (
     Backend,
     BackendRequest,
     FitRequest,
-    Fitting,
+    Fitted,
     ModelPlan,
     Plan,
     PlanRequest,
     Question,
-    Reading,
     Refused,
 )
 from spectui.models.facts import (
@@ -63,41 +62,17 @@ from spectui.speculative.models import unserved
 _SEVERAL = 2
 _MAPPED = "CPU_Mapped"
 """llama.cpp's name of the buffer of weights that are a part of the page cache."""
-
-
 _Role = Literal["target", "draft"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Opened:
-    """A header that stays open."""
-
-    file: FileIdentity
-    wanted: tuple[ModelOptions, bool]
-    """Placement, and whether with MTP layers."""
-    gguf: GgufFile
-    model: Model
+_Wanted = tuple[FileIdentity, ModelOptions, bool]
+"""File and placement of a header, and whether with MTP layers."""
 
 
 class PlanMaker(Closing):
     """Makes plans one after the other. The last headers stay open for the next plan."""
 
-    def __init__(
-        self,
-        *,
-        reading: Callable[[Path], None] = lambda _path: None,
-        bounded: Callable[[], AbstractContextManager[None]] = nullcontext,
-    ) -> None:
-        """Open nothing yet.
-
-        Args:
-            reading: called with the file of each model before llama.cpp looks at it.
-            bounded: what to hold around reading a header, so that a broken one cannot take all
-                memory.
-        """
-        self._reading = reading
-        self._bounded = bounded
-        self._opened: dict[_Role, _Opened] = {}
+    def __init__(self) -> None:
+        """Open nothing yet."""
+        self._opened: dict[_Role, tuple[_Wanted, Model]] = {}
         self._gpus: tuple[DeviceMemory, ...] | None = None
         """As they were reported last: the plans of one search split a draft's layers alike."""
 
@@ -121,11 +96,12 @@ class PlanMaker(Closing):
             UsageError: an option that cannot be.
         """
         target = self._open("target", request.target, check_is_target, load_mtp=request.mtp)
-        target.model.check_overrides()
+        target.check_overrides()
+        gguf = read_gguf(request.target.path)
         if request.mtp and request.draft is None:
-            check_mtp(request.target.path, target.gguf)
+            check_mtp(request.target.path, gguf)
         with TargetContext(
-            target.model,
+            target,
             request.context,
             max_draft=request.max_draft,
             n_snapshots=request.max_draft if request.mtp else 0,
@@ -133,7 +109,7 @@ class PlanMaker(Closing):
         ) as context:
             ours = _planned(context, _traffic(target))
             if request.mtp or request.draft is None:
-                theirs = _mtp_plan(context, target.gguf, request) if request.mtp else None
+                theirs = _mtp_plan(context, gguf, request) if request.mtp else None
                 return Plan(target=ours, draft=theirs, incompatibility=None)
         options, devices = request.draft, request.draft.devices
         if not devices.split:
@@ -141,34 +117,35 @@ class PlanMaker(Closing):
             options = replace(options, devices=replace(devices, split=split))
         draft = self._open("draft", options, check_is_model)
         # The target's tokens bound what a draft says, not what it takes.
-        vocabulary = target.model.vocabulary
+        vocabulary = target.vocabulary
         with DraftContext(
-            draft.model, request.context, target_vocabulary=vocabulary, n_slots=request.n_slots
+            draft, request.context, target_vocabulary=vocabulary, n_slots=request.n_slots
         ) as drafting:
             theirs = _planned(drafting, _traffic(draft))
-            reason = incompatibility(vocabulary.outline, draft.model.vocabulary.outline)
+            reason = incompatibility(vocabulary.outline, draft.vocabulary.outline)
         return Plan(
             target=ours,
             draft=theirs,
             incompatibility=reason or unserved(ours.rollback, theirs.rollback),
         )
 
-    def fit(self, request: PlanRequest) -> Fitting:
+    def fit(self, request: PlanRequest) -> Fitted:
         """Choose where a target lies, as ``--fit`` does; errors as those of ``plan``."""
         target = self._open("target", request.target, check_is_target, load_mtp=request.mtp)
         if request.draft is None:
-            return fit(request, target.model, None)
+            return fit(request, target, None)
         if not request.mtp:
-            draft = self._open("draft", request.draft, check_is_model)
-            return fit(request, target.model, draft.model)
-        check_mtp_file(request.draft.path, read_gguf(request.draft.path), target.gguf)
+            return fit(request, target, self._open("draft", request.draft, check_is_model))
+        path = request.draft.path
+        check_mtp_file(path, read_gguf(path), read_gguf(request.target.path))
         with Model(request.draft, no_alloc=True, load_mtp=True) as layers:
-            return fit(request, target.model, layers)
+            return fit(request, target, layers)
 
     def close(self) -> None:
         """Close the headers."""
         while self._opened:
-            self._opened.popitem()[1].model.close()
+            _role, (_wanted, model) = self._opened.popitem()
+            model.close()
 
     def _open(
         self,
@@ -177,53 +154,25 @@ class PlanMaker(Closing):
         check: Callable[[Path, GgufFile], None],
         *,
         load_mtp: bool = False,
-    ) -> _Opened:
-        self._reading(options.path)
-        file, wanted = _identity(options.path), (options, load_mtp)
-        opened = self._opened.get(role)
-        if opened is None or (opened.file, opened.wanted) != (file, wanted):
-            if opened is not None:
-                self._opened.pop(role).model.close()
-            gguf, model = self._read(options, check, load_mtp=load_mtp)
-            opened = _Opened(file=file, wanted=wanted, gguf=gguf, model=model)
-            self._opened[role] = opened
-        return opened
-
-    def _read(
-        self,
-        options: ModelOptions,
-        check: Callable[[Path, GgufFile], None],
-        *,
-        load_mtp: bool,
-    ) -> tuple[GgufFile, Model]:
+    ) -> Model:
         path = options.path
-        try:
-            with self._bounded():
-                gguf = read_gguf(path)
-                check(path, gguf)
-                check_generates(path, gguf)
-                return gguf, Model(options, no_alloc=True, load_mtp=load_mtp)
-        except (DoesNotFitError, MemoryError) as error:
-            if _is_short():
-                raise DoesNotFitError(
-                    f"memory ended while the header of {path} was read; close other programs"
-                ) from error
-            raise BadInputError(
-                f"{path} has a header that takes more memory than any model's; "
-                "check that the download is complete"
-            ) from error
-
-
-def _identity(path: Path) -> FileIdentity:
-    try:
-        return FileIdentity.of(path)
-    except OSError:
         check_file(path)
-        raise
+        wanted = FileIdentity.of(path), options, load_mtp
+        opened = self._opened.get(role)
+        if opened is not None and opened[0] == wanted:
+            return opened[1]
+        if opened is not None:
+            self._opened.pop(role)[1].close()
+        gguf = read_gguf(path)
+        check(path, gguf)
+        check_generates(path, gguf)
+        model = Model(options, no_alloc=True, load_mtp=load_mtp)
+        self._opened[role] = wanted, model
+        return model
 
 
-def _traffic(opened: _Opened) -> WeightTraffic:
-    return weight_traffic(opened.gguf, opened.model.options, gpu_devices=has_gpu())
+def _traffic(model: Model) -> WeightTraffic:
+    return weight_traffic(read_gguf(model.options.path), model.options, gpu_devices=has_gpu())
 
 
 def _mtp_plan(target: TargetContext, gguf: GgufFile, request: PlanRequest) -> ModelPlan:
@@ -308,23 +257,14 @@ def _buffers(
     yield from (buffer for buffer in logged if buffer.kind is BufferKind.OUTPUT)
 
 
-HEADER_BYTES = 400 << 20
-"""Limit for reading one header: several times the need of the largest vocabulary."""
-
-
 def main() -> None:
     """Answer requests until the connection closes."""
     with parent_channel(get_args(Question)) as channel, suppress(EOFError):
         question: Question = channel.receive()
         # Drivers start before memory is bounded: what they take is no header's fault.
         gpu_memories()
-
-        def reading(path: Path) -> None:
-            channel.send(Reading(path=path))
-
-        # A recurrent state is allocated even for a plan. One that does not fit is said so.
-        at_most = psutil.virtual_memory().available
-        with _bounded(at_most), PlanMaker(reading=reading, bounded=_header) as maker:
+        _bound_memory()
+        with PlanMaker() as maker:
             while True:
                 channel.send(_answer(maker, question, sys.argv[2:]))
                 question = channel.receive()
@@ -344,28 +284,16 @@ def _answer(maker: PlanMaker, question: Question, servers: Sequence[str]) -> Ans
         return Refused(error=error)
 
 
-def _header() -> AbstractContextManager[None]:
-    return _bounded(HEADER_BYTES)
+def _bound_memory() -> None:
+    """Bound what this process takes by what is free.
 
-
-def _is_short() -> bool:
-    """Whether this process may take less than what reads any model's header."""
-    limit, _hard = resource.getrlimit(resource.RLIMIT_DATA)
-    used = psutil.Process().memory_info().data
-    return limit != resource.RLIM_INFINITY and limit - used < HEADER_BYTES
-
-
-@contextmanager
-def _bounded(n_bytes: int) -> Iterator[None]:
-    """Bound what this process takes on top of what it has."""
-    before, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    bound = psutil.Process().memory_info().data + n_bytes
-    bound = min(limit for limit in (bound, before, hard) if limit != resource.RLIM_INFINITY)
+    A broken header may ask for more, and so may a recurrent state, which is allocated even for a
+    plan; of one that does not fit that is said.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    bound = psutil.Process().memory_info().data + psutil.virtual_memory().available
+    bound = min(limit for limit in (bound, soft, hard) if limit != resource.RLIM_INFINITY)
     resource.setrlimit(resource.RLIMIT_DATA, (bound, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_DATA, (before, hard))
 
 
 if __name__ == "__main__":

@@ -1,17 +1,17 @@
 """Memory that a pair would take. Pure: displaying or judging a plan needs no llama.cpp."""
 
-import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from spectui.documents import Known
 from spectui.errors import SpectuiError
-from spectui.llama.buffers import Buffer, DeviceMemory
+from spectui.format import bytes_text
+from spectui.llama.buffers import HOST, Buffer, DeviceMemory
 from spectui.llama.facts import LibraryFacts
 from spectui.models.facts import ModelFacts, is_mtp_file
 from spectui.models.weights import WeightTraffic
 from spectui.options.drafters import DraftSimple
-from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
+from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.speculative.models import Rollback
 
 
@@ -29,6 +29,16 @@ class PlanRequest:
     """Longest draft: the target computes logits for it, and keeps snapshots where it can."""
     n_slots: int = 1
     """Slots of a llama-server with ``-np``, each with a context of that size."""
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The target's file, and the draft's."""
+        return (self.target.path, *(() if self.draft is None else (self.draft.path,)))
+
+    @property
+    def names(self) -> str:
+        """The files in words."""
+        return " with ".join(map(str, self.paths))
 
     def beside(self, draft: ModelOptions) -> "PlanRequest":
         """The same target with a draft, whose file tells whether it has MTP layers alone."""
@@ -96,25 +106,58 @@ class FitRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fitting:
-    """The placement that llama.cpp chooses; fields as those of ``ModelOptions``."""
+class Fitted:
+    """The placement that llama.cpp chooses."""
 
-    n_gpu_layers: int = -1
-    split: tuple[float, ...] = ()
-    """Layers by device, with zeros behind; all zeros where nothing is split."""
-    override_tensor: tuple[TensorOverride, ...] = ()
+    target: ModelOptions
+    """The target as it is loaded."""
+    n_layers: int
+    """Layers of the target, its output among them."""
+    rooms: tuple[tuple[str, int], ...] = ()
+    """Name of each device that is filled, and bytes that it may be filled with; empty where the
+    placement stays as it was."""
     failure: str | None = None
-    """Why nothing was chosen; None where it was, or everything fits as it is."""
+    """Why nothing could be chosen: a server goes on with what it was given."""
+
+    def on(self, request: PlanRequest) -> PlanRequest:
+        """The request as it is loaded."""
+        draft = None if request.draft is None else beside(self.target, request.draft)
+        return replace(request, target=self.target, draft=draft)
+
+    @property
+    def sentence(self) -> str | None:
+        """The choice in words; None where everything fits as it is."""
+        if self.failure is not None:
+            return f"--fit chooses nothing: {self.failure}"
+        if not self.rooms:
+            return None
+        rooms = " and ".join(f"{bytes_text(max(room, 0))} on {name}" for name, room in self.rooms)
+        return f"fitted to {rooms}: {self.choice}"
+
+    @property
+    def choice(self) -> str:
+        """Layers on the devices, and experts beside them."""
+        layers = list(map(int, self.target.devices.split))
+        n_placed = self.target.n_gpu_layers if self.rooms else self.n_layers
+        text = f"{n_placed} of {self.n_layers} layers"
+        if self.rooms and layers:
+            text += f" ({', '.join(map(str, layers))})"
+        # The output is one of the layers, and has none.
+        output = rf"blk\.{self.n_layers - 1}\."
+        in_ram = [one for one in self.target.override_tensor if one.buffer == HOST]
+        n = sum(not one.pattern.startswith(output) for one in in_ram)
+        return f"{text}, experts of {n} in RAM" if n else text
+
+
+def beside(target: ModelOptions, draft: ModelOptions) -> ModelOptions:
+    """A draft as it is loaded beside a target that was fitted: they share one ``-ts``."""
+    split = target.devices.split
+    if target.fit is None or not split:
+        return draft
+    return replace(draft, devices=replace(draft.devices, split=split))
 
 
 Question = BackendRequest | PlanRequest | FitRequest
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """A file is looked at next; the answer itself comes after it."""
-
-    path: Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,16 +167,7 @@ class Refused:
     error: SpectuiError
 
 
-Answer = Backend | Plan | Fitting | Refused
-
-
-_BUILD_FOLDER = re.compile(r"\A/\S*/(?=[^/\s]+:\d+: )")
-"""Folder in which llama.cpp was compiled, in front of a source file and its line."""
-
-
-def without_folder(words: str) -> str:
-    """llama.cpp's last words, without the folder that it was compiled in."""
-    return _BUILD_FOLDER.sub("", words)
+Answer = Backend | Plan | Fitted | Refused
 
 
 def are_of_rpc(words: str) -> bool:

@@ -21,7 +21,6 @@ class Batch:
 
     def __init__(self, capacity: int) -> None:
         """Allocate; every token belongs to sequence 0 until ``fill_each`` says otherwise."""
-        self.capacity = capacity
         self.c = C.llama_batch_init(capacity, 0, 1)
         as_array = np.ctypeslib.as_array
         self._tokens = as_array(self.c.token, (capacity,))

@@ -32,11 +32,6 @@ class Vocabulary:
             texts=self.texts,
         )
 
-    @property
-    def has_tokens(self) -> bool:
-        """Whether the model has a tokenizer at all."""
-        return self.type != _NO_TOKENIZER
-
     @cached_property
     def bos(self) -> SpecialToken:
         """Beginning of text."""
@@ -58,14 +53,10 @@ class Vocabulary:
     @cached_property
     def texts(self) -> tuple[bytes, ...]:
         """Raw texts of all tokens by id, as the vocabulary stores them."""
-        if not self.has_tokens:
+        if self.type == _NO_TOKENIZER:
             return ()
         # One loop in C: a vocabulary has some 150000.
         return tuple(map(C.llama_vocab_get_text, repeat(self._vocab), range(self.n_tokens)))
-
-    def text(self, token: int) -> bytes:
-        """Return the token's raw text as the vocabulary stores it."""
-        return bytes(C.llama_vocab_get_text(self._vocab, token) or b"")
 
     def tokenize(self, text: str, *, add_special: bool = True) -> tuple[int, ...]:
         """Tokens of ``text``, special tokens parsed, as llama-server tokenizes a prompt."""

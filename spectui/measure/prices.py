@@ -64,7 +64,11 @@ def steady_seconds(answers: Sequence[Sequence[Segment]]) -> list[SteadySeconds]:
         for part, span, level_s in zip(answer, spans, own_s, strict=True):
             alone += [_Row(index, (False, 0, 0), mean_s / level_s, n) for mean_s, n in span]
             together += [
-                _Row(index, (one.is_redone, one.n_drafted, one.n_steps), one.seconds / level_s)
+                _Row(
+                    index,
+                    (one.is_redone, one.n_drafted, one.n_steps),
+                    one.times.total_s / level_s,
+                )
                 for one in part.rounds
             ]
     n_span_tokens, off, n_slow_off = _sums(alone, len(answers))
@@ -85,7 +89,7 @@ def _tokens_per_round(segments: Sequence[Segment]) -> float:
     target's tokens are taken in spans as long as rounds.
     """
     token_s = statistics.median(seconds for one in segments for seconds in one.baseline_s)
-    round_s = statistics.median(price.seconds for one in segments for price in one.rounds)
+    round_s = statistics.median(one.times.total_s for part in segments for one in part.rounds)
     return max(1.0, round_s / token_s)
 
 

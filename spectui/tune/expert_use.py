@@ -85,4 +85,4 @@ def read_experts(setup: SearchSetup, pace: Pace, forecaster: Forecaster | None) 
     except (BadInputError, DoesNotFitError, EngineDiedError, UsageError) as error:
         # Such as no room for one more context: all else is measured.
         return Experts(None, str(error))
-    return Experts(None, _NO_EXPERTS) if routing is None else Experts(use_of(routing))
+    return Experts(use_of(routing)) if routing.layers else Experts(None, _NO_EXPERTS)

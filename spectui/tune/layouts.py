@@ -14,13 +14,12 @@ from functools import cache
 from typing import Self
 
 from spectui.engine.demand import FreeMemory, can_load, demands
-from spectui.engine.fit import Fitted, fitted
 from spectui.engine.fitting import PlanCall, alone, smallest_n_cpu_moe, with_n_cpu_moe
-from spectui.engine.planning import Planner
+from spectui.engine.planning import Planner, fitted
 from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.llama.buffers import HOST
 from spectui.llama.library import library
-from spectui.llama.planned import PlanRequest
+from spectui.llama.planned import Fitted, PlanRequest
 from spectui.options.setup import Fit, ModelOptions, TensorOverride
 from spectui.tune.candidates import Candidate
 
@@ -245,7 +244,7 @@ def plan_caches(
     Raises:
         SpectuiError: the target cannot be planned.
     """
-    if not library().layout.has_moe_cache:
+    if not library().reading.has_moe_cache:
         return ()
     with Planner(rpc=request.target.devices.rpc) as planner:
         gpus = planner.gpus()

@@ -235,7 +235,7 @@ def _read_s(result: GenerationResult) -> float:
 
 def _token_times_s(result: GenerationResult) -> list[float]:
     """Seconds of each token of the answer."""
-    return [one.seconds for one in result.rounds]
+    return [one.times.total_s for one in result.rounds]
 
 
 def _pairs(given_s: Sequence[float], best_s: Sequence[float]) -> list[PairedMeasurement]:

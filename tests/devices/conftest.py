@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from spectui.llama.rpc import RpcServer as Connection
+from spectui.llama.rpc import connected
 from tests.support.models import Tiny, TinyPath
 from tests.support.rpc import RpcBuild, RpcServer, rpc_build
 from tests.support.vulkan import VulkanBuild, vulkan_build
@@ -124,7 +124,7 @@ def start(build: RpcBuild) -> Iterator[Start]:
 def occupied() -> Iterator[Callable[[RpcServer], object]]:
     """Makes a server serve somebody else."""
     with ExitStack() as stack:
-        yield lambda server: stack.callback(Connection(server.endpoint).close)
+        yield lambda server: stack.callback(connected(server.endpoint).close)
 
 
 _PLANS = """

@@ -14,14 +14,13 @@ from spectui.engine.demand import (
     FreeMemory,
     can_load,
     demands,
-    devices_of,
     reads_from_disk,
 )
-from spectui.engine.fit import Fitted, fitted
 from spectui.engine.fitting import expert_overrides, largest_context, smallest_n_cpu_moe
+from spectui.engine.planning import fitted
 from spectui.errors import BadInputError
-from spectui.llama.buffers import HOST, Buffer, BufferKind, DeviceMemory
-from spectui.llama.planned import CONTEXT_STEP, Fitting, Plan, PlanRequest
+from spectui.llama.buffers import HOST, Buffer, BufferKind, DeviceMemory, devices_of
+from spectui.llama.planned import CONTEXT_STEP, Fitted, Plan, PlanRequest, beside
 from spectui.options.setup import (
     ContextOptions,
     Devices,
@@ -45,7 +44,7 @@ DRAFT = ModelOptions(path=Path("draft.gguf"))
 class Chooser(Script):
     """A planner by arithmetic whose llama.cpp chooses what a test says."""
 
-    def __init__(self, found: Fitting, *free: int) -> None:
+    def __init__(self, found: Fitted, *free: int) -> None:
         super().__init__()
         self.found, self._gpus = found, gpus(*free)
         self.fitted: list[PlanRequest] = []
@@ -55,7 +54,7 @@ class Chooser(Script):
     def gpus(self) -> tuple[DeviceMemory, ...]:
         return self._gpus
 
-    def fit(self, request: PlanRequest) -> Fitting:
+    def fit(self, request: PlanRequest) -> Fitted:
         self.fitted.append(request)
         if request.draft == BAD:
             raise BadInputError("bad.gguf is no model")
@@ -69,44 +68,42 @@ def gpus(*free: int) -> tuple[DeviceMemory, ...]:
     )
 
 
-def chosen(planner: Chooser, request: PlanRequest, options: Fit | None = NO_MARGIN) -> Fitted:
-    found = fitted(planner, request, options)  # type: ignore[arg-type] # asked as a Planner is
-    assert found is not None
-    return found
-
-
 PLACED = PlanRequest(target=TARGET)
 IN_RAM = tuple(
     TensorOverride(pattern=rf"blk\.{n}\.ffn_(up|down|gate_up|gate)_(ch|)exps", buffer=HOST)
     for n in (3, 4, 10)
 )
-MOVED = Fitting(n_gpu_layers=11, split=(2.0, 9.0, 0.0), override_tensor=IN_RAM)
+ROOMS = (("CUDA0", 150), ("CUDA1", 150))
+MOVED = Fitted(
+    target=replace(
+        TARGET, n_gpu_layers=11, devices=Devices(split=(2.0, 9.0)), override_tensor=IN_RAM
+    ),
+    n_layers=11,
+    rooms=ROOMS,
+)
 
 
 def test_the_choice_is_said_in_one_sentence() -> None:
-    found = chosen(Chooser(MOVED, 150, 150), PLACED)
     # The output, which is the last layer, has no experts.
-    assert found.sentence == (
+    assert MOVED.sentence == (
         "fitted to 150 B on CUDA0 and 150 B on CUDA1: 11 of 11 layers (2, 9), experts of 2 in RAM"
     )
-    assert found.target.devices.split == (2.0, 9.0)
-    assert found.beside(DRAFT).devices.split == (2.0, 9.0)
-    one = Fitting(n_gpu_layers=7, split=(0.0, 0.0))
-    found = chosen(Chooser(one, 150), PLACED)
-    assert found.sentence == "fitted to 150 B on CUDA0: 7 of 11 layers"
-    assert found.target == replace(TARGET, n_gpu_layers=7)
+    assert beside(MOVED.target, DRAFT).devices.split == (2.0, 9.0)
+    one = Fitted(target=replace(TARGET, n_gpu_layers=7), n_layers=11, rooms=ROOMS[:1])
+    assert one.sentence == "fitted to 150 B on CUDA0: 7 of 11 layers"
     # Everything fits as it is.
-    found = chosen(Chooser(Fitting(), 150), PLACED)
-    assert (found.target, found.sentence, found.choice) == (TARGET, None, "11 of 11 layers")
-    found = chosen(Chooser(Fitting(failure="it cannot"), 150), PLACED)
-    assert (found.target, found.sentence) == (TARGET, "--fit chooses nothing: it cannot")
+    found = Fitted(target=TARGET, n_layers=11)
+    assert (found.sentence, found.choice) == (None, "11 of 11 layers")
+    failed = Fitted(target=TARGET, n_layers=11, failure="it cannot")
+    assert failed.sentence == "--fit chooses nothing: it cannot"
 
 
 def test_nothing_is_chosen_without_a_device_and_an_unusable_draft_counts_for_nothing() -> None:
     for options, free in ((None, (150,)), (NO_MARGIN, ())):
-        assert fitted(Chooser(MOVED, *free), PLACED, options) is None  # type: ignore[arg-type] # as above
+        assert fitted(Chooser(MOVED, *free), PLACED, options) is None  # type: ignore[arg-type] # as a Planner
     planner = Chooser(MOVED, 150, 150)
-    assert chosen(planner, replace(PLACED, draft=BAD)).target.n_gpu_layers == 11
+    request = replace(PLACED, draft=BAD)
+    assert fitted(planner, request, NO_MARGIN) is MOVED  # type: ignore[arg-type] # as a Planner
     assert [one.draft for one in planner.fitted] == [BAD, None]
 
 
@@ -146,22 +143,15 @@ def test_demands_are_by_memory_with_the_hosts_last() -> None:
 
 
 def test_what_loads_without_room() -> None:
-    for allocated, mapped, slow_bytes, fits, loads in (
-        (10, 90, 0, True, True),
-        # Mapped weights load without room, and what is allocated goes to swap.
-        (10, 91, 0, False, True),
-        (10, 10_000, 0, False, True),
-        (101, 0, 0, False, False),
-        (101, 0, 1, False, True),
-        (102, 50, 1, False, False),
+    for allocated, mapped, fits, loads in (
+        (10, 90, True, True),
+        # Mapped weights load without room.
+        (10, 91, False, True),
+        (10, 10_000, False, True),
+        (101, 0, False, False),
+        (101, 50, False, False),
     ):
-        demand = Demand(
-            memory=HOST,
-            allocated_bytes=allocated,
-            mapped_bytes=mapped,
-            free_bytes=100,
-            slow_bytes=slow_bytes,
-        )
+        demand = Demand(memory=HOST, allocated_bytes=allocated, mapped_bytes=mapped, free_bytes=100)
         assert (demand.fits, demand.can_load) == (fits, loads)
 
 

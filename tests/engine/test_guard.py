@@ -72,8 +72,8 @@ def pair(tiny: TinyPath) -> PlanRequest:
     return PlanRequest(target=target, draft=draft, context=SMALL, max_draft=4)
 
 
-def with_ram(n_bytes: int, slow_bytes: int = 0) -> Guard:
-    return Guard(lambda _gpus: replace(room(CPU=n_bytes), slow_bytes=slow_bytes))
+def with_ram(n_bytes: int) -> Guard:
+    return Guard(lambda _gpus: room(CPU=n_bytes))
 
 
 def sizes_of(buffers: tuple[Buffer, ...]) -> tuple[int, int]:
@@ -122,10 +122,6 @@ def test_the_plan_decides_to_the_byte(
     with pytest.raises(ReadsFromDiskError, match=FROM_DISK):
         with_ram(allocated + mapped - 1).check(request)
     assert FROM_DISK in str(with_ram(allocated).check(request, from_disk=True))
-    # Swap keeps it alive, slowly.
-    with pytest.raises(ReadsFromDiskError):
-        with_ram(allocated - 1, slow_bytes=1).check(request)
-    assert with_ram(allocated - 1, slow_bytes=1).check(request, from_disk=True) is not None
 
 
 @pytest.mark.long

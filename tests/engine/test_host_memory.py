@@ -5,8 +5,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from spectui.engine.demand import free_memory
-from spectui.engine.host_memory import host_memory
+from spectui.engine.demand import free_memory, free_ram
 from spectui.llama.buffers import HOST, DeviceMemory
 
 GIB = 1 << 30
@@ -15,11 +14,9 @@ V2 = "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdele
 
 @pytest.fixture(autouse=True)
 def machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """16 GiB of RAM, and 4 of swap."""
+    """16 GiB of RAM."""
     ram = psutil.virtual_memory()._replace(available=16 * GIB)
-    swap = psutil.swap_memory()._replace(free=4 * GIB)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: ram)
-    monkeypatch.setattr(psutil, "swap_memory", lambda: swap)
 
 
 def write(root: Path, path: str, text: str) -> None:
@@ -56,8 +53,7 @@ def test_groups_bound_what_is_free(tmp_path: Path, groups: str, free: int) -> No
     write(tmp_path, "proc/self/cgroup", "0::/slice/app")
     write(tmp_path, "proc/self/mountinfo", V2)
     write_groups(tmp_path, groups)
-    found = host_memory(tmp_path)
-    assert (found.free_bytes, found.slow_bytes) == (free * GIB, 4 * GIB)
+    assert free_ram(tmp_path) == free * GIB
 
 
 def test_cuda_that_goes_on_in_ram_bounds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

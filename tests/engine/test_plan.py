@@ -1,12 +1,10 @@
 """Plans of memory: what llama.cpp would allocate is what it then does allocate."""
 
 import os
-import resource
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, partial
 from itertools import product
@@ -18,9 +16,9 @@ import pytest
 
 from spectui import children
 from spectui.engine.planning import Planner
-from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
+from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.llama.buffers import HOST, Buffer, BufferKind, DeviceMemory
-from spectui.llama.plan import PlanMaker, split_beside
+from spectui.llama.plan import split_beside
 from spectui.llama.planned import Plan, PlanRequest
 from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
 from spectui.speculative.models import Rollback
@@ -194,7 +192,6 @@ def test_errors_come_from_the_child_and_it_goes_on(planner: Planner, tiny: TinyP
         (replace(good, path=tiny(EMBEDDING)), BadInputError, "embedding model"),
         (replace(good, path=Path("x" * 5000)), BadInputError, r"read \(File name too long\)"),
         (replace(good, override_tensor=nowhere), UsageError, "no buffer type CUDA9"),
-        (replace(good, cache_type_k="q9"), UsageError, "-ctk q9"),
     ):
         with pytest.raises(kind, match=said):
             planner.plan(PlanRequest(target=target))
@@ -226,9 +223,8 @@ def test_a_child_that_was_killed_is_replaced(
         assert second is not None
         os.kill(second, signal.SIGABRT)
         # Of no file.
-        with pytest.raises(SpectuiError, match=r"SIGABRT before it read a file.* driver") as caught:
+        with pytest.raises(BadInputError, match=r"this machine: .* SIGABRT .* driver"):
             planner.gpus()
-        assert not isinstance(caught.value, BadInputError)
         # More than can be told is no end of memory.
         planner.plan(request)
         monkeypatch.setattr(children, "MOST_BYTES", 500)
@@ -250,37 +246,9 @@ def test_a_child_without_memory_says_so(
     (tmp_path / "sitecustomize.py").write_text(bound, encoding="ascii")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     request = PlanRequest(target=ModelOptions(path=tiny(TARGET)), context=SMALL)
-    said = r"the memory plan: memory ended while it was planned \(.*close other"
+    said = r"\.gguf: memory ended while it was planned \(.*close other"
     with Planner() as planner, pytest.raises(DoesNotFitError, match=said):
         planner.plan(request)
-
-
-@pytest.mark.parametrize(
-    ("spare", "kind", "said"),
-    [
-        (64 << 20, DoesNotFitError, "memory ended while the header of .* was read; close other"),
-        (1 << 40, BadInputError, "has a header that takes more memory than any model's"),
-    ],
-)
-def test_only_a_header_that_takes_much_is_to_blame(
-    tiny: TinyPath, spare: int, kind: type[SpectuiError], said: str
-) -> None:
-    @contextmanager
-    def bounded() -> Iterator[None]:
-        yield
-        raise MemoryError
-
-    path = tiny(TARGET)
-    request = PlanRequest(target=ModelOptions(path=path), context=SMALL)
-    before = resource.getrlimit(resource.RLIMIT_DATA)
-    with PlanMaker(bounded=bounded) as maker:
-        used = psutil.Process().memory_info().data
-        resource.setrlimit(resource.RLIMIT_DATA, (used + spare, before[1]))
-        try:
-            with pytest.raises(kind, match=said):
-                maker.plan(request)
-        finally:
-            resource.setrlimit(resource.RLIMIT_DATA, before)
 
 
 ENDLESS = """

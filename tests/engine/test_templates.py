@@ -60,7 +60,6 @@ HOSTILE = {
     "memory": "{{ 'a' * 10000000000 }}",
     "recursion": "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
     "nesting": "{{ " + "(" * 50_000 + "1" + ")" * 50_000 + " }}",
-    "huge": "x" * (1 << 21),
     "python": "{{ ''.__class__.__mro__[1].__subclasses__() }}",
     "its own words": "{{ raise_exception('\x1b]0;title\x07' ~ 'x' * 9999) }}",
     "refuses by itself": "{{ raise_exception('roles must alternate') }}",
@@ -125,9 +124,9 @@ def test_what_the_command_says_of_the_template_counts(templates: Templates) -> N
     assert more == "FalseTruelow"
 
 
-def test_a_broken_template_is_called_broken(templates: Templates) -> None:
+def test_the_line_of_a_broken_template_is_told(templates: Templates) -> None:
     with pytest.raises(
-        BadInputError, match=r"of m\.gguf is broken \(line 2: Expected an expression"
+        BadInputError, match=r"of m\.gguf refuses the messages \(line 2: Expected an expression"
     ):
         rendered(templates, "a\n{% for %}", ("user", "hi"))
 

@@ -25,7 +25,6 @@ import psutil
 import pytest
 
 from spectui import __version__
-from spectui.engine.host_memory import HostMemory
 from spectui.engine.thread import EngineThread
 from spectui.llama.library import C, library, llama_cpp_version
 from tests.support import attached
@@ -163,8 +162,7 @@ def install_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let hardware and surroundings be the same everywhere."""
     memory = psutil.virtual_memory()._replace(total=32 << 30, available=16 << 30)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)
-    free = HostMemory(free_bytes=memory.available)
-    monkeypatch.setattr("spectui.engine.demand.host_memory", lambda: free)
+    monkeypatch.setattr("spectui.engine.demand.free_ram", lambda: memory.available)
     monkeypatch.setattr(psutil, "cpu_count", lambda logical=True: 8 if logical else 4)
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
     usage = shutil.disk_usage("/")._replace(total=200 << 30, used=100 << 30, free=100 << 30)

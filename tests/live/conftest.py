@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from spectui.engine.events import EngineFailed, GenerationFinished, GenerationResult, ModelLoaded
+from spectui.engine.events import EngineFailed, GenerationResult, ModelLoaded
 from spectui.live.recording import ChatRecording
 from spectui.live.session import LiveSession
 from spectui.live.setup import ChatRecorded, LiveSetup
@@ -57,7 +57,7 @@ class Watched:
     def ask(self, setup: LiveSetup) -> GenerationResult:
         """Ask the same question in a conversation of its own."""
         self.session.send(setup, QUESTION)
-        return self.wait(GenerationFinished).result
+        return self.wait(GenerationResult)
 
     def recording(
         self, wanted: Callable[[ChatRecording], bool] = lambda found: bool(found.recordings)

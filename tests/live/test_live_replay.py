@@ -12,7 +12,6 @@ from spectui.engine import inspection
 from spectui.engine.commands import Generate, LoadDraft
 from spectui.engine.events import (
     Event,
-    GenerationFinished,
     GenerationResult,
     RoundFinished,
 )
@@ -122,8 +121,8 @@ class Chat:
     def answer(self) -> GenerationResult:
         while True:
             event = self._events.get(timeout=PATIENCE_S)
-            if isinstance(event, GenerationFinished):
-                return event.result
+            if isinstance(event, GenerationResult):
+                return event
 
     def state(self, wanted: Callable[[ChatRecording], bool]) -> ChatRecording:
         while True:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.engine.events import GenerationFinished, GenerationResult
+from spectui.engine.events import GenerationResult
 from spectui.live.recording import ChatRecording
 from spectui.live.replay import replay_chat
 from spectui.live.setup import BaselineMeasured, ChatRecorded, LiveSetup
@@ -87,7 +87,7 @@ def test_recording_changes_no_answer_of_a_conversation(watched: Watched, folder:
             watched.recording()
         turns = (*QUESTION, ("assistant", first.text), ("user", "on"))
         watched.session.send(setup, turns)
-        answers.append(watched.wait(GenerationFinished).result.tokens)
+        answers.append(watched.wait(GenerationResult).tokens)
     assert answers[0] == answers[1]
 
 

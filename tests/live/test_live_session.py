@@ -16,7 +16,7 @@ from spectui.engine.demand import FreeMemory
 from spectui.engine.events import (
     EngineFailed,
     Event,
-    GenerationFinished,
+    GenerationResult,
     LoadProgress,
     ModelLoaded,
     PromptEvaluated,
@@ -94,10 +94,10 @@ def test_a_pair_is_loaded_and_answers(watched: Watched, setup: LiveSetup) -> Non
     # Raw text is continued as it stands; the template adds tokens around it.
     watched.session.send(setup, (), "in the on")
     raw = watched.wait(PromptEvaluated)
-    watched.wait(GenerationFinished)
+    watched.wait(GenerationResult)
     watched.session.send(setup, QUESTION)
     assert watched.wait(PromptEvaluated).n_tokens > raw.n_tokens
-    result = watched.wait(GenerationFinished).result
+    result = watched.wait(GenerationResult)
     assert len(result.tokens) == 12
     assert result.counters.n_drafted > 0
 
@@ -183,14 +183,20 @@ def test_what_fits_is_what_a_plan_says_beside_the_memory_that_a_loaded_pair_give
     monkeypatch.setattr("spectui.live.session.ProcessWorker", LocalWorker)
     watched = Watched()
 
-    def is_free(by_cpu: int, slow_bytes: int = 0) -> None:
-        free = FreeMemory(by_memory={"CPU": by_cpu}, slow_bytes=slow_bytes)
+    def is_free(by_cpu: int) -> None:
+        free = FreeMemory(by_memory={"CPU": by_cpu})
         monkeypatch.setattr("spectui.engine.guard.free_memory", lambda _gpus: free)
 
     is_free(1 << 10)
     watched.session.load(setup)
     assert type(watched.wait(EngineFailed).error) is DoesNotFitError
-    is_free(1 << 10, 1 << 40)
+    request = replace(request_of(setup), max_draft=4)
+    with Planner() as planner:
+        plan = planner.plan(request)
+        loaded = planner.plan(replace(request, max_draft=watched.session.max_draft))
+    allocated = sum(one.size_bytes for one in plan.buffers if not one.is_mapped)
+    mapped = sum(one.size_bytes for one in plan.buffers if one.is_mapped)
+    is_free(sum(one.size_bytes for one in loaded.buffers if not one.is_mapped))
     watched.session.load(setup)
     assert isinstance(watched.wait(EngineFailed).error, ReadsFromDiskError)
     watched.session.load(setup, from_disk=True)
@@ -198,11 +204,6 @@ def test_what_fits_is_what_a_plan_says_beside_the_memory_that_a_loaded_pair_give
     assert setup.draft is not None
     watched.session.load_draft(setup.draft)
     watched.wait(ModelLoaded)
-    request = replace(request_of(setup), max_draft=4)
-    with Planner() as planner:
-        plan = planner.plan(request)
-    allocated = sum(one.size_bytes for one in plan.buffers if not one.is_mapped)
-    mapped = sum(one.size_bytes for one in plan.buffers if one.is_mapped)
     engine = local_worker(watched.session._engine)
     held = sum(one.size_bytes for one in engine.models.buffers if not one.is_mapped)
     compared = []
@@ -271,7 +272,7 @@ def test_after_another_load_nothing_is_told_of_the_old_pair(
     watched.wait(ModelLoaded, lambda event: event.info.path == other.target.path)
     # The old answer went on to its end, but unheard.
     assert isinstance(void[0], TokenEmitted)
-    assert isinstance(void[-1], GenerationFinished)
+    assert isinstance(void[-1], GenerationResult)
     told = watched.events[n_told:]
     assert {type(event) for event in told} == {LoadProgress, ModelLoaded}
     assert {e.path for e in told if isinstance(e, LoadProgress)} == {other.target.path}
@@ -301,7 +302,7 @@ def test_a_search_beside_a_chat_keeps_its_verdict_and_has_a_report(
             case TuningChanged(state=state) if state.current is not None and not order:
                 order.append("asked")
                 watched.session.send(setup, QUESTION)
-            case GenerationFinished():
+            case GenerationResult():
                 order.append("answered")
             case TuningChanged(state=state) if state.phase is Phase.FINISHED:
                 order.append("tuned")
@@ -517,7 +518,7 @@ def test_an_answer_dies_with_its_process_and_the_models_come_back(
         lost, n_before = lose(), len(watched.events)
         # The next prompt brings them back.
         watched.session.send(setup, QUESTION)
-        assert len(watched.wait(GenerationFinished).result.tokens) == 12
+        assert len(watched.wait(GenerationResult).tokens) == 12
         assert watched.session.process not in {None, lost}
         again = watched.events[n_before:]
         assert {one.role for one in again if isinstance(one, LoadProgress)} == set(Role)
@@ -564,8 +565,8 @@ def test_closing_ends_everything_at_once(setup: LiveSetup) -> None:
     watched.wait(TuningChanged, lambda event: event.state.current is not None)
     watched.session.send(replace(setup, n_predict=-1), QUESTION)
     watched.session.close()
-    finished = [event for event in watched.events if isinstance(event, GenerationFinished)]
+    finished = [event for event in watched.events if isinstance(event, GenerationResult)]
     failed = [event for event in watched.events if isinstance(event, EngineFailed)]
     assert finished or failed
-    assert all(event.result.stop is Stop.CANCELLED for event in finished)
+    assert all(event.stop is Stop.CANCELLED for event in finished)
     assert all(isinstance(event.error, CancelledError) for event in failed)

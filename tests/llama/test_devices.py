@@ -4,7 +4,7 @@ import psutil
 import pytest
 
 from spectui.llama.buffers import DeviceMemory
-from spectui.llama.devices import GPU, INTEGRATED, credible, describe, devices, used
+from spectui.llama.devices import GPU, INTEGRATED, describe, devices, used
 
 
 def device(name: str, *, kind: int = GPU, id: str | None = None) -> DeviceMemory:  # noqa: A002 - ggml's name
@@ -46,14 +46,6 @@ REMOTE = [device("RPC0[a:1]"), device("RPC0[b:1]")]
 )
 def test_which_devices_are_used(found: list[DeviceMemory], names: list[str]) -> None:
     assert [memory.name for memory in used(found)] == names
-
-
-def test_memory_that_cannot_be_is_not_believed() -> None:
-    for possible in ((3, 8), (0, 8), (8, 8)):
-        assert credible(*possible) == possible
-    # It does not tell, or it lies.
-    for told, believed in (((0, 0), (None, None)), ((5, 0), (None, None)), ((9, 8), (None, 8))):
-        assert credible(*told) == believed
 
 
 def test_ggml_describes_the_processor_as_psutil_does() -> None:

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -14,18 +13,14 @@ import pytest
 
 from spectui.errors import MissingLibraryError
 from spectui.llama.facts import features_in
-from spectui.llama.layout import BATCH, LAYOUTS, MODEL, Image, Reading
+from spectui.llama.layout import BATCH, CONTEXT, MODEL, WITH_MOE_CACHE, Reading
 from spectui.llama.library import Library, examine, install_command, library
 from spectui.llama.search import LIBRARY_VARIABLE, PREBUILT, Origin, Place, places
 from tests.support.models import MOE, TARGET, TinyPath
 
-PINNED, _MOE_CACHE = LAYOUTS
-LARGER = Image("00" * 176, ())
+LARGER = "00" * 176
 # A field more before n_outputs_max, and one less where deprecated ones end.
-SHIFTED = replace(
-    PINNED.context,
-    defaults=f"{PINNED.context.defaults[:40]}00000000{PINNED.context.defaults[40:168]}{PINNED.context.defaults[176:]}",
-)
+SHIFTED = f"{CONTEXT[:40]}00000000{CONTEXT[40:168]}{CONTEXT[176:]}"
 _SOURCE = """
 static char * put(char * to, const char * bytes, const char * fields, int n) {{
     for (int i = 0; i < n; i++) if (fields[i] == '1') to[i] = bytes[i];
@@ -82,9 +77,7 @@ pytest_plugins = ["tests.support.fixtures"]
 pytestmark = pytest.mark.slow
 
 
-def write_library(
-    folder: Path, *linked: Path, context: Image = PINNED.context, more: str = ""
-) -> Path:
+def write_library(folder: Path, *linked: Path, context: str = CONTEXT, more: str = "") -> Path:
     """A libllama that has structures, and what more C has."""
     images = {
         "llama_model_default_params": MODEL,
@@ -93,9 +86,9 @@ def write_library(
     }
     functions = ""
     for name, image in images.items():
-        content = bytes.fromhex(image.defaults)
-        fields = "".join("01"[at not in image.unwritten] for at in range(len(content)))
-        listed = ", ".join(map(str, content))
+        content = [image[at : at + 2] for at in range(0, len(image), 2)]
+        fields = "".join("01"[byte != "--"] for byte in content)
+        listed = ", ".join("0" if byte == "--" else f"0x{byte}" for byte in content)
         functions += _FUNCTION.format(name=name, bytes=listed, fields=fields)
     source = _SOURCE.format(functions=functions, more=more)
     return compiled(folder / "libllama.so", source, *linked)
@@ -150,17 +143,18 @@ def target(tiny: TinyPath) -> Path:
 
 
 def test_the_layouts_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    def reading(context: Image, model: Image = MODEL) -> Reading:
+    def reading(context: str, model: str = MODEL) -> Reading:
         return Reading(version=None, commit=None, model=model, context=context, batch=BATCH)
 
-    for layout in LAYOUTS:
-        assert reading(layout.context).layout() is layout
+    for context, has_moe_cache in ((CONTEXT, False), (WITH_MOE_CACHE, True)):
+        reading(context).check()
+        assert reading(context).has_moe_cache is has_moe_cache
     with pytest.raises(LookupError, match="its context structure has 176 bytes"):
-        reading(LARGER).layout()
+        reading(LARGER).check()
     with pytest.raises(LookupError, match="its model structure has 176 bytes"):
-        reading(PINNED.context, LARGER).layout()
+        reading(CONTEXT, LARGER).check()
     with pytest.raises(LookupError, match="where only a library that was built with"):
-        Reading(version=None, commit=None).layout()
+        Reading(version=None, commit=None).check()
     # Whoever has another processor is advised to compile.
     monkeypatch.setattr("spectui.llama.layout.IS_READABLE", False)
     monkeypatch.setattr("spectui.llama.library.places", lambda: iter(()))
@@ -211,7 +205,6 @@ from spectui.errors import UsageError
 from spectui.llama import pair
 from spectui.llama.model import Model
 from spectui.options.setup import ContextOptions, ModelOptions
-pair.has_gpu = lambda: sys.argv[2] == "gpu"
 context = ContextOptions(ctx_size=64, threads=1, moe_cache_mib=3)
 with Model(ModelOptions(path=Path(sys.argv[1]))) as model:
     try:
@@ -225,30 +218,29 @@ def test_a_cache_of_experts_reaches_the_library_that_has_one(
     server_library: Path, prebuilt: Path, tiny: TinyPath
 ) -> None:
     told = {
-        (folder, gpu): subprocess.run(
-            [sys.executable, "-c", _WITH_CACHE, str(tiny(MOE)), gpu],
+        folder: subprocess.run(
+            [sys.executable, "-c", _WITH_CACHE, str(tiny(MOE))],
             env={**os.environ, LIBRARY_VARIABLE: str(folder)},
             capture_output=True,
             text=True,
             check=True,
         ).stdout
-        for folder, gpu in ((server_library, "gpu"), (prebuilt, "none"), (prebuilt, "gpu"))
+        for folder in (server_library, prebuilt)
     }
-    assert "has no cache of experts; leave it out, or name" in told[server_library, "gpu"]
-    assert "the cache lies on a GPU, and llama.cpp sees none" in told[prebuilt, "none"]
+    assert "has no cache of experts; leave it out, or name" in told[server_library]
     # The library's own word, since the field is set.
-    assert "MoE cache requires a GPU backend" in told[prebuilt, "gpu"]
-    assert "change --moe-cache-mib" in told[prebuilt, "gpu"]
+    assert "MoE cache requires a GPU backend" in told[prebuilt]
+    assert "change --moe-cache-mib" in told[prebuilt]
 
 
 @pytest.mark.parametrize(
     ("library", "why"),
     [
-        ({"context": LARGER}, "its context structure has 176 bytes (no padding), where 160 bytes"),
-        ({"context": SHIFTED}, "structure has 160 bytes (padding at 134, 135), but other defaults"),
+        ({"context": LARGER}, "its context structure has 176 bytes, of no known layout"),
+        ({"context": SHIFTED}, "its context structure has 160 bytes, of no known layout"),
         ({}, "libllama.so has no backend for this CPU, nor is there one (libggml-cpu*.so) in "),
         ({"more": "__builtin_trap();"}, "the process that opens it (SIGILL)"),
-        ({"more": "exit(0);"}, "the process that opens it, without an error"),
+        ({"more": "exit(0);"}, "the process that opens it ends without a word"),
         ({"more": 'puts("found 1 device"); fflush(0);'}, "libllama.so has no backend for this CPU"),
         (None, "it has no libllama; name the folder of another"),
     ],

@@ -13,9 +13,9 @@ import pytest
 
 from spectui.errors import UsageError
 from spectui.llama.library import binding_version
-from spectui.llama.rpc import PROTOCOL, RpcServer, ensure_free
+from spectui.llama.rpc import PROTOCOL, connected, ensure_free
 
-HELLO_BYTES, DEVICE_COUNT = 24, 15
+HELLO_BYTES = 24
 
 
 def answer(data: bytes) -> bytes:
@@ -55,14 +55,9 @@ def serving(reply: Callable[[int], bytes | None]) -> Iterator[str]:
             thread.join()
 
 
-def test_a_server_tells_its_devices() -> None:
-    said = {14: hello(), DEVICE_COUNT: answer(struct.pack("<I", 2))}
-    with serving(said.__getitem__) as endpoint, RpcServer(endpoint) as server:
-        assert server.n_devices == 2
-        for impossible in (0, 1_000_000):
-            said[DEVICE_COUNT] = answer(struct.pack("<I", impossible))
-            with pytest.raises(UsageError, match=f"has {impossible} devices"):
-                _ = server.n_devices
+def test_a_server_of_the_same_llama_cpp_is_connected_to() -> None:
+    with serving({14: hello()}.__getitem__) as endpoint:
+        connected(endpoint).close()
 
 
 def test_a_binding_without_the_backend_says_how_to_build_it() -> None:
@@ -85,7 +80,7 @@ def test_a_binding_without_the_backend_says_how_to_build_it() -> None:
         (hello(major=PROTOCOL[0] - 1), "speaks version 6.0.0"),
         (hello(minor=PROTOCOL[1] + 1), "speaks version 7.1.0"),
         (b"", "serves one client at a time"),
-        (None, "the connection broke"),
+        (None, "no RPC server of llama.cpp's"),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "no RPC server of llama.cpp's"),
         (answer(b"")[:8], "no RPC server of llama.cpp's"),
     ],
@@ -95,7 +90,7 @@ def test_what_the_library_would_end_the_process_for_is_refused(
     said: bytes | None, reason: str
 ) -> None:
     with serving(lambda _command: said) as endpoint, pytest.raises(UsageError, match=reason):
-        RpcServer(endpoint, timeout_s=0.2)
+        connected(endpoint, timeout_s=0.2)
 
 
 def test_a_busy_server_is_told_by_a_reset_that_nobody_waits_any_more() -> None:
@@ -103,7 +98,7 @@ def test_a_busy_server_is_told_by_a_reset_that_nobody_waits_any_more() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         endpoint = f"127.0.0.1:{listener.getsockname()[1]}"
         with pytest.raises(UsageError, match="one client at a time"):
-            RpcServer(endpoint, timeout_s=0.05)
+            connected(endpoint, timeout_s=0.05)
         late, _address = listener.accept()
         with late:
             assert late.recv(9 + HELLO_BYTES, socket.MSG_WAITALL)
@@ -119,6 +114,6 @@ def test_a_server_that_serves_this_process_is_not_asked() -> None:
             theirs.setblocking(False)
             with pytest.raises(BlockingIOError):
                 theirs.recv(1)
-    for ask in (ensure_free, RpcServer):
+    for ask in (ensure_free, connected):
         with pytest.raises(UsageError, match=f"no RPC server answers there.*-p {address[1]}"):
             ask(f"127.0.0.1:{address[1]}")

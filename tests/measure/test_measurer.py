@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from spectui.engine.commands import Generate, GeneratePair
 from spectui.engine.driver import Engine
-from spectui.engine.events import GenerationResult, PairGenerated, RoundPrice, Segment
+from spectui.engine.events import GenerationResult, PairGenerated, Segment
 from spectui.errors import BadInputError, ServerError
 from spectui.measure.backend import one_after_the_other
 from spectui.measure.comparison import Comparison, compare
@@ -25,6 +25,7 @@ from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
 from tests.support.machine import Machine
 from tests.support.search import items, result
+from tests.support.timed import timed_round
 
 ON = Speculation(DraftSimple(draft_max=4))
 
@@ -168,9 +169,7 @@ def in_parts(pair: Pair, *parts: tuple[float, float]) -> Pair:
         segments=tuple(
             Segment(
                 baseline_s=(off_s,) * 4,
-                rounds=(
-                    RoundPrice(n_drafted=3, n_steps=3, n_tokens=4, is_redone=False, seconds=on_s),
-                ),
+                rounds=(timed_round(3, 4, on_s),),
             )
             for off_s, on_s in parts
         ),

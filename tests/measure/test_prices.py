@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.engine.events import RoundPrice, Segment
+from spectui.engine.events import Segment
 from spectui.measure.prices import SteadySeconds, steady_seconds
+from tests.support.timed import timed_round
 
 OFF_S = 0.05
 
@@ -71,15 +72,8 @@ def answer(machine: Machine, rng: np.random.Generator, *, redoes: bool = False) 
         for n, n_accepted in zip(drafts, accepted, strict=True):
             is_redone = redoes and n_accepted < n
             price = true_price(n, is_redone=is_redone)
-            rounds.append(
-                RoundPrice(
-                    n_drafted=n,
-                    n_steps=n,
-                    n_tokens=n_accepted + 1,
-                    is_redone=is_redone,
-                    seconds=machine.seconds(price),
-                )
-            )
+            seconds = machine.seconds(price)
+            rounds.append(timed_round(n, n_accepted + 1, seconds, is_redone=is_redone))
         found.append(Segment(baseline_s=before or alone(), rounds=tuple(rounds)))
     return found
 
@@ -141,10 +135,7 @@ def test_bursts_do_not_decide(busy: float, *, redoes: bool) -> None:
 def part(off_s: float, *rounds: tuple[int, float], n_off: int = 5) -> Segment:
     return Segment(
         baseline_s=(off_s,) * n_off,
-        rounds=tuple(
-            RoundPrice(n_drafted=n, n_steps=n, n_tokens=n + 1, is_redone=False, seconds=seconds)
-            for n, seconds in rounds
-        ),
+        rounds=tuple(timed_round(n, n + 1, seconds) for n, seconds in rounds),
     )
 
 

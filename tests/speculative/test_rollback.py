@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui.engine.commands import Generate
-from spectui.errors import BadInputError, CancelledError
+from spectui.errors import CancelledError, DoesNotFitError
 from spectui.llama.breakdown import memory_breakdown
 from spectui.llama.context import Context
 from spectui.llama.model import Model
@@ -132,7 +132,7 @@ def test_a_decode_that_ends_early_leaves_a_beginning_that_can_be_gone_on_from(
         opened.context.model.abort.clear()
     else:
         # The last token is none: what came before it in other pieces has been decoded by then.
-        with pytest.raises(BadInputError):
+        with pytest.raises(DoesNotFitError):
             context.decode((*text[n_before:], 1 << 20), Outputs.NONE)
     n_past, n_kept = context.n_past, n_before + 10
     assert tuple(context.tokens) == text[:n_past]

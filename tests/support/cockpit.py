@@ -26,7 +26,6 @@ from spectui.commands.sources.reading import read_command
 from spectui.demo import DemoModel
 from spectui.engine.events import (
     EngineFailed,
-    GenerationFinished,
     GenerationResult,
     LoadProgress,
     ModelLoaded,
@@ -202,7 +201,7 @@ def answer_events(
         counters=counters,
         stop=Stop.END_OF_GENERATION,
     )
-    events.append(GenerationFinished(result=result))
+    events.append(result)
     return events
 
 

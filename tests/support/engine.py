@@ -9,11 +9,12 @@ import pytest
 from spectui.engine.commands import Generate, LoadTarget, ProbeMargin
 from spectui.engine.driver import Engine
 from spectui.engine.events import Event, GenerationResult
-from spectui.engine.guard import Guard
+from spectui.engine.models import LoadedModels
 from spectui.engine.thread import EngineThread
 from spectui.engine.worker import LocalWorker
+from spectui.llama.context import Context
 from spectui.options.drafters import DraftSimple
-from spectui.options.setup import ContextOptions, Fit, ModelOptions, SamplingConfig
+from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from tests.support.architectures import write_cohere2, write_lfm2, write_mamba, write_qwen35
 from tests.support.models import Tiny, write_tiny
@@ -69,13 +70,14 @@ def local_worker(engine: Engine | EngineThread) -> LocalWorker:
     return thread._worker
 
 
+def contexts_of(models: LoadedModels) -> list[Context]:
+    """The loaded contexts, the target's first."""
+    return [one for one in (models._target, models._draft, models._mtp) if one is not None]
+
+
 def have_models_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have commands load their models in this process, whose parts a test may set or watch."""
-
-    def here(margins: Fit | None) -> LocalWorker:
-        return LocalWorker(Guard(margins=margins))
-
-    monkeypatch.setattr("spectui.cli.session.ProcessWorker", here)
+    monkeypatch.setattr("spectui.cli.session.ProcessWorker", LocalWorker)
 
 
 SMALL_BATCH = ContextOptions(ctx_size=512, batch_size=64, ubatch_size=64, threads=1)

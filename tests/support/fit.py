@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 
-from spectui.engine.fit import Fitted, fitted
-from spectui.engine.planning import Planner
+from spectui.engine.planning import Planner, fitted
 from spectui.llama.log import native_log
 from spectui.llama.model import Model
-from spectui.llama.planned import PlanRequest
+from spectui.llama.planned import Fitted, PlanRequest
 from tests.support.rpc import RpcBuild, small_device
 
 _LAYER = re.compile(r"load_tensors: layer +\d+ assigned to device (\S+),")

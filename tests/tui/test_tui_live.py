@@ -18,7 +18,7 @@ from textual.widgets._footer import FooterKey
 from spectui.demo import DemoModel, DemoProgress
 from spectui.engine.events import (
     EngineFailed,
-    GenerationFinished,
+    GenerationResult,
     PromptEvaluated,
     Role,
     TokenEmitted,
@@ -92,8 +92,8 @@ def loaded_as(cockpit: Cockpit) -> LiveSetup:
 async def test_questions_are_answered_copied_and_forgotten() -> None:
     cockpit = Cockpit()
     (*_, finished) = answer_events(("one",))
-    assert isinstance(finished, GenerationFinished)
-    empty = replace(finished, result=replace(finished.result, tokens=(), text=""))
+    assert isinstance(finished, GenerationResult)
+    empty = replace(finished, tokens=(), text="")
     evaluated = PromptEvaluated(n_tokens=3, seconds=0.1, n_reused=0)
     first = [evaluated, TokenEmitted(token=1, piece=b"Soon", from_draft=False)]
     cockpit.script.answers += [answer_events(WORDS), [evaluated, empty], first]

@@ -81,7 +81,7 @@ class Recorded:
         # Loads nothing, and is its own engine.
         self.loader = self.engine = self
 
-    def read_experts(self, command: ReadExperts) -> Routing | None:
+    def read_experts(self, command: ReadExperts) -> Routing:
         if self.error is not None:
             raise self.error
         lengths = tuple(len(answer) for _prompt, answer in command.texts)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from spectui.engine.commands import Generate, LoadTarget
 from spectui.engine.driver import Engine
-from spectui.engine.events import GenerationResult, RoundPrice
+from spectui.engine.events import GenerationResult
 from spectui.errors import CancelledError, DoesNotFitError, EngineDiedError
 from spectui.measure.speedup import Speedup
 from spectui.measure.statistics import product
@@ -32,6 +32,7 @@ from spectui.tune.places import GIVEN, Knob, Parameter, Placing, Values, knobs_o
 from spectui.tune.placing import PlaceSearch
 from spectui.tune.studies.study import TuningStudy
 from tests.support.search import items, known, open_study, result
+from tests.support.timed import timed_round
 
 pytestmark = pytest.mark.usefixtures("in_memory")
 
@@ -84,8 +85,8 @@ class Machine:
             for one in self.speed(known(self.place))
         )
         done = result(answers, n_tokens=command.n_predict)
-        price = RoundPrice(n_drafted=0, n_steps=0, n_tokens=1, is_redone=False, seconds=1 / answers)
-        done = replace(done, rounds=(price,) * (command.n_predict - 1))
+        rounds = (timed_round(0, 1, 1 / answers),) * (command.n_predict - 1)
+        done = replace(done, rounds=rounds)
         stop = Stop.CANCELLED if self.n_runs == self.cancelled_at else Stop.LENGTH
         return replace(done, prompt_s=3 / prompts, stop=stop)
 

@@ -16,7 +16,7 @@ from spectui.tui.chat.transcript import Role, Token, Transcript
 from spectui.tui.widgets import key_of
 
 AnswerEvent = (
-    events.PromptEvaluated | events.TokenEmitted | events.RoundFinished | events.GenerationFinished
+    events.PromptEvaluated | events.TokenEmitted | events.RoundFinished | events.GenerationResult
 )
 
 _STOPS = {
@@ -104,7 +104,7 @@ class ConversationController:
             case events.PromptEvaluated():
                 self._prompt = event
                 self._tally.prompt_evaluated(event)
-            case events.GenerationFinished(result=result):
+            case events.GenerationResult() as result:
                 self.flush()
                 note = describe_answer(result, self._prompt)
                 self._transcript.end_turn(note)

@@ -167,7 +167,7 @@ class SessionController:
             **dict.fromkeys((StartFailed, DemoProgress, DemoBuilt, events.LoadProgress), load),
             events.LoadWarned: lambda event: self.warn(f"{event.warning}."),
             events.ModelLoaded: self.loader.loaded,
-            events.GenerationFinished: self._finished,
+            events.GenerationResult: self._finished,
             events.EngineFailed: self._failed,
             ModelsLost: lambda event: self.warn(f"{event.error}. {self._advice(event.error)}"),
             BaselineMeasured: self.tally.baseline,
@@ -187,7 +187,7 @@ class SessionController:
         self.screen.loading_bars.finish()
         self.conversation.take(event)
 
-    def _finished(self, event: events.GenerationFinished) -> None:
+    def _finished(self, event: events.GenerationResult) -> None:
         if self.conversation.is_answering:
             self.conversation.take(event)
             self.ready()
@@ -228,7 +228,7 @@ class SessionController:
         """Store what came last, and end the conversation; the engine is closed by its owner."""
         for event in last:
             if isinstance(
-                event, events.TokenEmitted | events.RoundFinished | events.GenerationFinished
+                event, events.TokenEmitted | events.RoundFinished | events.GenerationResult
             ):
                 self.conversation.take(event)
         self.conversation.close()
