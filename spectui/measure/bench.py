@@ -80,8 +80,7 @@ class BenchRun:
         yield f"acceptance  {accepted}, {per_round} tokens per round"
         yield f"lossless    {_lossless(one)}"
         for request in self.requests.value or ():
-            yield f"request     {request.told}{f'; {request.pays}' if request.pays else ''}"
-            yield f"first token {request.first_told}"
+            yield f"request     {request.told}"
 
     def _interval(self, speedup: Speedup) -> str:
         ends = speedup.capped.interval

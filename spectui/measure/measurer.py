@@ -26,8 +26,6 @@ _SHORTEST_READ = 16
 NOTHING_DRAFTED = "nothing was drafted"
 NO_ROUNDS = "llama-server does not tell how many rounds it ran"
 """The tokens do not tell either: a text ended inside a draft, or the target redoes rounds."""
-_RECALLED = "it is not known to have been evaluated as a whole for this"
-_NO_PARTS = "llama-server does not tell it apart"
 _NOTHING_DECODED = "the answer ended before anything was decoded"
 
 
@@ -75,7 +73,6 @@ class Pair:
             "id": self.item.id,
             "category": self.item.category,
             "n_prompt_tokens": result.n_prompt_tokens,
-            **_prompt_document(result, self.baseline),
             **or_reason("baseline_tokens_per_s", off, _NOTHING_DECODED),
             **or_reason("tokens_per_s", result.tokens_per_s, _NOTHING_DECODED),
             "n_drafted": counters.n_drafted,
@@ -84,20 +81,6 @@ class Pair:
             "stop": str(result.stop),
             "output_sha256": sha256(result.tokens),
         }
-
-
-def _prompt_document(result: GenerationResult, baseline: GenerationResult) -> Json:
-    """Seconds of the prompt and until the first token, without and with speculation."""
-    prompt_s, draft_s = (
-        (result.prompt_s, result.prompt_draft_s) if result.is_prompt_new else (None,) * 2
-    )
-    off_s = baseline.prompt_s if baseline.is_prompt_new else None
-    first_s = None if off_s is None and prompt_s is None else {"off": off_s, "on": prompt_s}
-    return {
-        **or_reason("prompt_s", prompt_s, _RECALLED),
-        **or_reason("prompt_draft_s", draft_s, _RECALLED if prompt_s is None else _NO_PARTS),
-        **or_reason("time_to_first_token_s", first_s, _RECALLED),
-    }
 
 
 Timed = tuple[GenerationResult, float | None]

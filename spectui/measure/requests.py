@@ -129,15 +129,13 @@ class Request:
     def told(self) -> str:
         """Seconds without and with speculation, for reports."""
         beyond = "" if self.is_covered else ", as extrapolated: no prompt was as long"
+        first = f"{seconds_text(self.prompt_off_s)} off, {seconds_text(self.prompt_on_s)} on"
+        pays = f"; {self.pays}" if self.pays else ""
         return (
             f"{self.shape.text} (prompt + answer): {seconds_text(self.off_s)} off, "
-            f"{seconds_text(self.on_s)} on ({times_text(self.speedup)}){beyond}"
+            f"{seconds_text(self.on_s)} on ({times_text(self.speedup)}){beyond}; "
+            f"the first token after {first}{pays}"
         )
-
-    @property
-    def first_told(self) -> str:
-        """Seconds until the first token, for reports."""
-        return f"{seconds_text(self.prompt_off_s)} off, {seconds_text(self.prompt_on_s)} on"
 
     def document(self) -> Json:
         """The request in documents; ``break_even`` is in tokens."""

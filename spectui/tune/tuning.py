@@ -4,14 +4,12 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 
 from spectui.commands.launch import ExportSetup
 from spectui.documents import Json
 from spectui.errors import BadInputError, HopelessError, ServerError
 from spectui.llama.facts import LibraryFacts
 from spectui.measure.arm import Arm
-from spectui.measure.comparable import found_again
 from spectui.measure.observed import observed_of
 from spectui.measure.promise import Case, Promise, lasting
 from spectui.measure.server_backend import measurer_of
@@ -33,7 +31,6 @@ from spectui.tune.setup import SearchSetup, TuningSetup
 from spectui.tune.space import Parameter
 from spectui.tune.studies.listing import (
     StoredStudy,
-    has_study,
     keep_report,
     list_studies,
     machines_of,
@@ -154,11 +151,7 @@ class Tuning:
     def _open(self) -> TuningStudy:
         options = self.setup.study
         if options.name is None:
-            self._spec, self.name = found_again(
-                self._spec,
-                partial(study_name, self.setup.off.target.path),
-                partial(has_study, options.storage),
-            )
+            self.name = study_name(self.setup.off.target.path, self._spec)
         study = TuningStudy(self.name, options, spec=self._spec, space=self.setup.space)
         self.name, self.space = study.name, study.space
         return study

@@ -247,16 +247,6 @@ def opened(storage: str | None) -> Iterator[RDBStorage]:
         close_storage(studies)
 
 
-def has_study(storage: str | None, name: str) -> bool:
-    """Whether there is a study of exactly that name.
-
-    Raises:
-        BadInputError: the storage cannot be used.
-    """
-    with opened(storage) as studies:
-        return name in optuna.get_all_study_names(studies)
-
-
 def keep_report(storage: str | None, name: str, text: str, document: Json) -> None:
     """Keep what ``tune`` prints, for ``show``.
 

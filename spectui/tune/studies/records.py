@@ -10,8 +10,7 @@ import optuna
 from optuna.storages import BaseStorage
 
 from spectui.errors import BadInputError, UsageError
-from spectui.measure.comparable import UNLISTED, counted, differences, misses_gpus, wherever_built
-from spectui.monitor.machine import this_machine
+from spectui.measure.comparable import counted, differences, wherever_built
 from spectui.options.stored import check_schema, current, is_of_fast_schedule
 from spectui.tune.trials import LEFT, TrialRecord, TrialState
 
@@ -103,16 +102,10 @@ def check_same(
         UsageError: says what differs, and what to do.
     """
     known, spec = wherever_built(known), wherever_built(spec)
-    known = {key: known.get(key) for key in {*spec, "host"}}
+    known = {key: known.get(key) for key in spec}
     differing = differences(known, spec)
     if differing is None:
         return True
-    if misses_gpus(known, spec):
-        reason = this_machine().gpu_problem or "no NVIDIA driver is loaded, or it knows no GPU"
-        raise UsageError(
-            f"the study {name} was made {UNLISTED}: {reason}; run this again once nvidia-smi "
-            "lists them, or choose another --study"
-        )
     if is_shared:
         differing = differences(counted(known), counted(spec))
         if differing is None:
