@@ -231,9 +231,7 @@ def _use_it(requests: Sequence[Request]) -> str:
 
 def _request_gains(requests: Sequence[Request]) -> str:
     """The gain of each request, behind that of decoding."""
-    gains = (
-        f"{gain_texts([one.speedup])[0]} for requests of {one.shape.text}" for one in requests
-    )
+    gains = (f"{gain_texts([one.speedup])[0]} for requests of {one.shape.text}" for one in requests)
     return f" in decoding, and {' and '.join(gains)}" if requests else ""
 
 
