@@ -8,8 +8,6 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Meta
 
-from spectui.documents import Json, or_reason
-
 Vector = npt.NDArray[np.float64]
 MAX_DEPTH = 254
 """Longest draft that a replay takes."""
@@ -173,35 +171,6 @@ class Costs:
     def off_seconds(self, n_tokens: Count, n_past: Count) -> Count:
         """Seconds of the target alone for tokens that are decoded at a depth, in the mean."""
         return n_tokens * (self.off_s + self.off_growth_s * (n_past - self.n_past))
-
-    @property
-    def single_s(self) -> float:
-        """V(1); the target's own time where no round without a draft was measured."""
-        alone = self.off_s - self.token_s - self.fixed_s
-        return alone if self.lengths[0] > 0 and alone > 0 else self.verify_s[0]
-
-    def document(self) -> Json:
-        """Costs of rounds with a draft as JSON; lists by ``n_drafted``."""
-        return {
-            "n_past": self.n_past,
-            "n_drafted": list(self.lengths),
-            "verify_s": list(self.verify_s),
-            "verify_growth_s": list(self.verify_growth_s),
-            "verify_ratio": [seconds / self.single_s for seconds in self.verify_s],
-            "second_draft_pass_s": list(self.again_s),
-            "second_draft_pass_growth_s": list(self.again_growth_s),
-            "draft_step_s": self.step_s,
-            "draft_step_growth_s": self.step_growth_s,
-            "c": self.step_s / self.single_s,
-            "per_token_s": self.token_s,
-            "per_round_s": self.fixed_s,
-            "per_drafting_round_s": self.mark_s,
-            "per_rejection_s": self.rollback_s,
-            "per_token_before_rejection_s": self.rollback_token_s,
-            "off_s": self.off_s,
-            "off_growth_s": self.off_growth_s,
-            **or_reason("spread", self.spread, "fewer than three generations were measured"),
-        }
 
 
 def along(lengths: Sequence[int], values: Sequence[float], wanted: Vector) -> Vector:

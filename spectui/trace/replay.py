@@ -22,8 +22,6 @@ class Total(Tally):
     """Name of the draft model; None for an n-gram drafter."""
     speculation: Speculation
     """Settings of the draft model or the MTP layers if there is a draft."""
-    batches: tuple[int, ...]
-    """[depth + 1]: rounds by the length of their draft."""
     n_decoded: int
     """Tokens that rounds emit."""
     mean_past: float
@@ -105,18 +103,17 @@ def totals(
     """
     n_decoded = sum(recording.n_decoded for recording in recordings)
     deepness = mean_past(recordings)
-    n_rounds, whole = replay.n_rounds, replay.whole
+    whole = replay.whole
     return tuple(
         Total(
             draft=draft,
             speculation=setting,
-            n_rounds=int(n_rounds[index]),
+            n_rounds=int(replay.n_rounds[index]),
             n_drafted=int(whole.drafted[index]),
             n_accepted=int(whole.accepted[index]),
             n_rejections=int(replay.n_rejections[index]),
             n_before_mismatch=int(replay.n_before_mismatch[index]),
             n_redone=int(replay.n_redone[index]),
-            batches=tuple(replay.batches[:, index].tolist()),
             n_decoded=n_decoded,
             mean_past=deepness,
             off_s=None if costs is None else costs.off_seconds(n_decoded, deepness),

@@ -23,12 +23,11 @@ class Replayed:
     """At least one."""
 
     def document(self, path: Path) -> Json:
-        """``spectui.replay/1``: every setting, and the costs of rounds; ``path`` is the trace's."""
+        """``spectui.replay/1``: every setting; ``path`` is the trace's."""
         return {
             **head("replay"),
             "trace": str(path),
             "configs": [_config(total) for total in self.totals],
-            "costs": {name: one.document() for name, one in self.recorded.costs.items()},
         }
 
     def page(self) -> Page:
@@ -51,7 +50,6 @@ def _config(total: Total) -> Json:
     return {
         "draft": total.draft,
         **total.speculation.document(),
-        "rounds_by_n_drafted": list(total.batches),
         **fields_of(total, "", "n_rounds", "n_drafted", "n_accepted", "n_rejections"),
         **fields_of(total, "nothing was drafted", "acceptance_rate"),
         **fields_of(total, "no round was run", "mean_accepted_length"),

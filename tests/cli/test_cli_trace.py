@@ -70,7 +70,6 @@ def test_a_replay_counts_what_bench_counts(
         measured = json.loads(spectui.out)["speculative"]
         for name in ("n_rounds", "n_drafted", "n_accepted", "mean_accepted_length"):
             assert replayed[name] == measured[name], name
-        assert sum(replayed["rounds_by_n_drafted"]) == replayed["n_rounds"]
         assert replayed["tokens_per_s"] > 0
 
 
