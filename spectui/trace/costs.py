@@ -107,9 +107,6 @@ class Costs:
     rollback_token_s: Seconds
     """Additional seconds per token that such a round had accepted: after going back to a checkpoint
     they are decoded again. About 0 where a cache just forgets."""
-    spread: Annotated[float, Meta(ge=0, le=100)] | None
-    """Spread of the generations' levels, as a share: how unsteady the machine was; None of fewer
-    than three, so that there is nothing to compare."""
     mark_s: Seconds = 0.0
     """Per round that drafted something: saving the target's state before it is verified, where it
     cannot forget. 0 in older traces, which lack it: their ``verify_s`` includes it."""

@@ -24,8 +24,6 @@ class Total(Tally):
     """Settings of the draft model or the MTP layers if there is a draft."""
     n_decoded: int
     """Tokens that rounds emit."""
-    mean_past: float
-    """Depth of the context at which they are decoded, in the mean."""
     off_s: float | None
     """Seconds of the target alone; None without costs."""
     parts: Parts = field(compare=False, repr=False)
@@ -102,7 +100,7 @@ def totals(
         costs: costs of rounds, for the seconds of the target alone.
     """
     n_decoded = sum(recording.n_decoded for recording in recordings)
-    deepness = mean_past(recordings)
+    off_s = None if costs is None else off_seconds(recordings, costs)
     whole = replay.whole
     return tuple(
         Total(
@@ -115,8 +113,7 @@ def totals(
             n_before_mismatch=int(replay.n_before_mismatch[index]),
             n_redone=int(replay.n_redone[index]),
             n_decoded=n_decoded,
-            mean_past=deepness,
-            off_s=None if costs is None else costs.off_seconds(n_decoded, deepness),
+            off_s=off_s,
             parts=Parts(*replay.parts[..., index]),
         )
         for index, setting in enumerate(settings)
@@ -139,8 +136,8 @@ def off_part_seconds(recordings: Sequence[Recording], part_tokens: Vector, costs
     return found
 
 
-def mean_past(recordings: Sequence[Recording]) -> float:
-    """Depth at which the tokens of all recordings are decoded, in the mean; 0 without any."""
+def off_seconds(recordings: Sequence[Recording], costs: Costs) -> float:
+    """Seconds of the target alone for the tokens of all recordings."""
     n_decoded = sum(one.n_decoded for one in recordings)
     sums = (one.n_decoded * (2 * len(one.prompt) + one.n_decoded - 1) for one in recordings)
-    return sum(sums) / 2 / n_decoded if n_decoded else 0.0
+    return float(costs.off_seconds(n_decoded, sum(sums) / 2 / max(n_decoded, 1)))
