@@ -105,18 +105,22 @@ def unpacked_trace(packed: bytes, path: Path) -> Trace:
     except (zlib.error, msgspec.MsgspecError, RecursionError, ValueError) as error:
         raise BadInputError(f"{path} is no whole trace of spectui's ({error}); {_HINT}") from error
     check_schema(envelope.schema, _SCHEMA, str(path), what="trace", advice=_HINT)
-    payload = bytes(envelope.trace)
     try:
-        if hashlib.sha256(payload).hexdigest() != envelope.sha256:
-            raise ValueError("its digest does not fit")
-        trace = _trace_decoder.decode(payload)
-        if is_of_fast_schedule(msgspec.structs.asdict(_older_decoder.decode(payload))):
-            trace = replace(trace, costs={})
-        check_trace(trace)
+        return _checked(bytes(envelope.trace), envelope.sha256)
     except (msgspec.MsgspecError, RecursionError, IndexError, ValueError) as error:
         raise BadInputError(
             f"{path} was changed, or contradicts itself ({error}); {_HINT}"
         ) from error
+
+
+def _checked(payload: bytes, digest: str) -> Trace:
+    """The trace that an envelope holds."""
+    if hashlib.sha256(payload).hexdigest() != digest:
+        raise ValueError("its digest does not fit")
+    trace = _trace_decoder.decode(payload)
+    if is_of_fast_schedule(msgspec.structs.asdict(_older_decoder.decode(payload))):
+        trace = replace(trace, costs={})
+    check_trace(trace)
     return trace
 
 

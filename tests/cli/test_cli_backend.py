@@ -233,13 +233,3 @@ def test_a_server_that_does_not_run_as_it_was_started_measures_nothing(
     ended = [one["visit"]["cell"] for one in records if one.get("state") in {"complete", "failed"}]
     # The target alone may have had its turn before.
     assert not any(cell["arm"]["speculation"] for cell in ended)
-
-
-def test_a_variable_that_makes_every_server_draft_is_named(
-    run: Run, spectui: Spectui, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LLAMA_ARG_SPEC_TYPE", "ngram-simple")
-    binary = write_server(tmp_path / "llama-server", "speculates always")
-    assert run("bench", *_TOGETHER, "--server-bin", binary) == 5
-    assert "the llama-server without speculation drafts as well" in spectui.err
-    assert "unset LLAMA_ARG_SPEC_TYPE, which every llama-server reads" in spectui.err
