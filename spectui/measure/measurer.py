@@ -65,6 +65,12 @@ class Pair:
             n_accepted=self.speculative.counters.n_accepted,
         )
 
+    def within(self, found: SteadySeconds) -> "Pair":
+        """The pair as if it had taken other seconds."""
+        off = _within(self.baseline, found.baseline_s)
+        on = _within(self.speculative, found.speculative_s)
+        return replace(self, baseline=off, speculative=on, n_slow=found.n_slow)
+
     def document(self) -> Json:
         """Result of the prompt in documents."""
         result, counters = self.speculative, self.speculative.counters
@@ -316,13 +322,7 @@ def steady(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
     if not decoded or not all(pair.segments for pair in decoded):
         return tuple(pairs)
     found = iter(steady_seconds([pair.segments for pair in decoded]))
-    return tuple(_as_steady(pair, next(found)) if pair.has_decoded else pair for pair in pairs)
-
-
-def _as_steady(pair: Pair, found: SteadySeconds) -> Pair:
-    off = _within(pair.baseline, found.baseline_s)
-    on = _within(pair.speculative, found.speculative_s)
-    return replace(pair, baseline=off, speculative=on, n_slow=found.n_slow)
+    return tuple(pair.within(next(found)) if pair.has_decoded else pair for pair in pairs)
 
 
 def _within(result: GenerationResult, seconds: float) -> GenerationResult:

@@ -10,7 +10,6 @@ as much as the edge of what is usual for its kind, which on a quiet machine hard
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -37,8 +36,7 @@ Kind = tuple[bool, int, int]
 """Whether the target went back, drafted tokens, and decodes of the draft's chain."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SteadySeconds:
+class SteadySeconds(NamedTuple):
     """Seconds that an answer takes on a machine that nothing disturbs."""
 
     baseline_s: float
@@ -71,11 +69,9 @@ def steady_seconds(answers: Sequence[Sequence[Segment]]) -> list[SteadySeconds]:
     _n_rounds, on, n_slow_on = _sums(together, len(answers))
     n_tokens = [sum(part.n_tokens for part in answer) for answer in answers]
     baseline_s = np.array(levels_s) * n_tokens * off / n_span_tokens
-    columns = baseline_s.tolist(), (levels_s * on).tolist(), (n_slow_off + n_slow_on).tolist()
-    return [
-        SteadySeconds(baseline_s=alone_s, speculative_s=together_s, n_slow=int(n_slow))
-        for alone_s, together_s, n_slow in zip(*columns, strict=True)
-    ]
+    n_slow = (n_slow_off + n_slow_on).astype(int)
+    columns = baseline_s.tolist(), (levels_s * on).tolist(), n_slow.tolist()
+    return [SteadySeconds(*one) for one in zip(*columns, strict=True)]
 
 
 def _tokens_per_round(segments: Sequence[Segment]) -> float:

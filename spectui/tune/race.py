@@ -16,7 +16,7 @@ from spectui.documents import Json, or_reason
 from spectui.format import counted, percent_text
 from spectui.measure.arm import Arm
 from spectui.measure.measurer import Pair, measurements, steady
-from spectui.measure.reading import Readings
+from spectui.measure.reading import NONE_APART, Readings
 from spectui.measure.requests import Request
 from spectui.measure.speedup import PairedMeasurement, Speedup
 from spectui.measure.statistics import paired_speedup
@@ -56,7 +56,7 @@ class Standing:
     n_pairs: int
     pairs: tuple[Pair, ...] = ()
     """Paired measurements against off; empty where recorded prompts alone tell of it."""
-    apart: Readings = field(default_factory=Readings)
+    apart: Readings = NONE_APART
     """Prompts that were evaluated for the recording."""
 
     def document(self) -> Json:
@@ -182,7 +182,7 @@ class Race:
             speedup=self.speedup,
             n_pairs=len(self.runs.pairs),
             pairs=self.pairs,
-            apart=Readings() if evidence is None else evidence.reading,
+            apart=NONE_APART if evidence is None else evidence.reading,
         )
 
     @property
