@@ -69,15 +69,6 @@ class Comparison:
         """Counters of the speculative runs."""
         return total_counters(self.speculative)
 
-    @property
-    def c(self) -> float | None:
-        """One draft step over one single-token step of the target; None without a draft model."""
-        baseline = total_counters(self.baseline)
-        step_s = self.counters.draft_step_s
-        if step_s is None or not baseline.n_rounds:
-            return None
-        return step_s / (baseline.times.verify_s / baseline.n_rounds)
-
     def requests(self, shapes: Sequence[RequestShape]) -> Known[tuple[Request, ...]]:
         """Whole requests of ``shapes``; of what the prompts are where there is none."""
         times = prompt_times(self.pairs, reads=self.speculation.model is not None)
@@ -90,20 +81,13 @@ class Comparison:
             "speculative": {
                 **throughput_document(self.speculative),
                 **counters_document(self.counters),
-                **or_reason("c", self.c, self._no_c()),
             },
             **self.speedup.document(),
-            "n_slow_rounds": sum(pair.n_slow for pair in self.pairs),
             **lossless_document(self.lossless),
             "disturbance": self.disturbance.document(),
             **ending(self.ended),
             "prompts": [pair.document() for pair in self.pairs],
         }
-
-    def _no_c(self) -> str:
-        if self.counters.detail is not Detail.ROUNDS:
-            return _NO_DETAIL
-        return NOTHING_DRAFTED if self.speculation.model else NO_MODEL
 
 
 def compare(

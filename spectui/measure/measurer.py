@@ -39,8 +39,6 @@ class Pair:
     speculative: GenerationResult
     segments: tuple[Segment, ...] = ()
     """Segments of the answer, where both sides took turns within it."""
-    n_slow: int = 0
-    """Rounds that took longer than is usual for their kind, and count as usual ones."""
     whole_s: tuple[float, float] | None = None
     """Seconds of the whole requests without and with speculation, waiting included, where others
     were decoded beside it; else None."""
@@ -69,7 +67,7 @@ class Pair:
         """The pair as if it had taken other seconds."""
         off = _within(self.baseline, found.baseline_s)
         on = _within(self.speculative, found.speculative_s)
-        return replace(self, baseline=off, speculative=on, n_slow=found.n_slow)
+        return replace(self, baseline=off, speculative=on)
 
     def document(self) -> Json:
         """Result of the prompt in documents."""

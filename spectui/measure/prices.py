@@ -42,8 +42,6 @@ class SteadySeconds(NamedTuple):
     baseline_s: float
     """Seconds of the target alone, for as many tokens."""
     speculative_s: float
-    n_slow: int
-    """Rounds that took longer than is usual for their kind, and spans of the target alone."""
 
 
 def steady_seconds(answers: Sequence[Sequence[Segment]]) -> list[SteadySeconds]:
@@ -65,12 +63,11 @@ def steady_seconds(answers: Sequence[Sequence[Segment]]) -> list[SteadySeconds]:
                 _Row(index, (one.is_redone, one.n_drafted, one.n_steps), one.seconds / level_s)
                 for one in part.rounds
             ]
-    n_span_tokens, off, n_slow_off = _sums(alone, len(answers))
-    _n_rounds, on, n_slow_on = _sums(together, len(answers))
+    n_span_tokens, off = _sums(alone, len(answers))
+    _n_rounds, on = _sums(together, len(answers))
     n_tokens = [sum(part.n_tokens for part in answer) for answer in answers]
     baseline_s = np.array(levels_s) * n_tokens * off / n_span_tokens
-    n_slow = (n_slow_off + n_slow_on).astype(int)
-    columns = baseline_s.tolist(), (levels_s * on).tolist(), n_slow.tolist()
+    columns = baseline_s.tolist(), (levels_s * on).tolist()
     return [SteadySeconds(*one) for one in zip(*columns, strict=True)]
 
 
@@ -102,10 +99,10 @@ class _Row(NamedTuple):
 
 
 def _sums(rows: Sequence[_Row], n_answers: int) -> _Array:
-    """[3, n_answers]: weight of the rows, their usual seconds by weight, and how many were slow."""
+    """[2, n_answers]: weight of the rows, and their usual seconds by weight."""
     answers, kinds, relative, weights = map(np.array, zip(*rows, strict=True))
     low, high = _edges(kinds.astype(float), relative)
-    columns = (weights, weights * relative.clip(low, high), relative > high)
+    columns = (weights, weights * relative.clip(low, high))
     return np.array([np.bincount(answers, one, minlength=n_answers) for one in columns])
 
 

@@ -10,7 +10,7 @@ decided: the question is on or off.
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, replace
 
 from spectui.documents import Json, or_reason
 from spectui.format import counted, percent_text
@@ -70,7 +70,6 @@ class Standing:
             "n_prompts": speedup.n_prompts,
             "n_timed": speedup.n_prompts if speedup.n_timed is None else speedup.n_timed,
             **speedup.document(),
-            "n_slow_rounds": sum(pair.n_slow for pair in self.pairs),
         }
 
 

@@ -38,7 +38,7 @@ def test_a_server_counts_what_the_engine_counts(
     assert counts(found) == counts(here)
     for name in ("n_rounds", "n_drafted", "acceptance_rate", "mean_accepted_length"):
         assert found["speculative"][name] == here["speculative"][name]
-    for name in ("time_s", "accepted_per_position", "alpha", "c"):
+    for name in ("time_s", "accepted_per_position", "alpha"):
         assert found["speculative"][name] is None
         assert "does not tell" in found["speculative"][f"{name}_reason"]
     assert found["lossless"] is (True if temp == 0 else None)
