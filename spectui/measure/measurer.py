@@ -141,7 +141,7 @@ class Measurer:
 
     def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
         """Decode one prompt. Raises ``CancelledError`` if the engine was stopped meanwhile."""
-        return self._generate(item, speculation, self.workload.n_predict)
+        return self._generate(self._command(item, speculation))
 
     def warm_up(self, speculation: Speculation | None) -> None:
         """Touch weights and caches: the first tokens after a load are slower than the rest.
@@ -150,7 +150,7 @@ class Measurer:
         """
         if self.n_beside_off is not None:
             return
-        self._generate(self.workload.items[0], speculation, WARM_UP_TOKENS)
+        self._generate(self._command(self.workload.items[0], speculation, WARM_UP_TOKENS))
 
     def anchor(self, index: int = 0) -> float:
         """Tokens/s of a short run of the target alone: the machine's present speed.
@@ -160,9 +160,7 @@ class Measurer:
         """
         command = self._command(self.workload.items[index], None, _ANCHOR_TOKENS)
         sampling = replace(self.workload.sampling, ignore_eos=True)
-        result = self.engine.generate(replace(command, sampling=sampling))
-        _check_complete(result)
-        self._learn(result)
+        result = self._generate(replace(command, sampling=sampling))
         return result.n_decoded / result.decode_s
 
     def pairs(
@@ -215,8 +213,7 @@ class Measurer:
         """Decode prompts, as many at once as there are streams."""
         if self.together is None:
             return ((self.decode(item, speculation), None) for item in items)
-        n_predict = self.workload.n_predict
-        return self.together([self._command(item, speculation, n_predict) for item in items])
+        return self.together([self._command(item, speculation) for item in items])
 
     def block(
         self, items: Sequence[WorkItem], speculation: Speculation | None, turn: int
@@ -242,7 +239,7 @@ class Measurer:
     def pair(self, item: WorkItem, speculation: Speculation | None, turn: int) -> Pair:
         """Decode one prompt without and with speculation; arguments as ``block``."""
         command = GeneratePair(
-            speculative=self._command(item, speculation, self.workload.n_predict),
+            speculative=self._command(item, speculation),
             baseline_first=self._begins_with_off(turn),
             baseline_share=self.baseline_share,
         )
@@ -254,18 +251,18 @@ class Measurer:
             item=item, baseline=done.baseline, speculative=done.speculative, segments=done.segments
         )
 
-    def _generate(
-        self, item: WorkItem, speculation: Speculation | None, n_predict: int
-    ) -> GenerationResult:
-        result = self.engine.generate(self._command(item, speculation, n_predict))
+    def _generate(self, command: Generate) -> GenerationResult:
+        result = self.engine.generate(command)
         _check_complete(result)
         self._learn(result)
         return result
 
-    def _command(self, item: WorkItem, speculation: Speculation | None, n_predict: int) -> Generate:
+    def _command(
+        self, item: WorkItem, speculation: Speculation | None, n_predict: int | None = None
+    ) -> Generate:
         return Generate(
             prompt=item.tokens,
-            n_predict=n_predict,
+            n_predict=n_predict or self.workload.n_predict,
             sampling=self.workload.sampling_of(item),
             speculation=speculation,
             reuse_prompt=True,
