@@ -102,14 +102,6 @@ def _words(key: str, known: Any, spec: Any) -> str:  # noqa: ANN401 - plain data
     return f"{told} ({', '.join(differing)})"
 
 
-def wherever_built(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Conditions with a llama-server's version in place of its path and date, where it has one."""
-    server = spec.get("server")
-    if not isinstance(server, dict) or server.get("commit") is None:
-        return dict(spec)
-    return {**spec, "server": {key: server.get(key) for key in ("version", "commit")}}
-
-
 def model_identity(options: ModelOptions, size_bytes: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """A model's file with its size, and its placement: it may move to another folder."""
     placement = conditions(options)

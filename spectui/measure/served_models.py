@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from spectui.documents import Json, or_reason
 from spectui.engine.guard import Guard, request_of
@@ -15,8 +16,7 @@ from spectui.models.gguf import read_gguf
 from spectui.options.setup import ModelOptions, Setup
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServedModel:
+class ServedModel(NamedTuple):
     """A model that was not loaded in this process."""
 
     options: ModelOptions

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,18 +23,14 @@ Count = Any
 """A number, or an array of numbers."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prices:
+class Prices(NamedTuple):
     """Seconds of a round's parts in an empty context, and their growth with the tokens in it."""
 
     chain: Vector
     """[depth + 1]: a chain of n decodes, n = 0 for none."""
-    chain_growth: Vector | float = 0.0
-    """Growth of ``chain`` per token in the cache when the round begins."""
     batch: Vector
     """[depth + 1]: verifying a draft of n tokens, what the draft does with it afterwards, and
     saving the target's state before it."""
-    batch_growth: Vector | float = 0.0
     token: float
     """Per emitted token: sampling, and telling of it."""
     fixed: float
@@ -43,11 +39,14 @@ class Prices:
     """Additional price where drafted tokens were rejected."""
     rollback_token: float
     """Further price per token that was accepted before them."""
+    chain_growth: Vector | float = 0.0
+    """Growth of ``chain`` per token in the cache when the round begins."""
+    batch_growth: Vector | float = 0.0
 
     def at(self, n_past: int) -> "Prices":
         """Prices of rounds that begin with ``n_past`` tokens in the cache."""
         chain = self.chain + n_past * self.chain_growth
-        return replace(self, chain=chain, batch=self.batch + n_past * self.batch_growth)
+        return self._replace(chain=chain, batch=self.batch + n_past * self.batch_growth)
 
     def seconds(
         self, steps: Count, drafted: Count, accepted: Count, emitted: Count, wrong: Count

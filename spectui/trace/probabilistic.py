@@ -11,7 +11,7 @@ follows exactly in expectation; no draft has to be run.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,8 +23,7 @@ from spectui.trace.record import Chains, Recording
 from spectui.trace.replay import off_seconds
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sampled:
+class Sampled(NamedTuple):
     """A draft whose tokens are sampled, with drafts of one length."""
 
     draft: str
