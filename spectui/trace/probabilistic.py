@@ -11,7 +11,7 @@ follows exactly in expectation; no draft has to be run.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,7 +23,8 @@ from spectui.trace.record import Chains, Recording
 from spectui.trace.replay import off_seconds
 
 
-class Sampled(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampled:
     """A draft whose tokens are sampled, with drafts of one length."""
 
     draft: str
