@@ -66,7 +66,6 @@ def main() -> None:
             **agreement(rows),
             "baseline_s": tracing.baseline_s,
             "draft_s": tracing.draft_s,
-            "spread": costs.spread,
             "verify": verify_costs(costs),
             "verify_before": verify_costs(tracing.costs[DRAFT]),
             "rows": rows,
