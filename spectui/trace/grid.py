@@ -2,7 +2,6 @@
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import product
 from typing import NamedTuple
 
@@ -22,8 +21,7 @@ N_PARTS = 4
 """Parts that an answer is replayed in, so that some of its text can choose for the rest."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grid:
+class Grid(NamedTuple):
     """Every combination of three lists."""
 
     draft_max: tuple[int, ...]
@@ -154,7 +152,7 @@ def replay_grid(
     replay = Replay(recordings, prices, len(longest))
     for answer, recording in enumerate(recordings):
         chains = recording.chains[draft]
-        check_covered(replace(grid, draft_p_min=()) if cumulative else grid, chains)
+        check_covered(grid._replace(draft_p_min=()) if cumulative else grid, chains)
         rounds = Rounds(recording, chains)
         floors = ascending_floors(rounds.rows, chains, cumulative=cumulative)
         begins = np.zeros(len(longest), np.int64)
