@@ -85,19 +85,14 @@ class Request:
         return None if ends is None else (self._on_s(ends[0]), self._on_s(ends[1]))
 
     @property
-    def _saved_s(self) -> float:
-        """Seconds that speculation saves with each further token."""
-        speedup = self.decoding.capped.estimate
-        # Sums in another order make no loss of what is equal.
-        return 0.0 if math.isclose(speedup, 1) else self.token_s * (1 - 1 / speedup)
-
-    @property
     def break_even(self) -> int | None:
         """Shortest answer, in tokens, from which on none is slower with speculation; 0 for any.
 
         None where decoding gains nothing that could win back what the prompt costs, or loses.
         """
-        extra_s, saved_s = self.prompt_on_s - self.prompt_off_s, self._saved_s
+        extra_s, speedup = self.prompt_on_s - self.prompt_off_s, self.decoding.capped.estimate
+        # Sums in another order make no loss of what is equal.
+        saved_s = 0.0 if math.isclose(speedup, 1) else self.token_s * (1 - 1 / speedup)
         if saved_s < 0 or (extra_s > 0 and not saved_s):
             return None
         # A sum of seconds may be off in its last digit.
