@@ -113,12 +113,10 @@ class Request:
 
     @property
     def pays(self) -> str:
-        """Which answers it pays for, in a clause; empty where any answer does."""
+        """From which answers on it pays, in a clause; empty where any answer does, or none."""
         least = self.break_even
-        if least is None:
-            # What the prompt wins may pay for a short answer that loses.
-            return "it never pays" if self.prompt_on_s >= self.prompt_off_s else ""
-        return f"it pays from answers of {least:,} tokens on" if least > _SHORTEST else ""
+        pays = least is not None and least > _SHORTEST
+        return f"it pays from answers of {least:,} tokens on" if pays else ""
 
     @property
     def told(self) -> str:
