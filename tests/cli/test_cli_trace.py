@@ -148,8 +148,8 @@ def test_wrong_files_are_refused(spectui: Spectui, trace: Path) -> None:
     write_trace(replace(read_trace(trace), drafts={}), trace)
     assert spectui("replay", trace) == 3
     assert spectui.err == (
-        f"error: {trace} contradicts itself (recording a lacks a draft); record it again with "
-        "spectui trace\n"
+        f"error: {trace} was changed, or contradicts itself (recording a lacks a draft); record it "
+        "again with spectui trace\n"
     )
     text = gzip.decompress(whole).decode()
     trace.write_bytes(gzip.compress(text.replace('"n_ctx":256', '"n_ctx":512').encode()))
