@@ -226,7 +226,6 @@ def test_a_server_that_does_not_run_as_it_was_started_measures_nothing(
         binary = write_server(tmp_path / "llama-server", "drafts always")
         assert run(command, *_TOGETHER, *more, "--server-bin", binary) == 5, spectui.err
         assert "the llama-server without speculation drafts as well" in spectui.err
-        assert str(binary) in spectui.err
         assert "speedup" not in spectui.out or command == "sweep"
     logs = [path.read_text() for path in data_dir().rglob("cells.jsonl")]
     records = [json.loads(line).get("record", {}) for log in logs for line in log.splitlines()]
