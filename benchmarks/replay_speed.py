@@ -36,7 +36,6 @@ COSTS = Costs(
     rollback_s=0.0001,
     rollback_token_s=0.00002,
     off_growth_s=0.000005,
-    spread=0.0,
 )
 
 

@@ -64,7 +64,6 @@ def main() -> None:
             "n_predict": arguments.n_predict,
             "n_repeats": arguments.repeats,
             **agreement(rows),
-            "spread": costs.spread,
             "verify": verify_costs(costs),
             "verify_before": verify_costs(tracing.costs[DRAFT]),
             "rows": rows,

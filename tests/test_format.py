@@ -58,4 +58,4 @@ def test_a_verdict_stays_readable() -> None:
     reason = judge(speedup(446.23, 440.0, 450.0), min_gain=0.02, what="it").reason
     assert reason == "Use it: it is worth 446× (95 % interval 440× to 450×, 6 prompts)."
     reason = judge(speedup(5.31, 1.2, 446.23), min_gain=0.02, what="it").reason
-    assert reason == "Use it: it is worth +431 % (95 % interval +20 % to 446×, 6 prompts)."
+    assert reason == "Use it: it is worth 5.31× (95 % interval 1.20× to 446×, 6 prompts)."

@@ -45,7 +45,7 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("_EDGE = 1.5", "_EDGE = 3.0"),
         ("np.maximum(_EDGE * spread, _RARE_REACH)", "_EDGE * spread"),
     ),
-    "measure/verdict": (("if low >= 1 - self.min_gain", "if low >= 1"),),
+    "measure/verdict": (("if low >= 1 - min_gain", "if low >= 1"),),
     "measure/requests": (("1 + math.ceil(", "math.ceil("),),
     "trace/replay": (("(2 * after - part_tokens - 1) / 2", "after"),),
     "trace/fit": (

@@ -29,9 +29,8 @@ from spectui.interrupts import interrupts, raise_ended
 from spectui.llama.facts import price_note
 from spectui.llama.native import known_library
 from spectui.measure.backend import ENGINE, Backend, load_setup
-from spectui.measure.bench import BenchRun
 from spectui.measure.chats import MOST_ANSWERS
-from spectui.measure.comparison import NO_MODEL, Comparison, compare
+from spectui.measure.comparison import NO_MODEL, BenchRun, Comparison, compare
 from spectui.measure.served_models import look_at
 from spectui.measure.server_backend import REMEMBERS, ServerBackend, measurer_of, remembers
 from spectui.measure.servers import measuring_arguments, plan, served_by

@@ -28,7 +28,7 @@ def replay(request: Replay) -> None:
     totals = tuple(recorded.totals())
     if not totals:
         raise BadInputError(f"{request.trace} holds too little to replay; record it again")
-    document = replayed_document(recorded, totals, request.trace)
+    document = replayed_document(totals, request.trace)
     write_result(document, page_text(replayed_page(recorded, totals)), request.json_path)
 
 

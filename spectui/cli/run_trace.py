@@ -127,7 +127,6 @@ def _write(recorded: Recorded, tracing: Tracing, notes: Sequence[str], request: 
         "n_prompts": n_prompts,
         "n_tokens": n_tokens,
         "drafts": list(recorded.drafts),
-        "costs": {draft: costs.document() for draft, costs in recorded.costs.items()},
         "has_text": recorded.has_text,
         "interrupted": tracing.interrupted,
     }

@@ -8,7 +8,7 @@ from enum import StrEnum
 from spectui.format import counted
 from spectui.speculative.counters import Counters, Round, RoundTimes
 from spectui.speculative.expectation import expected_tokens, ideal_speedup
-from spectui.trace.terms import RoundTerms, Term, largest_loss, measured_terms
+from spectui.trace.terms import Findings, RoundTerms, Term, measured_terms
 
 _DISK_BYTES_PER_S = 50e6
 """Mapped weights come in at hundreds of MB/s from the slowest SSD; logs and the like need less."""
@@ -267,7 +267,7 @@ def expectation_state(
     if terms is None or not measured:
         return ExpectationState(reason="verifying took no time", measured=measured)
     redone = setting.n_redone / setting.n_rounds
-    loss, without_loss = largest_loss(terms, measured)
+    loss, without_loss = Findings(terms, measured).largest_loss
     return ExpectationState(
         reason=None,
         ideal=ideal_speedup(terms.alpha, terms.drafted, terms.c),

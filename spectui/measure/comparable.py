@@ -1,7 +1,7 @@
 """Whether earlier numbers compare with new ones: digests of conditions, and what differs. Pure."""
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -12,6 +12,7 @@ from spectui.paths import text_of
 
 _WORDS = {
     "machine": "on another machine",
+    "driver": "with another GPU driver",
     "llama.cpp": "with another llama.cpp",
     "target": "with another target",
     "drafts": "with other drafts",
@@ -27,7 +28,6 @@ _WORDS = {
 }
 _ANY = "with other settings"
 """Difference in conditions that only another version of spectui has."""
-UNLISTED = "with this machine's GPUs, which the driver does not list now"
 
 
 _LATER = frozenset(
@@ -38,10 +38,10 @@ _LATER = frozenset(
     }
 )
 """Fields that came when there were studies, of which each is what its default says."""
-_HOST = "host"
-"""The machine without its GPUs: it tells a GPU that is not listed from another machine."""
 _DRIVER = "driver"
 """Version of the GPUs' driver, of which earlier conditions say nothing."""
+_FORMER = frozenset({"host"})
+"""Conditions that studies of before keep, and no measurement has any more."""
 
 
 def differences(known: Mapping[str, Any], spec: Mapping[str, Any]) -> str | None:
@@ -54,17 +54,15 @@ def differences(known: Mapping[str, Any], spec: Mapping[str, Any]) -> str | None
     Returns:
         None where nothing differs.
     """
-    compared = {*known, *spec} - {_HOST, _DRIVER}
+    compared = {*known, *spec} - _FORMER
+    is_here = known.get("machine") == spec.get("machine")
+    if not is_here or None in {known.get(_DRIVER), spec.get(_DRIVER)}:
+        compared -= {_DRIVER}
     differing = sorted(key for key in compared if known.get(key) != spec.get(key))
-    words = {key: _words(key, known.get(key), spec.get(key)) for key in differing}
-    if misses_gpus(known, spec):
-        words["machine"] = f"{UNLISTED} (see nvidia-smi)"
-    if has_other_driver(known, spec):
-        words[_DRIVER] = f"with another GPU driver ({known[_DRIVER]}, here {spec[_DRIVER]})"
-    return " and ".join(words.values()) or None
+    return " and ".join(_words(key, known.get(key), spec.get(key)) for key in differing) or None
 
 
-_PRICED = frozenset({"machine", _HOST, _DRIVER, "llama.cpp", "server", "knobs"})
+_PRICED = frozenset({"machine", _DRIVER, "llama.cpp", "server", "knobs"}) | _FORMER
 """Conditions that prices depend on, and counts do not but for near ties."""
 _COUNTED = frozenset(
     {
@@ -85,20 +83,13 @@ def counted(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _counted(one: Mapping[str, Any]) -> dict[str, Any]:
-    every = {**one, **one.get("placement", {})}
-    return {key: value for key, value in every.items() if key in _COUNTED}
+    return {key: value for key, value in _flat(one).items() if key in _COUNTED}
 
 
-def misses_gpus(known: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
-    """Whether the machine of ``spec`` is that of ``known``, whose GPUs no driver lists now."""
-    return known.get(_HOST) is not None and known.get(_HOST) == spec.get("machine")
-
-
-def has_other_driver(known: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
-    """Whether the GPUs of one machine had another driver; no where one of the two is not known."""
-    before, now = known.get(_DRIVER), spec.get(_DRIVER)
-    is_here = known.get("machine") == spec.get("machine")
-    return is_here and None not in {before, now} and before != now
+def _flat(one: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of a model with those of its placement."""
+    own = {key: value for key, value in one.items() if key != "placement"}
+    return {**own, **one.get("placement", {})}
 
 
 def _words(key: str, known: Any, spec: Any) -> str:  # noqa: ANN401 - plain data of any shape
@@ -106,20 +97,9 @@ def _words(key: str, known: Any, spec: Any) -> str:  # noqa: ANN401 - plain data
     told = _WORDS.get(key, _ANY)
     if not isinstance(known, dict) or not isinstance(spec, dict):
         return told
-    both = {**known, **known.get("placement", {})}, {**spec, **spec.get("placement", {})}
-    before, now = (
-        {name: one for name, one in each.items() if name != "placement"} for each in both
-    )
+    before, now = _flat(known), _flat(spec)
     differing = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
     return f"{told} ({', '.join(differing)})"
-
-
-def wherever_built(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Conditions with a llama-server's version in place of its path and date, where it has one."""
-    server = spec.get("server")
-    if not isinstance(server, dict) or server.get("commit") is None:
-        return dict(spec)
-    return {**spec, "server": {key: server.get(key) for key in ("version", "commit")}}
 
 
 def model_identity(options: ModelOptions, size_bytes: int) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -146,25 +126,7 @@ def as_stored(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 def spec_digest(spec: dict[str, Any]) -> str:
     """Eight characters that stand for what makes trials comparable."""
-    return digest({key: value for key, value in spec.items() if key != _HOST})[:8]
-
-
-def found_again(
-    spec: dict[str, Any], name_of: Callable[[dict[str, Any]], str], is_stored: Callable[[str], bool]
-) -> tuple[dict[str, Any], str]:
-    """Conditions to go on with, and the name that follows from them.
-
-    What was begun before drivers were kept has a name without the driver: it goes on under that.
-
-    Args:
-        spec: present conditions.
-        name_of: derives a name.
-        is_stored: whether measurements of that name are kept.
-    """
-    older = {key: value for key, value in spec.items() if key != _DRIVER}
-    if older != spec and is_stored(name_of(older)) and not is_stored(name_of(spec)):
-        return older, name_of(older)
-    return spec, name_of(spec)
+    return digest(spec)[:8]
 
 
 def digest(value: object) -> str:

@@ -1,9 +1,9 @@
-"""One setting against the target alone: by prompt and in sum."""
+"""One setting against the target alone: by prompt and in sum; its document and its page."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from spectui.documents import Json, Known, ending, or_reason
+from spectui.documents import Json, Known, ending, fields_of, known, or_reason
 from spectui.engine.events import GenerationResult
 from spectui.errors import (
     BadInputError,
@@ -11,7 +11,9 @@ from spectui.errors import (
     HopelessError,
     ServerError,
 )
-from spectui.measure.lossless import LosslessCheck, check_lossless, lossless_document
+from spectui.format import counted, factor, percent_text
+from spectui.measure.backend import header
+from spectui.measure.lossless import UNTOLD, LosslessCheck, check_lossless, lossless_document
 from spectui.measure.measurer import (
     NO_ROUNDS,
     NOTHING_DRAFTED,
@@ -19,6 +21,7 @@ from spectui.measure.measurer import (
     Pair,
     measurements,
     steady,
+    throughput,
     throughput_document,
     total_counters,
 )
@@ -26,11 +29,14 @@ from spectui.measure.reading import prompt_times
 from spectui.measure.requests import Request, requests_of, usual_shape
 from spectui.measure.speedup import Speedup
 from spectui.measure.statistics import paired_speedup
+from spectui.measure.verdict import doubt
 from spectui.measure.workload import Workload
 from spectui.monitor.disturbance import DisturbanceSummary
+from spectui.monitor.machine import this_machine
 from spectui.monitor.watch import MachineWatch
 from spectui.options.request import RequestShape
 from spectui.options.speculation import Speculation
+from spectui.page import Line, Page
 from spectui.speculative.counters import Counters, Detail
 
 NO_MODEL = "n-gram drafters need no draft model"
@@ -69,15 +75,6 @@ class Comparison:
         """Counters of the speculative runs."""
         return total_counters(self.speculative)
 
-    @property
-    def c(self) -> float | None:
-        """One draft step over one single-token step of the target; None without a draft model."""
-        baseline = total_counters(self.baseline)
-        step_s = self.counters.draft_step_s
-        if step_s is None or not baseline.n_rounds:
-            return None
-        return step_s / (baseline.times.verify_s / baseline.n_rounds)
-
     def requests(self, shapes: Sequence[RequestShape]) -> Known[tuple[Request, ...]]:
         """Whole requests of ``shapes``; of what the prompts are where there is none."""
         times = prompt_times(self.pairs, reads=self.speculation.model is not None)
@@ -90,20 +87,13 @@ class Comparison:
             "speculative": {
                 **throughput_document(self.speculative),
                 **counters_document(self.counters),
-                **or_reason("c", self.c, self._no_c()),
             },
             **self.speedup.document(),
-            "n_slow_rounds": sum(pair.n_slow for pair in self.pairs),
             **lossless_document(self.lossless),
             "disturbance": self.disturbance.document(),
             **ending(self.ended),
             "prompts": [pair.document() for pair in self.pairs],
         }
-
-    def _no_c(self) -> str:
-        if self.counters.detail is not Detail.ROUNDS:
-            return _NO_DETAIL
-        return NOTHING_DRAFTED if self.speculation.model else NO_MODEL
 
 
 def compare(
@@ -174,22 +164,116 @@ def nothing_decoded() -> BadInputError:
 
 def counters_document(counters: Counters) -> Json:
     """Counts over all rounds, as far as they are known."""
-    is_seen = counters.detail is Detail.ROUNDS
-    known = counters.known_rounds
-    no_length = "no round was run" if known is not None else NO_ROUNDS
-    accepted, reached = counters.accepted_per_position, counters.reached_per_position
-    times = {
-        name: getattr(counters.times, f"{name}_s")
-        for name in ("draft", "verify", "sample", "rollback", "other")
+    parts = ("draft", "verify", "sample", "rollback", "other")
+    seen = {
+        "accepted_per_position": list(counters.accepted_per_position),
+        "reached_per_position": list(counters.reached_per_position),
+        "time_s": {name: getattr(counters.times, f"{name}_s") for name in parts},
     }
-    return {
-        **or_reason("n_rounds", known, NO_ROUNDS),
-        "n_drafted": counters.n_drafted,
-        "n_accepted": counters.n_accepted,
-        **or_reason("acceptance_rate", counters.acceptance_rate, NOTHING_DRAFTED),
-        **or_reason("mean_accepted_length", counters.mean_accepted_length, no_length),
-        **or_reason("accepted_per_position", list(accepted) if is_seen else None, _NO_DETAIL),
-        **or_reason("reached_per_position", list(reached) if is_seen else None, _NO_DETAIL),
-        **or_reason("alpha", counters.alpha, NOTHING_DRAFTED if is_seen else _NO_DETAIL),
-        **or_reason("time_s", times if is_seen else None, _NO_DETAIL),
+    found = {
+        **fields_of(counters, NOTHING_DRAFTED, "n_drafted", "n_accepted", "acceptance_rate"),
+        **or_reason("n_rounds", counters.known_rounds, NO_ROUNDS),
+        **fields_of(counters, NO_ROUNDS, "mean_accepted_length"),
     }
+    if counters.detail is Detail.ROUNDS:
+        return {**found, **fields_of(counters, NOTHING_DRAFTED, "alpha"), **seen}
+    for name in ("alpha", *seen):
+        found |= or_reason(name, None, _NO_DETAIL)
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchRun:
+    """Result of a benchmark, and what decoded it."""
+
+    found: Comparison
+    target: Json
+    draft: Json
+    backend: Json
+    alteration: str | None
+    """How the target was altered, in a sentence; None if it was not."""
+    n_slots: int = 1
+    """Streams at once."""
+    notes: tuple[str, ...] = ()
+    """Further remarks."""
+    said: tuple[str, ...] = ()
+    """Remarks that were printed before it began: in the document alone."""
+    shapes: tuple[RequestShape, ...] = ()
+    """Requests that were asked for; empty for those that the prompts are."""
+
+    @property
+    def requests(self) -> Known[tuple[Request, ...]]:
+        """Whole requests."""
+        return self.found.requests(self.shapes)
+
+    def document(self) -> Json:
+        """The document ``spectui.bench/1``."""
+        one = self.found
+        length = one.workload.prompt_length
+        return {
+            **header("bench", this_machine()),
+            "target": self.target,
+            "draft": self.draft,
+            "config": {
+                **one.speculation.document(),
+                **one.workload.document(),
+                **({} if length is None else {"prompt_length": length}),
+                **({"n_slots": self.n_slots} if self.n_slots > 1 else {}),
+            },
+            **one.document(),
+            **known("requests", self.requests),
+            **self.backend,
+            "notes": [*self.said, *self.notes],
+        }
+
+    def page(self) -> Page:
+        """The summary, and notes."""
+        notes = [f"{note}." for note in self._remarks()]
+        notes += [*(f"{note}." for note in self.notes), *self.found.disturbance.notes]
+        lines = (Line(line, indent=_BESIDE) for line in self._lines())
+        return [*lines, *(Line(f"note: {note}") for note in notes)]
+
+    def _lines(self) -> Iterator[str]:
+        one, counters, speedup = self.found, self.found.counters, self.found.speedup
+        each = "" if self.n_slots == 1 else f" in each of {self.n_slots} streams"
+        for side, results in (("off", one.baseline), ("on ", one.speculative)):
+            yield f"{side}         {throughput(results) or 0:.2f} tokens/s{each}"
+        yield f"speedup     {factor(speedup.capped.estimate, 3)}× ({self._interval(speedup)})"
+        rate, length = percent_text(counters.acceptance_rate, 1), counters.tokens_per_round
+        per_round = "–" if length is None else f"{length:.2f}"
+        accepted = f"{rate} ({counters.n_accepted} of {counters.n_drafted})"
+        yield f"acceptance  {accepted}, {per_round} tokens per round"
+        yield f"lossless    {_lossless(one)}"
+        for request in self.requests.value or ():
+            yield f"request     {request.told}"
+
+    def _interval(self, speedup: Speedup) -> str:
+        ends = speedup.capped.interval
+        if ends is None:
+            return speedup.interval_reason or ""
+        bounds = " to ".join(factor(end, 3) for end in ends)
+        prompts = f"{speedup.n_prompts} prompts, {self.found.workload.sampling.label}"
+        return f"95 % interval {bounds}, {prompts}"
+
+    def _remarks(self) -> Iterator[str]:
+        """Reasons to doubt the numbers."""
+        yield from filter(None, (doubt(self.found.speedup), self.alteration))
+
+
+_BESIDE = " " * len("acceptance  ")
+"""Indent of lines that continue the line of a heading."""
+
+
+def _lossless(one: Comparison) -> str:
+    check = one.lossless
+    if check is None:
+        return "not checked: only complete runs of greedy output are compared"
+    if check.divergence is None:
+        return "yes, every output equals the target's own"
+    d, n_others = check.divergence, check.n_different - 1
+    others = f"; {counted(n_others, 'prompt')} more" if n_others > 0 else ""
+    where = f"prompt {d.prompt_id}, token {d.position}"
+    if d.margin is None or d.noise is None:
+        return f"the outputs part ({where}{others}); {UNTOLD}"
+    where += f": margin {d.margin:.2g}, noise {d.noise:.2g}{others}"
+    return f"yes, but for rounding ({where})" if check.lossless else f"NO ({where})"

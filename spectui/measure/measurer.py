@@ -26,8 +26,6 @@ _SHORTEST_READ = 16
 NOTHING_DRAFTED = "nothing was drafted"
 NO_ROUNDS = "llama-server does not tell how many rounds it ran"
 """The tokens do not tell either: a text ended inside a draft, or the target redoes rounds."""
-_RECALLED = "it is not known to have been evaluated as a whole for this"
-_NO_PARTS = "llama-server does not tell it apart"
 _NOTHING_DECODED = "the answer ended before anything was decoded"
 
 
@@ -41,8 +39,6 @@ class Pair:
     speculative: GenerationResult
     segments: tuple[Segment, ...] = ()
     """Segments of the answer, where both sides took turns within it."""
-    n_slow: int = 0
-    """Rounds that took longer than is usual for their kind, and count as usual ones."""
     whole_s: tuple[float, float] | None = None
     """Seconds of the whole requests without and with speculation, waiting included, where others
     were decoded beside it; else None."""
@@ -67,6 +63,12 @@ class Pair:
             n_accepted=self.speculative.counters.n_accepted,
         )
 
+    def within(self, found: SteadySeconds) -> "Pair":
+        """The pair as if it had taken other seconds."""
+        off = _within(self.baseline, found.baseline_s)
+        on = _within(self.speculative, found.speculative_s)
+        return replace(self, baseline=off, speculative=on)
+
     def document(self) -> Json:
         """Result of the prompt in documents."""
         result, counters = self.speculative, self.speculative.counters
@@ -75,7 +77,6 @@ class Pair:
             "id": self.item.id,
             "category": self.item.category,
             "n_prompt_tokens": result.n_prompt_tokens,
-            **_prompt_document(result, self.baseline),
             **or_reason("baseline_tokens_per_s", off, _NOTHING_DECODED),
             **or_reason("tokens_per_s", result.tokens_per_s, _NOTHING_DECODED),
             "n_drafted": counters.n_drafted,
@@ -84,20 +85,6 @@ class Pair:
             "stop": str(result.stop),
             "output_sha256": sha256(result.tokens),
         }
-
-
-def _prompt_document(result: GenerationResult, baseline: GenerationResult) -> Json:
-    """Seconds of the prompt and until the first token, without and with speculation."""
-    prompt_s, draft_s = (
-        (result.prompt_s, result.prompt_draft_s) if result.is_prompt_new else (None,) * 2
-    )
-    off_s = baseline.prompt_s if baseline.is_prompt_new else None
-    first_s = None if off_s is None and prompt_s is None else {"off": off_s, "on": prompt_s}
-    return {
-        **or_reason("prompt_s", prompt_s, _RECALLED),
-        **or_reason("prompt_draft_s", draft_s, _RECALLED if prompt_s is None else _NO_PARTS),
-        **or_reason("time_to_first_token_s", first_s, _RECALLED),
-    }
 
 
 Timed = tuple[GenerationResult, float | None]
@@ -154,7 +141,7 @@ class Measurer:
 
     def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
         """Decode one prompt. Raises ``CancelledError`` if the engine was stopped meanwhile."""
-        return self._generate(item, speculation, self.workload.n_predict)
+        return self._generate(self._command(item, speculation))
 
     def warm_up(self, speculation: Speculation | None) -> None:
         """Touch weights and caches: the first tokens after a load are slower than the rest.
@@ -163,7 +150,7 @@ class Measurer:
         """
         if self.n_beside_off is not None:
             return
-        self._generate(self.workload.items[0], speculation, WARM_UP_TOKENS)
+        self._generate(self._command(self.workload.items[0], speculation, WARM_UP_TOKENS))
 
     def anchor(self, index: int = 0) -> float:
         """Tokens/s of a short run of the target alone: the machine's present speed.
@@ -173,9 +160,7 @@ class Measurer:
         """
         command = self._command(self.workload.items[index], None, _ANCHOR_TOKENS)
         sampling = replace(self.workload.sampling, ignore_eos=True)
-        result = self.engine.generate(replace(command, sampling=sampling))
-        _check_complete(result)
-        self._learn(result)
+        result = self._generate(replace(command, sampling=sampling))
         return result.n_decoded / result.decode_s
 
     def pairs(
@@ -228,8 +213,7 @@ class Measurer:
         """Decode prompts, as many at once as there are streams."""
         if self.together is None:
             return ((self.decode(item, speculation), None) for item in items)
-        n_predict = self.workload.n_predict
-        return self.together([self._command(item, speculation, n_predict) for item in items])
+        return self.together([self._command(item, speculation) for item in items])
 
     def block(
         self, items: Sequence[WorkItem], speculation: Speculation | None, turn: int
@@ -255,7 +239,7 @@ class Measurer:
     def pair(self, item: WorkItem, speculation: Speculation | None, turn: int) -> Pair:
         """Decode one prompt without and with speculation; arguments as ``block``."""
         command = GeneratePair(
-            speculative=self._command(item, speculation, self.workload.n_predict),
+            speculative=self._command(item, speculation),
             baseline_first=self._begins_with_off(turn),
             baseline_share=self.baseline_share,
         )
@@ -267,18 +251,18 @@ class Measurer:
             item=item, baseline=done.baseline, speculative=done.speculative, segments=done.segments
         )
 
-    def _generate(
-        self, item: WorkItem, speculation: Speculation | None, n_predict: int
-    ) -> GenerationResult:
-        result = self.engine.generate(self._command(item, speculation, n_predict))
+    def _generate(self, command: Generate) -> GenerationResult:
+        result = self.engine.generate(command)
         _check_complete(result)
         self._learn(result)
         return result
 
-    def _command(self, item: WorkItem, speculation: Speculation | None, n_predict: int) -> Generate:
+    def _command(
+        self, item: WorkItem, speculation: Speculation | None, n_predict: int | None = None
+    ) -> Generate:
         return Generate(
             prompt=item.tokens,
-            n_predict=n_predict,
+            n_predict=n_predict or self.workload.n_predict,
             sampling=self.workload.sampling_of(item),
             speculation=speculation,
             reuse_prompt=True,
@@ -333,13 +317,7 @@ def steady(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
     if not decoded or not all(pair.segments for pair in decoded):
         return tuple(pairs)
     found = iter(steady_seconds([pair.segments for pair in decoded]))
-    return tuple(_as_steady(pair, next(found)) if pair.has_decoded else pair for pair in pairs)
-
-
-def _as_steady(pair: Pair, found: SteadySeconds) -> Pair:
-    off = _within(pair.baseline, found.baseline_s)
-    on = _within(pair.speculative, found.speculative_s)
-    return replace(pair, baseline=off, speculative=on, n_slow=found.n_slow)
+    return tuple(pair.within(next(found)) if pair.has_decoded else pair for pair in pairs)
 
 
 def _within(result: GenerationResult, seconds: float) -> GenerationResult:

@@ -10,7 +10,6 @@ as much as the edge of what is usual for its kind, which on a quiet machine hard
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -37,15 +36,12 @@ Kind = tuple[bool, int, int]
 """Whether the target went back, drafted tokens, and decodes of the draft's chain."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SteadySeconds:
+class SteadySeconds(NamedTuple):
     """Seconds that an answer takes on a machine that nothing disturbs."""
 
     baseline_s: float
     """Seconds of the target alone, for as many tokens."""
     speculative_s: float
-    n_slow: int
-    """Rounds that took longer than is usual for their kind, and spans of the target alone."""
 
 
 def steady_seconds(answers: Sequence[Sequence[Segment]]) -> list[SteadySeconds]:
@@ -71,15 +67,12 @@ def steady_seconds(answers: Sequence[Sequence[Segment]]) -> list[SteadySeconds]:
                 )
                 for one in part.rounds
             ]
-    n_span_tokens, off, n_slow_off = _sums(alone, len(answers))
-    _n_rounds, on, n_slow_on = _sums(together, len(answers))
+    n_span_tokens, off = _sums(alone, len(answers))
+    _n_rounds, on = _sums(together, len(answers))
     n_tokens = [sum(part.n_tokens for part in answer) for answer in answers]
     baseline_s = np.array(levels_s) * n_tokens * off / n_span_tokens
-    columns = baseline_s.tolist(), (levels_s * on).tolist(), (n_slow_off + n_slow_on).tolist()
-    return [
-        SteadySeconds(baseline_s=alone_s, speculative_s=together_s, n_slow=int(n_slow))
-        for alone_s, together_s, n_slow in zip(*columns, strict=True)
-    ]
+    columns = baseline_s.tolist(), (levels_s * on).tolist()
+    return [SteadySeconds(*one) for one in zip(*columns, strict=True)]
 
 
 def _tokens_per_round(segments: Sequence[Segment]) -> float:
@@ -110,10 +103,10 @@ class _Row(NamedTuple):
 
 
 def _sums(rows: Sequence[_Row], n_answers: int) -> _Array:
-    """[3, n_answers]: weight of the rows, their usual seconds by weight, and how many were slow."""
+    """[2, n_answers]: weight of the rows, and their usual seconds by weight."""
     answers, kinds, relative, weights = map(np.array, zip(*rows, strict=True))
     low, high = _edges(kinds.astype(float), relative)
-    columns = (weights, weights * relative.clip(low, high), relative > high)
+    columns = (weights, weights * relative.clip(low, high))
     return np.array([np.bincount(answers, one, minlength=n_answers) for one in columns])
 
 

@@ -5,7 +5,6 @@ They rest on prompts that were evaluated for the first time, by the target and b
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from statistics import median
 from typing import NamedTuple
 
@@ -36,8 +35,7 @@ class Reading(NamedTuple):
     seconds: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Readings:
+class Readings(NamedTuple):
     """Prompts that were evaluated apart from a measurement."""
 
     target: tuple[Reading, ...] = ()
@@ -45,8 +43,10 @@ class Readings:
     """By the draft alone."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadingTime:
+NONE_APART = Readings()
+
+
+class ReadingTime(NamedTuple):
     """Seconds of evaluating a prompt, by its length."""
 
     factors: tuple[float, float, float]
@@ -69,13 +69,12 @@ def fit_readings(readings: Sequence[Reading]) -> ReadingTime | None:
         return None
     lengths, seconds = np.array(readings, np.float64).T
     longest = int(lengths.max())
-    none = ReadingTime(factors=(0.0, 0.0, 0.0), longest=longest)
+    found, least = ReadingTime((0.0, 0.0, 0.0), longest), math.inf
     if median(seconds) <= 0:
-        return none
+        return found
     # A reading of no time says nothing relative to itself.
     is_read = seconds > 0
     lengths, seconds = lengths[is_read], seconds[is_read]
-    found, least = none, math.inf
     for powers, spread in _TERMS:
         has_data = len(lengths) > len(powers) and lengths.max() >= spread * lengths.min()
         if len(powers) > 1 and not has_data:
@@ -87,7 +86,7 @@ def fit_readings(readings: Sequence[Reading]) -> ReadingTime | None:
             scaled = np.zeros(3)
             scaled[list(powers)] = factors / longest ** np.array(powers, np.float64)
             zero, one, two = scaled.tolist()
-            found, least = replace(none, factors=(zero, one, two)), misfit
+            found, least = ReadingTime((zero, one, two), longest), misfit
     return found
 
 
@@ -104,8 +103,7 @@ def _least_absolute_deviations(rows: _Array) -> tuple[_Array, float]:
     return factors, max(float(misfits.sum()), _LEAST_MISFIT)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptTimes:
+class PromptTimes(NamedTuple):
     """Seconds until the first token, by the prompt's length."""
 
     off: ReadingTime
@@ -127,14 +125,13 @@ def is_covered(n_tokens: int, longest: int) -> bool:
     return n_tokens <= _BEYOND * longest
 
 
-NOT_READ = "no prompt was evaluated for the first time while it was measured"
-NOT_TOLD = "the server does not tell how long a prompt is read with a draft"
+NOT_READ = "it is not known how long a prompt is read: none was for the first time, or alone"
 
 
 def prompt_times(
     pairs: Sequence[Pair],
     *,
-    apart: Readings = Readings(),
+    apart: Readings = NONE_APART,
     reads: bool = True,
 ) -> Known[PromptTimes]:
     """How long prompts take without and with a setting.
@@ -160,8 +157,7 @@ def prompt_times(
         ]
     known = tuple(one for one in parts if one is not None)
     if alone is None or len(known) < len(parts):
-        is_told = any(one.n_evaluated is not None for one in on)
-        return Known(None, NOT_TOLD if reads and on and not is_told else NOT_READ)
+        return Known(None, NOT_READ)
     return Known(PromptTimes(off=alone, on=known))
 
 

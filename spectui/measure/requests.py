@@ -85,19 +85,14 @@ class Request:
         return None if ends is None else (self._on_s(ends[0]), self._on_s(ends[1]))
 
     @property
-    def _saved_s(self) -> float:
-        """Seconds that speculation saves with each further token."""
-        speedup = self.decoding.capped.estimate
-        # Sums in another order make no loss of what is equal.
-        return 0.0 if math.isclose(speedup, 1) else self.token_s * (1 - 1 / speedup)
-
-    @property
     def break_even(self) -> int | None:
         """Shortest answer, in tokens, from which on none is slower with speculation; 0 for any.
 
         None where decoding gains nothing that could win back what the prompt costs, or loses.
         """
-        extra_s, saved_s = self.prompt_on_s - self.prompt_off_s, self._saved_s
+        extra_s, speedup = self.prompt_on_s - self.prompt_off_s, self.decoding.capped.estimate
+        # Sums in another order make no loss of what is equal.
+        saved_s = 0.0 if math.isclose(speedup, 1) else self.token_s * (1 - 1 / speedup)
         if saved_s < 0 or (extra_s > 0 and not saved_s):
             return None
         # A sum of seconds may be off in its last digit.
@@ -118,26 +113,22 @@ class Request:
 
     @property
     def pays(self) -> str:
-        """Which answers it pays for, in a clause; empty where any answer does."""
+        """From which answers on it pays, in a clause; empty where any answer does, or none."""
         least = self.break_even
-        if least is None:
-            # What the prompt wins may pay for a short answer that loses.
-            return "it never pays" if self.prompt_on_s >= self.prompt_off_s else ""
-        return f"it pays from answers of {least:,} tokens on" if least > _SHORTEST else ""
+        pays = least is not None and least > _SHORTEST
+        return f"it pays from answers of {least:,} tokens on" if pays else ""
 
     @property
     def told(self) -> str:
         """Seconds without and with speculation, for reports."""
         beyond = "" if self.is_covered else ", as extrapolated: no prompt was as long"
+        first = f"{seconds_text(self.prompt_off_s)} off, {seconds_text(self.prompt_on_s)} on"
+        pays = f"; {self.pays}" if self.pays else ""
         return (
             f"{self.shape.text} (prompt + answer): {seconds_text(self.off_s)} off, "
-            f"{seconds_text(self.on_s)} on ({times_text(self.speedup)}){beyond}"
+            f"{seconds_text(self.on_s)} on ({times_text(self.speedup)}){beyond}; "
+            f"the first token after {first}{pays}"
         )
-
-    @property
-    def first_told(self) -> str:
-        """Seconds until the first token, for reports."""
-        return f"{seconds_text(self.prompt_off_s)} off, {seconds_text(self.prompt_on_s)} on"
 
     def document(self) -> Json:
         """The request in documents; ``break_even`` is in tokens."""

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from spectui.documents import Json, or_reason
 from spectui.engine.guard import Guard, request_of
@@ -15,8 +16,7 @@ from spectui.models.gguf import read_gguf
 from spectui.options.setup import ModelOptions, Setup
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServedModel:
+class ServedModel(NamedTuple):
     """A model that was not loaded in this process."""
 
     options: ModelOptions
@@ -49,24 +49,13 @@ class ServedModel:
     @property
     def alteration(self) -> str | None:
         """The effect of ``--override-kv`` on its output, in a sentence; None without overrides."""
-        if not self.options.override_kv:
-            return None
-        told = ", ".join(one.text for one in self.options.override_kv)
-        return f"{self.path.name} runs with {told}: its output is not that of the model as it is"
+        return None if self.facts is None else self.facts.alteration
 
     def document(self, n_ctx: int) -> Json:
         """The model in documents, as those of loaded models, as far as that is known."""
-        facts = self.facts
-        return {
-            "path": str(self.path),
-            **or_reason("arch", facts and facts.arch, UNREAD),
-            **or_reason("name", facts and facts.name, UNREAD),
-            **or_reason("n_params", None, NOT_LOADED),
-            **or_reason("size_bytes", facts and facts.size_bytes, UNREAD),
-            "override_kv": [one.text for one in self.options.override_kv],
-            **or_reason("rollback", None, NOT_LOADED),
-            "n_ctx": n_ctx,
-        }
+        if self.facts is None:
+            return {"path": str(self.path), **or_reason("arch", None, UNREAD), "n_ctx": n_ctx}
+        return self.facts.document(rollback=None, n_ctx=n_ctx)
 
 
 UNREAD = "spectui's llama.cpp cannot read the file's header"
@@ -79,6 +68,7 @@ def look_at(options: ModelOptions) -> ServedModel:
         facts = facts_of(options.path, read_gguf(options.path))
     except BadInputError:
         return ServedModel(options=options, file_bytes=size_bytes(options.path))
+    facts = replace(facts, overridden=tuple(one.text for one in options.override_kv))
     return ServedModel(options=options, file_bytes=facts.file_bytes, facts=facts)
 
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from spectui.commands.items import divide
 from spectui.documents import Json
@@ -13,7 +13,6 @@ from spectui.errors import ServerError
 from spectui.measure.backend import Backend, one_after_the_other
 from spectui.measure.measurer import Measurer, Timed
 from spectui.measure.workload import Workload
-from spectui.models.sampling import repeat_penalty
 from spectui.options.setup import ModelOptions, Setup
 from spectui.options.speculation import Speculation
 from spectui.server.client import Completion, LlamaClient, completion_body
@@ -186,22 +185,21 @@ def _neutral(setup: Setup) -> Json:
     What the user's own arguments say stays as it is.
     """
     is_given = any(item.name == "repeat-penalty" for item in divide(setup.extra))
-    asks = repeat_penalty(setup.target.path) is not None and not is_given
-    return {"repeat_penalty": 1.0} if asks else {}
+    return {} if is_given else {"repeat_penalty": 1.0}
 
 
 def _body(command: Generate) -> Json:
     """Request to continue a prompt, evaluated anew, with spectui's sampling."""
-    sampling, drawn = command.sampling, dict[str, Any]()
-    if not sampling.is_greedy:
-        drawn = {"top_k": sampling.top_k, "top_p": sampling.top_p, "min_p": sampling.min_p}
+    sampling = command.sampling
     return completion_body(
         command.prompt,
         n_predict=command.n_predict,
         temperature=sampling.temp,
+        top_k=sampling.top_k,
+        top_p=sampling.top_p,
+        min_p=sampling.min_p,
         seed=sampling.seed,
         ignore_eos=sampling.ignore_eos,
-        **drawn,
     )
 
 

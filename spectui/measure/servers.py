@@ -1,6 +1,5 @@
 """The llama-servers that decode, started for it."""
 
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -60,9 +59,6 @@ _PLACES = re.compile(
     r"cache-type|ctx-size|device|ffn|fit|gpu|load-mode|mmap|moe|offload|override|rpc|split|swa"
 )
 """Parts of names of options that spectui passes on unread, and that decide what lies where."""
-_PREFIX = "LLAMA_ARG_"
-_DRAFTING = ("SPEC", "DRAFT")
-"""Parts of the names of llama-server's variables for drafting."""
 
 
 @dataclass(eq=False)
@@ -121,8 +117,7 @@ class Fleet(Closing):
         size = bytes_text(sum(size_bytes(model.path) for model in setup.models))
         what = "without speculation" if setup.is_off else f"with {setup.label}"
         what += f" and {setup.n_slots} slots" if setup.n_slots > 1 else ""
-        alone = ", one at a time: RPC servers take one client" if setup.target.devices.rpc else ""
-        self.say(f"starting llama-server {what} ({size} to load){alone}")
+        self.say(f"starting llama-server {what} ({size} to load)")
         self.n_starts += 1
         side = "off" if setup.is_off else "on"
         return LlamaServer(
@@ -136,7 +131,7 @@ class Fleet(Closing):
 
     def _warm_up(self, setup: Setup, server: LlamaServer) -> None:
         if setup.is_off and server.speculates():
-            raise _drafts_alone(self.binary.path)
+            raise _drafts_alone()
         server.complete(_WARM_UP_TEXT, n_predict=WARM_UP_TOKENS)
 
     def check(self, setup: Setup, done: Completion) -> None:
@@ -146,7 +141,7 @@ class Fleet(Closing):
             HopelessError: it has.
         """
         if setup.is_off and done.n_drafted:
-            raise _drafts_alone(self.binary.path)
+            raise _drafts_alone()
 
     def end(self, setup: Setup) -> None:
         """End the server of a setup, if it is running; the next request starts it anew."""
@@ -224,19 +219,9 @@ def version_document(version: Version | None) -> Json:
     }
 
 
-def _drafts_alone(program: str, environment: Mapping[str, str] = os.environ) -> HopelessError:
-    names = sorted(
-        name
-        for name in environment
-        if name.startswith(_PREFIX) and any(word in name for word in _DRAFTING)
-    )
-    remedy = (
-        f"unset {' and '.join(names)}, which every llama-server reads"
-        if names
-        else f"{program} seems to add options of its own: give --server-bin the llama-server "
-        "itself, or leave them out there"
-    )
+def _drafts_alone() -> HopelessError:
     return HopelessError(
         "the llama-server without speculation drafts as well, so that nothing is compared with the "
-        f"target alone; {remedy}"
+        "target alone; unset its variables LLAMA_ARG_SPEC_… and LLAMA_ARG_…DRAFT…, and give "
+        "--server-bin a llama-server without options of its own"
     )

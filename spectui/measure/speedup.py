@@ -19,13 +19,14 @@ compared with its own baseline.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from spectui.documents import Json, or_reason
 from spectui.format import factor, gain_percent, is_large
 
 NO_INTERVAL = "the interval is not known"
-_SMALL = 0.0995
+_SMALL_PERCENT = 9.95
 """Gain below which, as it is printed, a decimal is shown."""
 CEILING_DIGITS = 9
 """Digits of a ceiling: sums in another order may not make noise of what is equal."""
@@ -129,6 +130,11 @@ class Speedup:
         """Both ends; None where the interval is unknown."""
         return None if self.low is None or self.high is None else (self.low, self.high)
 
+    @property
+    def values(self) -> tuple[float, ...]:
+        """The estimate, and both ends where they are known, as people are told them."""
+        return (self.capped.estimate, *(self.capped.interval or ()))
+
     def document(self) -> Json:
         """The speedup as measured, with the most that the accepted tokens can give."""
         reason = self.interval_reason or NO_INTERVAL
@@ -144,27 +150,20 @@ class Speedup:
 def gain_text(speedup: Speedup) -> str:
     """A gain such as ``+27 % (+20 to +34)``; without an interval if there is none."""
     interval = interval_text(speedup)
-    return f"{gain(speedup)} ({interval})" if interval else gain(speedup)
-
-
-def gain(speedup: Speedup) -> str:
-    """A gain such as ``+27 %``."""
-    told = speedup.capped
-    return _written(told.estimate, told)
+    value = gain_texts(speedup.values)[0]
+    return f"{value} ({interval})" if interval else value
 
 
 def interval_text(speedup: Speedup) -> str:
     """An interval such as ``+20 to +34``; empty if it is unknown."""
-    told = speedup.capped
-    if told.interval is None:
-        return ""
-    low, high = (_written(end, told).removesuffix(" %") for end in told.interval)
-    return f"{low} to {high}"
+    _value, *ends = gain_texts(speedup.values)
+    return " to ".join(end.removesuffix(" %") for end in ends)
 
 
-def _written(value: float, speedup: Speedup) -> str:
-    """An estimate or limit; all in the notation of the largest, so that they compare."""
-    gains = [end - 1 for end in (speedup.estimate, speedup.low, speedup.high) if end is not None]
-    if is_large(100 * max(gains)):
-        return f"{factor(value)}×"
-    return gain_percent(100 * (value - 1), int(all(abs(one) < _SMALL for one in gains)))
+def gain_texts(speedups: Sequence[float]) -> list[str]:
+    """Speedups as gains such as ``+27 %``, all in the notation of the largest: they compare."""
+    gains = [100 * (one - 1) for one in speedups]
+    if is_large(max(gains)):
+        return [f"{factor(one)}×" for one in speedups]
+    decimals = int(all(abs(gain) < _SMALL_PERCENT for gain in gains))
+    return [gain_percent(gain, decimals) for gain in gains]

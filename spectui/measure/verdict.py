@@ -4,19 +4,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import product
 
 from spectui.documents import Json, or_reason
-from spectui.format import counted, gain_percent, is_large
+from spectui.format import counted, gain_percent
 from spectui.measure.requests import Request, Together, binding, together
-from spectui.measure.speedup import NO_INTERVAL, Speedup
+from spectui.measure.speedup import NO_INTERVAL, Speedup, gain_texts
 from spectui.measure.statistics import MIN_PROMPTS
 from spectui.options.setup import SamplingConfig
 
-_MAX_DECIMALS = 3
-_EVEN = 1.5
-"""Sides of an interval that differ by no more than this factor are told as one ±."""
-_EQUAL = 1e-9
 _FEWEST_ACCEPTING = 5
 """Prompts with an accepted draft below which rare gains cannot be ruled out: where 5 % of all
 prompts gain, 24 prompts hold none of them in 3 of 10 cases."""
@@ -124,251 +119,142 @@ def judge(
     """
     if min_gain < 0:
         raise ValueError(f"min_gain {min_gain} would call a loss a gain")
-    case = _Case(speedup, min_gain, what, basis, temp, tuple(requests))
-    decoding, whole = case.decoding, together(binding(case.requests))
-    if decoding is not Answer.USE or whole is None:
-        answer, reason = decoding, case.reason(decoding)
-    else:
-        answer = case.answer_of(whole.interval)
-        reason = case.reason(answer) if answer is Answer.USE else case.refusal(answer, whole)
+    unjudged = _unjudged(speedup, basis, min_gain)
+    answer = _answer(None if unjudged else speedup.capped.interval, min_gain)
+    more = _more_prompts(speedup, min_gain, is_open=answer is Answer.UNDECIDED and not unjudged)
+    measured, whole = _measured(speedup, basis, temp), together(binding(requests))
+    reason = f"{_ADVICE[answer]}: {what} gives {measured}"
+    if answer is Answer.UNDECIDED:
+        reason = f"{reason}; {unjudged or _what_decides(more, min_gain)}"
+    elif answer is Answer.USE:
+        reason = f"{_use_it(requests)}: {what} is worth {measured}{_request_gains(requests)}"
+        if whole is not None:
+            answer = _answer(whole.interval, min_gain)
+            if answer is not Answer.USE:
+                advice = _refusal(answer, binding(requests))
+                reason = f"{advice}: {what} gives {measured} in decoding, but {_with_prompt(whole)}"
     return Verdict(
         use_speculation=answer is Answer.USE,
-        reason=reason,
+        reason=f"{reason}.",
         answer=answer,
-        more_prompts=case.more_prompts,
+        more_prompts=more,
         basis=basis,
     )
 
 
-_SENTENCES = {
-    Answer.USE: "{use}: {what} is worth {value}{spread} ({within}){requests}.{beyond}",
-    Answer.NO_DIFFERENCE: (
-        "Leave it off: no difference worth having: {what} gives {value} ({within})."
-    ),
-    Answer.OFF: "Turn it off: {asked} was not shown ({what}: {value}, {within}).",
-    Answer.UNDECIDED: (
-        "Not decided, so leave it off: {asked} was not shown ({what}: {value}, {within}); {more}."
-    ),
+_ADVICE = {
+    Answer.USE: "Use it",
+    Answer.NO_DIFFERENCE: "Leave it off: no difference worth having",
+    Answer.OFF: "Turn it off",
+    Answer.UNDECIDED: "Not decided, so leave it off",
 }
-_SLOWER = "Turn it off: {what} makes decoding {loss} slower ({within})."
-_UNJUDGED = "Not decided, so leave it off: {what} measured {measured}; {because}."
-_REFUSED = (
-    "{advice}: {what} gains {value} ({within}) in decoding, but {whole} with the prompt{pays}."
-    "{beyond}"
-)
 
 
-@dataclass(frozen=True, slots=True)
-class _Case:
-    """A measured setting, and the parts of the sentence on it."""
+def _answer(interval: tuple[float, float] | None, min_gain: float) -> Answer:
+    """The answer that follows from an interval; ``UNDECIDED`` without one."""
+    low, high = interval or (0.0, math.inf)
+    if low > 1 + min_gain:
+        return Answer.USE
+    if high > 1 + min_gain:
+        return Answer.UNDECIDED
+    return Answer.NO_DIFFERENCE if low >= 1 - min_gain else Answer.OFF
 
-    measured: Speedup
-    min_gain: float
-    what: str
-    basis: Basis | None
-    temp: float | None
-    requests: tuple[Request, ...]
 
-    @property
-    def decoding(self) -> Answer:
-        """The answer for decoding alone."""
-        return self.answer_of(None if self.unjudged else self.measured.capped.interval)
+def _unjudged(measured: Speedup, basis: Basis | None, min_gain: float) -> str | None:
+    """Why nothing follows from the numbers, in a clause; None where an answer does."""
+    interval = measured.capped.interval
+    if measured.is_noise:
+        return doubt(measured)
+    if basis is Basis.SAME:
+        return "these prompts chose it, and nothing is left to judge it on; give more prompts"
+    if interval is None:
+        return measured.interval_reason or NO_INTERVAL
+    if basis is not Basis.THESE and is_sparse(measured) and interval[1] <= 1 + min_gain:
+        n, of = measured.n_accepting, counted(measured.n_prompts, "prompt")
+        return f"drafts were accepted on {n} of {of}, too few to say what others would gain"
+    return None
 
-    def answer_of(self, interval: tuple[float, float] | None) -> Answer:
-        """The answer that follows from an interval."""
-        low, high = interval or (0.0, math.inf)
-        if low > self.least:
-            return Answer.USE
-        if high > self.least:
-            return Answer.UNDECIDED
-        return Answer.NO_DIFFERENCE if low >= 1 - self.min_gain else Answer.OFF
 
-    @property
-    def unjudged(self) -> str | None:
-        """Why nothing follows from the numbers; None where an answer does."""
-        measured, interval = self.measured, self.measured.capped.interval
-        if measured.is_noise:
-            return doubt(measured)
-        if self.basis is Basis.SAME:
-            return "these prompts chose it, and nothing is left to judge it on; give more prompts"
-        if interval is None:
-            return measured.interval_reason or NO_INTERVAL
-        if self.basis is not Basis.THESE and is_sparse(measured) and interval[1] <= self.least:
-            n, of = measured.n_accepting, counted(measured.n_prompts, "prompt")
-            return f"drafts were accepted on {n} of {of}, too few to say what others would gain"
+def _more_prompts(speedup: Speedup, min_gain: float, *, is_open: bool) -> int | None:
+    """Prompts until the interval no longer holds the least gain, if the estimate stays.
+
+    Its width goes with the root of their number.
+    """
+    n = speedup.n_prompts
+    if speedup.low is None or speedup.high is None:
+        return max(1, MIN_PROMPTS - n)
+    far = math.log(speedup.estimate / (1 + min_gain))
+    reach = math.log((speedup.low if far > 0 else speedup.high) / speedup.estimate)
+    if not is_open or not far or abs(reach) > abs(far) * math.sqrt(1 + _MOST_MORE):
         return None
+    return max(1, math.ceil(n * ((reach / far) ** 2 - 1)))
 
-    @property
-    def least(self) -> float:
-        """The speedup from which on speculation is worth its memory."""
-        return 1 + self.min_gain
 
-    @property
-    def more_prompts(self) -> int | None:
-        """Prompts until the interval no longer holds the least gain, if the estimate stays.
+def _what_decides(more: int | None, min_gain: float) -> str:
+    """What may decide an open answer, in a clause."""
+    gains = f"it gains {100 * min_gain:g} %" if min_gain else "it gains anything"
+    if more is None:
+        return f"no reasonable number of prompts would show whether {gains}"
+    return f"about {counted(more, 'more prompt')} may show whether {gains}"
 
-        Its width goes with the root of their number.
-        """
-        speedup, n = self.measured, self.measured.n_prompts
-        if speedup.low is None or speedup.high is None:
-            return max(1, MIN_PROMPTS - n)
-        if self.decoding is not Answer.UNDECIDED or self.unjudged is not None:
-            return None
-        far = math.log(speedup.estimate / self.least)
-        reach = math.log((speedup.low if far > 0 else speedup.high) / speedup.estimate)
-        if not far or abs(reach) > abs(far) * math.sqrt(1 + _MOST_MORE):
-            return None
-        return max(1, math.ceil(n * ((reach / far) ** 2 - 1)))
 
-    def reason(self, answer: Answer) -> str:
-        """The sentence on decoding, and on requests that gain as well."""
-        if self.unjudged is not None:
-            return _UNJUDGED.format(what=self.what, measured=self._measured, because=self.unjudged)
-        told = self.measured.capped
-        sentence = _SENTENCES[answer]
-        if answer is Answer.OFF and told.high is not None and told.high < 1:
-            sentence = _SLOWER
-        more, requests = self.more_prompts, self.requests
-        return sentence.format(
-            **self._numbers,
-            use=self._use_it,
-            spread=self._spread,
-            requests=f" in decoding, and {self._gains(requests)}" if requests else "",
-            beyond=self._beyond,
-            more=(
-                "no reasonable number of prompts would decide it"
-                if more is None
-                else f"about {counted(more, 'more prompt')} may decide it"
-            ),
-        )
+def _measured(speedup: Speedup, basis: Basis | None, temp: float | None) -> str:
+    """A measured speedup with its interval and what it was measured on."""
+    n, n_timed = speedup.n_prompts, speedup.n_timed
+    told = [counted(n, "prompt")]
+    if basis is Basis.THESE:
+        told = ["this prompt" if n == 1 else f"these {told[0]}"]
+    if n_timed is not None and n_timed < n:
+        told.append(f"{n_timed} of them timed")
+    if temp is not None:
+        told.append(SamplingConfig(temp=temp).label)
+    if speedup.is_noise:
+        return f"more than can be ({', '.join(told)})"
+    value, *ends = gain_texts(speedup.values)
+    if ends:
+        told.insert(0, f"{100 * speedup.level:g} % interval {' to '.join(ends)}")
+    if speedup.is_capped:
+        told.append("cut at what the accepted tokens can give")
+    return f"{value} ({', '.join(told)})"
 
-    def refusal(self, answer: Answer, whole: Together) -> str:
-        """The sentence where decoding gains, and the requests do not."""
-        requests = binding(self.requests)
-        for_these = f"for requests of {requests[0].shape.text}"
-        if len(requests) > 1:
-            for_these = "for these requests together"
-        advice = f"Leave it off {for_these}"
-        if answer is Answer.UNDECIDED:
-            advice = f"Not decided {for_these}, so leave it off"
-        ends = whole.interval or ()
-        decimals = _decimals((whole.estimate, *ends), (1.0, self.least))
-        value, *limits = (gain_percent(_gain(one), decimals) for one in (whole.estimate, *ends))
-        within = f"95 % interval {' to '.join(limits)}" if limits else _no_interval(requests)
-        return _REFUSED.format(
-            **self._numbers,
-            advice=advice,
-            whole=f"{value} ({within})",
-            pays=f"; {requests[0].pays}" if len(requests) == 1 and requests[0].pays else "",
-            beyond=self._beyond,
-        )
 
-    @property
-    def _numbers(self) -> dict[str, str]:
-        """The setting, and the measurement in per cent."""
-        told, decimals = self.measured.capped, self._n_decimals
-        value, *ends = (gain_percent(_gain(one), decimals) for one in self._found)
-        return {
-            "what": self.what,
-            "asked": f"a gain of at least {100 * self.min_gain:g} %" if self.min_gain else "a gain",
-            "value": value,
-            "loss": gain_percent(-_gain(told.estimate), decimals).removeprefix("+"),
-            "within": (
-                f"{100 * told.level:g} % interval {' to '.join(ends)}, {self._prompts}{self._cap}"
-            ),
-        }
+def _use_it(requests: Sequence[Request]) -> str:
+    """The advice to use it, with the answers that are too short for it."""
+    shortest = [
+        one.break_even
+        for one in requests
+        if one.break_even and one.break_even > one.shape.n_answer and one.pays_later
+    ]
+    least = max(shortest, default=0)
+    return f"Use it for answers of {least:,} tokens or more" if least else "Use it"
 
-    @property
-    def _found(self) -> tuple[float, ...]:
-        told = self.measured.capped
-        return (told.estimate, *(told.interval or ()))
 
-    @property
-    def _n_decimals(self) -> int:
-        limits = (1.0, self.least, 1 - self.min_gain)
-        return max(_decimals(self._found, limits), int(self.measured.is_capped))
+def _request_gains(requests: Sequence[Request]) -> str:
+    """The gain of each request, behind that of decoding."""
+    gains = (f"{gain_texts([one.speedup])[0]} for requests of {one.shape.text}" for one in requests)
+    return f" in decoding, and {' and '.join(gains)}" if requests else ""
 
-    @property
-    def _measured(self) -> str:
-        """The measurement that decides nothing."""
-        if self.measured.is_noise:
-            return f"more than can be on {self._prompts}"
-        return f"{_gain_text(self.measured.capped.estimate)} on {self._prompts}{self._cap}"
 
-    @property
-    def _use_it(self) -> str:
-        """The advice, with the answers that are too short for it."""
-        shortest = [
-            one.break_even
-            for one in self.requests
-            if one.break_even and one.break_even > one.shape.n_answer and one.pays_later
-        ]
-        least = max(shortest, default=0)
-        return f"Use it for answers of {least:,} tokens or more" if least else "Use it"
+def _refusal(answer: Answer, requests: Sequence[Request]) -> str:
+    """The advice where decoding gains, and the requests do not."""
+    shapes = f"requests of {' and '.join(one.shape.text for one in requests)}"
+    if answer is Answer.UNDECIDED:
+        return f"Not decided for {shapes}, so leave it off"
+    return f"Leave it off for {shapes}"
 
-    def _gains(self, requests: Sequence[Request]) -> str:
-        """The gain of each request."""
-        return " and ".join(
-            f"{_gain_text(one.speedup, 1.0, self.least)} for requests of {one.shape.text}"
-            for one in requests
-        )
 
-    @property
-    def _beyond(self) -> str:
-        """A sentence on requests whose prompts are longer than any that was evaluated."""
-        beyond = [one.shape.n_prompt for one in self.requests if not one.is_covered]
-        if not beyond:
-            return ""
-        longest = f"{max(beyond):,}"
-        return f" No prompt of about {longest} tokens was evaluated, so that is extrapolated."
-
-    @property
-    def _prompts(self) -> str:
-        n, n_timed = self.measured.n_prompts, self.measured.n_timed
-        told = [counted(n, "prompt")]
-        if self.basis is Basis.THESE:
-            told = ["this prompt" if n == 1 else f"these {told[0]}"]
-        if n_timed is not None and n_timed < n:
-            told.append(f"{n_timed} of them timed")
-        if self.basis is Basis.LATER:
-            told.append("continued behind the answers that chose it")
-        if self.temp is not None:
-            told.append(SamplingConfig(temp=self.temp).label)
-        return ", ".join(told)
-
-    @property
-    def _cap(self) -> str:
-        """The values that numbers were cut at, if any was."""
-        if not self.measured.is_capped or self.measured.ceiling is None:
-            return ""
-        most = gain_percent(_gain(self.measured.ceiling), 1)
-        return f", cut at the {most} that the accepted tokens can give"
-
-    @property
-    def _spread(self) -> str:
-        """The interval as a ±, unless that would misstate one that is cut or lies unevenly."""
-        gain, *ends = map(_gain, self._found)
-        if not ends or self.measured.is_capped:
-            return ""
-        low, high = ends
-        below, above, half = gain - low, high - gain, (high - low) / 2
-        is_even = max(below, above) <= _EVEN * min(below, above)
-        # A gain that was shown must not look like one that may be none.
-        is_shown = gain - half > 100 * self.min_gain
-        if is_large(high) or not is_even or not is_shown:
-            return ""
-        return f" ± {half:.{self._n_decimals}f}"
+def _with_prompt(whole: Together) -> str:
+    """The gain of requests with their prompts."""
+    value, *ends = gain_texts((whole.estimate, *(whole.interval or ())))
+    return f"{value} ({' to '.join(ends) or 'without an interval'}) with the prompt"
 
 
 def on_others(speedup: Speedup) -> str:
     """A sentence on what prompts like the measured ones gain, beside the answer for just those."""
-    interval, n = speedup.capped.interval, speedup.n_prompts
-    if interval is None or is_sparse(speedup):
-        these = "this prompt does" if n == 1 else f"these {n} prompts do"
-        return f"What other prompts gain, {these} not tell."
-    decimals = _decimals(interval, (1.0,))
-    low, high = (gain_percent(_gain(one), decimals) for one in interval)
-    return f"Other prompts like these gain {low} to {high}."
+    _value, *ends = gain_texts(speedup.values)
+    if not ends or is_sparse(speedup):
+        return f"{counted(speedup.n_prompts, 'prompt')} cannot tell what others gain."
+    return f"Other prompts like these gain {' to '.join(ends)}."
 
 
 def is_sparse(speedup: Speedup) -> bool:
@@ -377,53 +263,10 @@ def is_sparse(speedup: Speedup) -> bool:
     return n is not None and n < _FEWEST_ACCEPTING
 
 
-def _no_interval(requests: Sequence[Request]) -> str:
-    """Why the gain of requests has no interval, in a clause."""
-    decoding = next(one.decoding for one in requests if one.ends_s is None)
-    because = doubt(decoding) if decoding.is_noise else decoding.interval_reason
-    return because or NO_INTERVAL
-
-
-NOISE = "the machine's noise"
-
-
-def doubt(speedup: Speedup, cause: str = NOISE) -> str | None:
-    """Why a speedup cannot be what speculation gave, in a clause; None where it can be.
-
-    Args:
-        speedup: measured speedup.
-        cause: the other cause of the speedup.
-    """
+def doubt(speedup: Speedup) -> str | None:
+    """Why a speedup cannot be what speculation gave, in a clause; None where it can be."""
     if speedup.ceiling is None or not speedup.is_above_ceiling:
         return None
-    most = (
-        f"the tokens that were accepted can give {gain_percent(_gain(speedup.ceiling), 1)} at most"
-        if speedup.ceiling > 1
-        else "no token was accepted that could give a gain"
-    )
-    if not speedup.is_noise:
-        return f"{most}: {cause} is part of it"
-    if speedup.low is None:
-        return f"{most}: this is {cause}"
-    return f"{most}, and all of the interval is above that: this is {cause}"
-
-
-def _gain(speedup: float) -> float:
-    return 100 * (speedup - 1)
-
-
-def _gain_text(speedup: float, *limits: float) -> str:
-    return gain_percent(_gain(speedup), _decimals((speedup,), limits or (1.0,)))
-
-
-def _decimals(speedups: Sequence[float], limits: Sequence[float]) -> int:
-    """Fewest decimals that keep every gain on its side of every limit when printed in per cent."""
-    pairs = list(product(map(_gain, speedups), map(_gain, limits)))
-    for decimals in range(_MAX_DECIMALS):
-        if all(
-            math.isclose(value, limit, abs_tol=_EQUAL)
-            or round(value, decimals) != round(limit, decimals)
-            for value, limit in pairs
-        ):
-            return decimals
-    return _MAX_DECIMALS
+    most = gain_percent(100 * (speedup.ceiling - 1), 1)
+    share = "this is" if speedup.is_noise else "part of it is"
+    return f"the tokens that were accepted can give {most} at most: {share} the machine's noise"

@@ -9,6 +9,7 @@ from spectui.engine.commands import Tokenize
 from spectui.engine.driver import Engine
 from spectui.engine.events import AnswerWritten
 from spectui.errors import BadInputError, UsageError
+from spectui.format import counted
 from spectui.options.setup import SamplingConfig
 from spectui.prompts import AnsweredPrompt, Prompt
 
@@ -18,10 +19,6 @@ if TYPE_CHECKING:
 
 WARM_UP_TOKENS = 8
 """Enough to touch weights and caches: the first tokens after a load are slower than the rest."""
-
-
-_NAMED = 3
-"""Most duplicates that a note names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +102,6 @@ def tokenize(
             the chat template refuses it, or there is none.
         ServerError: the server refused one.
     """
-    if hasattr(source, "apply_template"):
-        remedy = f"{remedy} or leave it out"
     items = list[WorkItem]()
     for prompt in prompts:
         try:
@@ -153,12 +148,10 @@ def _item(
 
 
 def left_out_note(repeated: Sequence[str]) -> str | None:
-    """Names of duplicates as a clause; None without any."""
+    """How many duplicates there were, as a clause; None without any."""
     if not repeated:
         return None
-    n_more = len(repeated) - _NAMED
-    more = f" and {n_more} more" if n_more > 0 else ""
-    return f"left out, the same text as another prompt: {', '.join(repeated[:_NAMED])}{more}"
+    return f"left out, the same text as another: {counted(len(repeated), 'prompt')}"
 
 
 def lengthened(workload: Workload, n_tokens: int | None, *, n_ctx: int) -> Workload:

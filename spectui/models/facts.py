@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from spectui.documents import Json
+from spectui.documents import Json, or_reason
 from spectui.errors import BadInputError
 from spectui.models.gguf import file_size, read_gguf
 from spectui.models.header import GgufFile
@@ -72,7 +72,7 @@ class ModelFacts:
             "the model as it is"
         )
 
-    def document(self, *, rollback: str, n_ctx: int) -> Json:
+    def document(self, *, rollback: str | None, n_ctx: int) -> Json:
         """A model, loaded or planned.
 
         ``size_bytes`` is that of its tensors, whoever measures: what ``llama_model_size`` says of a
@@ -85,7 +85,7 @@ class ModelFacts:
             "n_params": self.n_params,
             "size_bytes": self.size_bytes,
             "override_kv": list(self.overridden),
-            "rollback": rollback,
+            **or_reason("rollback", rollback, "llama-server does not tell"),
             "n_ctx": n_ctx,
         }
 

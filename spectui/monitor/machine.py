@@ -3,7 +3,7 @@
 import hashlib
 import platform
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -48,12 +48,10 @@ class Machine:
     def conditions(self) -> dict[str, str]:
         """The machine's part of the conditions under which measurements compare.
 
-        ``host`` is the fingerprint that it has while a driver does not list the GPUs; ``driver``
-        is there where its version is known.
+        ``driver`` is there where its version is known.
         """
-        host = {"host": replace(self, gpus=()).fingerprint} if self.gpus else {}
         driver = {} if self.driver is None else {"driver": self.driver}
-        return {"machine": self.fingerprint, **host, **driver}
+        return {"machine": self.fingerprint, **driver}
 
     def document(self) -> Json:
         """The machine as JSON, with its fingerprint."""

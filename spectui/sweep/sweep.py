@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 
 from spectui.documents import Json, or_reason
 from spectui.errors import (
@@ -13,7 +12,6 @@ from spectui.errors import (
     SpectuiError,
     UsageError,
 )
-from spectui.measure.comparable import found_again
 from spectui.measure.served_models import UNREAD, look_at
 from spectui.models.gguf import weights_bytes
 from spectui.options.drafters import MODEL_KIND, MTP_KIND
@@ -22,7 +20,7 @@ from spectui.sweep.cells import Visit, VisitRecord, VisitState
 from spectui.sweep.grid import expand, ordered
 from spectui.sweep.measuring import CellMeasurer
 from spectui.sweep.setup import SweepSetup, backend_identity, sweep_name, sweep_spec
-from spectui.sweep.store import SweepStore, sweep_folder
+from spectui.sweep.store import SweepStore
 from spectui.sweep.summary import UNWATCHED, CellSummary, disturbance_of, summarise
 
 
@@ -46,11 +44,7 @@ class Sweep:
             why = f" ({'; '.join(self.left_out)})" if self.left_out else ""
             raise UsageError(f"nobody would draft in any cell{why}; give other axes")
         self.spec = sweep_spec(setup, backend_identity(setup))
-        if setup.name is None:
-            named = partial(sweep_name, setup.base.target.path)
-            self.spec, self.name = found_again(self.spec, named, _is_stored)
-        else:
-            self.name = setup.name
+        self.name = setup.name or sweep_name(setup.base.target.path, self.spec)
         self.visits = ordered(self.cells, setup.repeats, setup.sampling.seed)
         self.pending = self.visits
         """Visits that are left to be measured, in their order."""
@@ -176,10 +170,6 @@ def _ended(visit: Visit, measurer: CellMeasurer) -> VisitRecord:
             # A bug: the engine attaches a traceback to those.
             raise
         return VisitRecord(visit=visit, state=VisitState.FAILED, error=str(error))
-
-
-def _is_stored(name: str) -> bool:
-    return (sweep_folder(name) / "cells.jsonl").exists()
 
 
 def _model(spec: Json, options: ModelOptions) -> Json:

@@ -2,13 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Meta
-
-from spectui.documents import Json, or_reason
 
 Vector = npt.NDArray[np.float64]
 MAX_DEPTH = 254
@@ -25,18 +23,14 @@ Count = Any
 """A number, or an array of numbers."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prices:
+class Prices(NamedTuple):
     """Seconds of a round's parts in an empty context, and their growth with the tokens in it."""
 
     chain: Vector
     """[depth + 1]: a chain of n decodes, n = 0 for none."""
-    chain_growth: Vector | float = 0.0
-    """Growth of ``chain`` per token in the cache when the round begins."""
     batch: Vector
     """[depth + 1]: verifying a draft of n tokens, what the draft does with it afterwards, and
     saving the target's state before it."""
-    batch_growth: Vector | float = 0.0
     token: float
     """Per emitted token: sampling, and telling of it."""
     fixed: float
@@ -45,11 +39,14 @@ class Prices:
     """Additional price where drafted tokens were rejected."""
     rollback_token: float
     """Further price per token that was accepted before them."""
+    chain_growth: Vector | float = 0.0
+    """Growth of ``chain`` per token in the cache when the round begins."""
+    batch_growth: Vector | float = 0.0
 
     def at(self, n_past: int) -> "Prices":
         """Prices of rounds that begin with ``n_past`` tokens in the cache."""
         chain = self.chain + n_past * self.chain_growth
-        return replace(self, chain=chain, batch=self.batch + n_past * self.batch_growth)
+        return self._replace(chain=chain, batch=self.batch + n_past * self.batch_growth)
 
     def seconds(
         self, steps: Count, drafted: Count, accepted: Count, emitted: Count, wrong: Count
@@ -109,9 +106,6 @@ class Costs:
     rollback_token_s: Seconds
     """Additional seconds per token that such a round had accepted: after going back to a checkpoint
     they are decoded again. About 0 where a cache just forgets."""
-    spread: Annotated[float, Meta(ge=0, le=100)] | None
-    """Spread of the generations' levels, as a share: how unsteady the machine was; None of fewer
-    than three, so that there is nothing to compare."""
     mark_s: Seconds = 0.0
     """Per round that drafted something: saving the target's state before it is verified, where it
     cannot forget. 0 in older traces, which lack it: their ``verify_s`` includes it."""
@@ -173,35 +167,6 @@ class Costs:
     def off_seconds(self, n_tokens: Count, n_past: Count) -> Count:
         """Seconds of the target alone for tokens that are decoded at a depth, in the mean."""
         return n_tokens * (self.off_s + self.off_growth_s * (n_past - self.n_past))
-
-    @property
-    def single_s(self) -> float:
-        """V(1); the target's own time where no round without a draft was measured."""
-        alone = self.off_s - self.token_s - self.fixed_s
-        return alone if self.lengths[0] > 0 and alone > 0 else self.verify_s[0]
-
-    def document(self) -> Json:
-        """Costs of rounds with a draft as JSON; lists by ``n_drafted``."""
-        return {
-            "n_past": self.n_past,
-            "n_drafted": list(self.lengths),
-            "verify_s": list(self.verify_s),
-            "verify_growth_s": list(self.verify_growth_s),
-            "verify_ratio": [seconds / self.single_s for seconds in self.verify_s],
-            "second_draft_pass_s": list(self.again_s),
-            "second_draft_pass_growth_s": list(self.again_growth_s),
-            "draft_step_s": self.step_s,
-            "draft_step_growth_s": self.step_growth_s,
-            "c": self.step_s / self.single_s,
-            "per_token_s": self.token_s,
-            "per_round_s": self.fixed_s,
-            "per_drafting_round_s": self.mark_s,
-            "per_rejection_s": self.rollback_s,
-            "per_token_before_rejection_s": self.rollback_token_s,
-            "off_s": self.off_s,
-            "off_growth_s": self.off_growth_s,
-            **or_reason("spread", self.spread, "fewer than three generations were measured"),
-        }
 
 
 def along(lengths: Sequence[int], values: Sequence[float], wanted: Vector) -> Vector:

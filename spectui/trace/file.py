@@ -25,7 +25,6 @@ _SCHEMA: Literal["spectui.trace/4"] = "spectui.trace/4"
 _HINT = "record it again with spectui trace"
 _MAX_BYTES = 1 << 28
 """A few kilobytes unpack to any size; half a million tokens recorded for 32 take all of this."""
-_MAGIC = b"\x1f\x8b"
 _GZIP = zlib.MAX_WBITS | 16
 
 
@@ -92,10 +91,6 @@ def read_trace(path: Path) -> Trace:
             f"{path} cannot be read as a trace ({error.strerror}); give a file that spectui trace "
             "wrote"
         ) from error
-    if not packed:
-        raise BadInputError(f"{path} is empty; {_HINT}")
-    if not packed.startswith(_MAGIC):
-        raise BadInputError(f"{path} is no trace of spectui's (it is not gzipped); {_HINT}")
     return unpacked_trace(packed, path)
 
 
@@ -106,43 +101,44 @@ def unpacked_trace(packed: bytes, path: Path) -> Trace:
         BadInputError: as of ``read_trace``.
     """
     try:
-        envelope = _envelope_decoder.decode(_unpacked(packed, path))
-    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-        raise BadInputError(f"{path} is no trace of spectui's ({error}); {_HINT}") from error
+        envelope = _envelope_decoder.decode(_unpacked(packed))
+    except (zlib.error, msgspec.MsgspecError, RecursionError, ValueError) as error:
+        raise BadInputError(f"{path} is no whole trace of spectui's ({error}); {_HINT}") from error
     check_schema(envelope.schema, _SCHEMA, str(path), what="trace", advice=_HINT)
-    payload = bytes(envelope.trace)
-    if hashlib.sha256(payload).hexdigest() != envelope.sha256:
-        raise BadInputError(
-            f"{path} was changed after it was recorded (its digest does not fit); {_HINT}"
-        )
     try:
-        trace = _trace_decoder.decode(payload)
-        if is_of_fast_schedule(msgspec.structs.asdict(_older_decoder.decode(payload))):
-            trace = replace(trace, costs={})
-        check_trace(trace)
+        return _checked(bytes(envelope.trace), envelope.sha256)
     except (msgspec.MsgspecError, RecursionError, IndexError, ValueError) as error:
-        raise BadInputError(f"{path} contradicts itself ({error}); {_HINT}") from error
+        raise BadInputError(
+            f"{path} was changed, or contradicts itself ({error}); {_HINT}"
+        ) from error
+
+
+def _checked(payload: bytes, digest: str) -> Trace:
+    """The trace that an envelope holds."""
+    if hashlib.sha256(payload).hexdigest() != digest:
+        raise ValueError("its digest does not fit")
+    trace = _trace_decoder.decode(payload)
+    if is_of_fast_schedule(msgspec.structs.asdict(_older_decoder.decode(payload))):
+        trace = replace(trace, costs={})
+    check_trace(trace)
     return trace
 
 
-def _unpacked(packed: bytes, path: Path) -> bytes:
+def _unpacked(packed: bytes) -> bytes:
     """The content of a gzipped file, which may be damaged, or unpack to no end.
 
     It is one member, as spectui writes it: thousands of empty ones would take hours.
+
+    Raises:
+        ValueError: it is not whole, or larger than any trace.
+        zlib.error: it is damaged.
     """
     member = zlib.decompressobj(_GZIP)
-    damage = f"{path} is cut off, or bytes of it were changed or appended; {_HINT}"
-    try:
-        content = member.decompress(packed, _MAX_BYTES + 1)
-    except zlib.error as error:
-        raise BadInputError(damage) from error
+    content = member.decompress(packed, _MAX_BYTES + 1)
     if len(content) > _MAX_BYTES:
-        raise BadInputError(
-            f"{path} unpacks to more than {_MAX_BYTES >> 20} MiB, the most that a trace "
-            "may have; give another one, or record fewer prompts"
-        )
+        raise ValueError(f"it unpacks to more than {_MAX_BYTES >> 20} MiB; record fewer prompts")
     if not member.eof or member.unused_data:
-        raise BadInputError(damage)
+        raise ValueError("it is cut off, or bytes were appended")
     return content
 
 

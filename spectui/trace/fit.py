@@ -66,8 +66,6 @@ _SIGMA_PER_MAD = 1.4826
 """Standard deviation over the median absolute deviation, of a normal distribution."""
 _LEAST_SPREAD = 0.01
 """Relative standard deviation that is usual at least."""
-_FEWEST_GROUPS = 3
-"""Generations; fewer do not tell how steady a machine is."""
 _APART = 256
 """Tokens between two depths, below which comparing them tells nothing of growth."""
 _MAX_COMPARED = 256
@@ -95,8 +93,6 @@ class Curve:
         self.lengths = tuple(map(int, lengths))
         self.seconds = floats(rising(np.exp(logarithms), np.bincount(row).astype(float)))
         self.growth_s = floats(growth_s)
-        deviation = float(np.median(np.abs(levels))) * _SIGMA_PER_MAD
-        self.spread = deviation if len(groups) >= _FEWEST_GROUPS else None
         self._levels = dict(zip(map(int, groups), np.exp(levels), strict=True))
 
     def level(self, group: int) -> float:
@@ -238,7 +234,6 @@ def fit_costs(probed: Probed, others: Sequence[Probed] = ()) -> Costs:
         rollback_token_s=rollback_token_s / level,
         off_s=0.0,
         off_growth_s=0.0,
-        spread=verify.spread,
         mark_s=usual([o.round.mark_s for o in probed if o.round.n_drafted]) / level,
     )
     return _with_off(_bounded(costs), whole, verify)

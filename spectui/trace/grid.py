@@ -2,7 +2,6 @@
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import product
 from typing import NamedTuple
 
@@ -22,8 +21,7 @@ N_PARTS = 4
 """Parts that an answer is replayed in, so that some of its text can choose for the rest."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grid:
+class Grid(NamedTuple):
     """Every combination of three lists."""
 
     draft_max: tuple[int, ...]
@@ -74,7 +72,7 @@ class Replay:
     """Counts and seconds of settings on recordings. All arrays end in [n_settings]."""
 
     def __init__(
-        self, recordings: Sequence[Recording], prices: Prices | None, *, n_settings: int, depth: int
+        self, recordings: Sequence[Recording], prices: Prices | None, n_settings: int
     ) -> None:
         """Begin with no rounds.
 
@@ -82,12 +80,10 @@ class Replay:
             recordings: outputs of the target.
             prices: prices of a round; None for no seconds.
             n_settings: settings that are replayed together.
-            depth: longest draft.
         """
         self._begins = [(len(one.prompt), part_ends(one.n_decoded)) for one in recordings]
         self._prices = prices
-        self.batches = np.zeros((depth + 1, n_settings), np.uint32)
-        """[depth + 1, n_settings]: rounds by drafted tokens."""
+        self.n_rounds = np.zeros(n_settings, np.int64)
         self.counts = np.zeros((4, n_settings), np.int64)
         self.n_rejections, self.n_before_mismatch, self.n_redone, self.n_steps = self.counts
         self.parts = np.zeros((4, len(recordings), N_PARTS, n_settings))
@@ -111,19 +107,13 @@ class Replay:
         if self._prices is not None:
             price = self._prices.at(n_prompt + position)
             seconds = price.seconds(steps, drafted, accepted, emitted, wrong)
-        self.batches[drafted, here] += 1
+        self.n_rounds[here] += 1
         counts = wrong, accepted * wrong, redone, steps
         for row, more in zip(self.counts, counts, strict=True):
             row[here] += more
         part, sums = bisect_right(ends, position), (emitted, drafted, accepted, seconds)
         for of_parts, more in zip(self.parts, sums, strict=True):
             of_parts[answer, part, here] += more
-
-    @property
-    def n_rounds(self) -> _Ints:
-        """Rounds of each setting."""
-        found: _Ints = self.batches.sum(axis=0, dtype=np.int64)
-        return found
 
     @property
     def whole(self) -> Parts:
@@ -159,11 +149,10 @@ def replay_grid(
     of_p_min, of_max, of_min = np.indices(grid.shape).reshape(3, -1)
     p_min = np.array(grid.draft_p_min, np.float32)
     longest, shortest = np.array(grid.draft_max)[of_max], np.array(grid.draft_min)[of_min]
-    depth = max(recording.chains[draft].depth for recording in recordings)
-    replay = Replay(recordings, prices, n_settings=len(longest), depth=depth)
+    replay = Replay(recordings, prices, len(longest))
     for answer, recording in enumerate(recordings):
         chains = recording.chains[draft]
-        check_covered(replace(grid, draft_p_min=()) if cumulative else grid, chains)
+        check_covered(grid._replace(draft_p_min=()) if cumulative else grid, chains)
         rounds = Rounds(recording, chains)
         floors = ascending_floors(rounds.rows, chains, cumulative=cumulative)
         begins = np.zeros(len(longest), np.int64)

@@ -77,9 +77,8 @@ def replay_settings(
     for setting in settings:
         if setting.model is not None:
             _check(recordings, setting.model, draft)
-        depth = setting.longest
-        prices = None if costs is None else costs.prices(depth)
-        replay = Replay(recordings, prices, n_settings=1, depth=depth)
+        prices = None if costs is None else costs.prices(setting.longest)
+        replay = Replay(recordings, prices, 1)
         for answer, recording in enumerate(recordings):
             drafter, position = _drafter(recording, setting, draft), 0
             for one in run_along(recording, drafter, n_snapshots=usable_snapshots(setting)):

@@ -20,7 +20,7 @@ from spectui.speculative.models import Rollback
 from spectui.trace.costs import Costs, Prices, Vector
 from spectui.trace.grid import Rounds
 from spectui.trace.record import Chains, Recording
-from spectui.trace.replay import mean_past
+from spectui.trace.replay import off_seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,11 +80,10 @@ def best_sampled(
     seconds, drafted, accepted = totals[best].tolist()
     if not drafted:
         return None
-    off_s = off.off_seconds(sum(one.n_decoded for one in recordings), mean_past(recordings))
     return Sampled(
         draft=draft,
         draft_max=best + 1,
-        speedup=off_s / seconds,
+        speedup=off_seconds(recordings, off) / seconds,
         n_drafted=drafted,
         n_accepted=accepted,
     )

@@ -22,12 +22,8 @@ class Total(Tally):
     """Name of the draft model; None for an n-gram drafter."""
     speculation: Speculation
     """Settings of the draft model or the MTP layers if there is a draft."""
-    batches: tuple[int, ...]
-    """[depth + 1]: rounds by the length of their draft."""
     n_decoded: int
     """Tokens that rounds emit."""
-    mean_past: float
-    """Depth of the context at which they are decoded, in the mean."""
     off_s: float | None
     """Seconds of the target alone; None without costs."""
     parts: Parts = field(compare=False, repr=False)
@@ -104,22 +100,20 @@ def totals(
         costs: costs of rounds, for the seconds of the target alone.
     """
     n_decoded = sum(recording.n_decoded for recording in recordings)
-    deepness = mean_past(recordings)
-    n_rounds, whole = replay.n_rounds, replay.whole
+    off_s = None if costs is None else off_seconds(recordings, costs)
+    whole = replay.whole
     return tuple(
         Total(
             draft=draft,
             speculation=setting,
-            n_rounds=int(n_rounds[index]),
+            n_rounds=int(replay.n_rounds[index]),
             n_drafted=int(whole.drafted[index]),
             n_accepted=int(whole.accepted[index]),
             n_rejections=int(replay.n_rejections[index]),
             n_before_mismatch=int(replay.n_before_mismatch[index]),
             n_redone=int(replay.n_redone[index]),
-            batches=tuple(replay.batches[:, index].tolist()),
             n_decoded=n_decoded,
-            mean_past=deepness,
-            off_s=None if costs is None else costs.off_seconds(n_decoded, deepness),
+            off_s=off_s,
             parts=Parts(*replay.parts[..., index]),
         )
         for index, setting in enumerate(settings)
@@ -142,8 +136,8 @@ def off_part_seconds(recordings: Sequence[Recording], part_tokens: Vector, costs
     return found
 
 
-def mean_past(recordings: Sequence[Recording]) -> float:
-    """Depth at which the tokens of all recordings are decoded, in the mean; 0 without any."""
+def off_seconds(recordings: Sequence[Recording], costs: Costs) -> float:
+    """Seconds of the target alone for the tokens of all recordings."""
     n_decoded = sum(one.n_decoded for one in recordings)
     sums = (one.n_decoded * (2 * len(one.prompt) + one.n_decoded - 1) for one in recordings)
-    return sum(sums) / 2 / n_decoded if n_decoded else 0.0
+    return float(costs.off_seconds(n_decoded, sum(sums) / 2 / max(n_decoded, 1)))

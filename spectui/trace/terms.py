@@ -142,66 +142,6 @@ def measured_terms(
     )
 
 
-class Outlook:
-    """Speedups of a setting if its draft were faster, or guessed better."""
-
-    def __init__(self, own: RoundTerms, now: float) -> None:
-        """Scale the model to what is known.
-
-        Args:
-            own: mean round of the setting.
-            now: speedup of the setting, measured or replayed, which the model is to say as well.
-        """
-        self._own = own
-        self._level = now / self._estimate(own, own.alpha)
-
-    def speedup(
-        self, own: RoundTerms | None = None, *, alpha: float | None = None, draft_scale: float = 1.0
-    ) -> float:
-        """Speedup of the setting; if its round were ``own``, its acceptance ``alpha``."""
-        tried = self._own.alpha if alpha is None else alpha
-        return self._level * self._estimate(own or self._own, tried, draft_scale)
-
-    def _estimate(self, one: RoundTerms, alpha: float, draft_scale: float = 1.0) -> float:
-        return one.speedup(alpha, draft_scale, emitted=self._emitted(alpha))
-
-    def _emitted(self, alpha: float) -> float:
-        """Tokens per round: at the setting's own acceptance what they are, at 1 all of them."""
-        drafted, now = self._own.drafted, self._own.alpha
-        own = expected_tokens(now, drafted)
-        share = self._own.emitted / own
-        if alpha > now:
-            # In step with what is gained on the way to all, so that more is never worth less.
-            way = math.log(expected_tokens(alpha, drafted) / own) / math.log((drafted + 1) / own)
-            share **= 1 - way
-        return min(share * expected_tokens(alpha, drafted), drafted + 1)
-
-    def break_even_draft(self) -> float | None:
-        """Share of its present seconds that the draft may take for no gain and no loss.
-
-        Returns:
-            More than 1 where it may be slower than it is; None where even a draft for nothing
-            would not do, or where the draft costs nothing.
-        """
-        # The inverse of a speedup grows along a line with the draft's seconds.
-        free, now = 1 / self.speedup(draft_scale=0.0), 1 / self.speedup()
-        return (1 - free) / (now - free) if now > free and free < 1 else None
-
-    def break_even_alpha(self) -> float | None:
-        """Acceptance per token from which on nothing is lost.
-
-        Returns:
-            None where even perfect acceptance would not do.
-        """
-        if self.speedup(alpha=1.0) < 1:
-            return None
-        low, high = 0.0, 1.0
-        for _ in range(_BISECTIONS):
-            middle = (low + high) / 2
-            low, high = (low, middle) if self.speedup(alpha=middle) >= 1 else (middle, high)
-        return high
-
-
 class Term(StrEnum):
     """Term that keeps a setting from being faster."""
 
@@ -213,58 +153,88 @@ class Term(StrEnum):
     ROLLBACK = "rollback"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Findings:
-    """Conclusions from a setting's numbers."""
+    """What a setting's numbers say of drafts that were faster, or guessed better."""
 
     terms: RoundTerms
+    """Its mean round."""
     speedup: float
-    break_even_step_s: float | None
-    """A draft step that takes longer makes it a loss, at the same acceptance. None where even a
-    draft for nothing would lose, or where drafts cost next to nothing as it is."""
-    break_even_alpha: float | None
-    """A lower acceptance makes it a loss, at the same costs. None where even 1 would lose."""
-    speedup_if_perfect: float
-    """Speedup with a draft that is always right, at the same costs."""
+    """Measured or replayed; the model is scaled to it."""
 
+    def speedup_if(
+        self,
+        terms: RoundTerms | None = None,
+        *,
+        alpha: float | None = None,
+        draft_scale: float = 1.0,
+    ) -> float:
+        """Speedup of the setting; if its round were ``terms``, its acceptance ``alpha``."""
+        tried = self.terms.alpha if alpha is None else alpha
+        own = self._estimate(self.terms, self.terms.alpha)
+        return self.speedup / own * self._estimate(terms or self.terms, tried, draft_scale)
 
-def find(terms: RoundTerms, *, speedup: float) -> Findings:
-    """Solve for what would change the answer: for drafts of the length that they have.
+    def _estimate(self, one: RoundTerms, alpha: float, draft_scale: float = 1.0) -> float:
+        return one.speedup(alpha, draft_scale, emitted=self._emitted(alpha))
 
-    Args:
-        terms: terms of the setting.
-        speedup: speedup of the setting.
-    """
-    outlook = Outlook(terms, speedup)
-    scale = outlook.break_even_draft()
-    is_free = terms.chain_s + terms.again_s < _NOTHING * terms.total_s
-    return Findings(
-        terms=terms,
-        speedup=speedup,
-        break_even_step_s=None if scale is None or is_free else scale * terms.step_s,
-        break_even_alpha=outlook.break_even_alpha(),
-        speedup_if_perfect=outlook.speedup(alpha=1.0),
-    )
+    def _emitted(self, alpha: float) -> float:
+        """Tokens per round: at the setting's own acceptance what they are, at 1 all of them."""
+        drafted, now = self.terms.drafted, self.terms.alpha
+        own = expected_tokens(now, drafted)
+        share = self.terms.emitted / own
+        if alpha > now:
+            # In step with what is gained on the way to all, so that more is never worth less.
+            way = math.log(expected_tokens(alpha, drafted) / own) / math.log((drafted + 1) / own)
+            share **= 1 - way
+        return min(share * expected_tokens(alpha, drafted), drafted + 1)
 
+    @property
+    def drafts_are_free(self) -> bool:
+        """Whether drafting takes next to nothing, as that of n-gram drafters."""
+        return self.terms.chain_s + self.terms.again_s < _NOTHING * self.terms.total_s
 
-def largest_loss(terms: RoundTerms, speedup: float) -> tuple[Term, float]:
-    """Return the term that costs most, and the speedup of the setting if it alone were ideal.
+    @property
+    def break_even_step_s(self) -> float | None:
+        """A draft step that takes longer makes it a loss, at the same acceptance.
 
-    Args:
-        terms: terms of the setting.
-        speedup: speedup of the setting as it is.
-    """
-    outlook = Outlook(terms, speedup)
-    # Rollback stays, to tell what rejections cost in tokens from what they cost in seconds.
-    fixed_s = terms.fixed_s + terms.rejection_s * terms.rejected
-    accepted = replace(terms, rejection_s=0.0, fixed_s=fixed_s)
-    one_token_s = min(terms.verify_s, terms.target_step_s)
-    without = {
-        Term.REJECTIONS: outlook.speedup(accepted, alpha=1.0),
-        Term.DRAFT: outlook.speedup(replace(terms, chain_s=0.0)),
-        Term.AGAIN: outlook.speedup(replace(terms, again_s=0.0)),
-        Term.VERIFY: outlook.speedup(replace(terms, verify_s=one_token_s)),
-        Term.ROLLBACK: outlook.speedup(replace(terms, rejection_s=0.0, mark_s=0.0)),
-    }
-    worst = max(without, key=lambda term: without[term])
-    return worst, without[worst]
+        None where even a draft for nothing would lose, or where drafts cost next to nothing.
+        """
+        # The inverse of a speedup grows along a line with the draft's seconds.
+        free, now = 1 / self.speedup_if(draft_scale=0.0), 1 / self.speedup_if()
+        if self.drafts_are_free or now <= free or free >= 1:
+            return None
+        return (1 - free) / (now - free) * self.terms.step_s
+
+    @property
+    def break_even_alpha(self) -> float | None:
+        """A lower acceptance makes it a loss, at the same costs. None where even 1 would lose."""
+        if self.speedup_if_perfect < 1:
+            return None
+        low, high = 0.0, 1.0
+        for _ in range(_BISECTIONS):
+            middle = (low + high) / 2
+            low, high = (low, middle) if self.speedup_if(alpha=middle) >= 1 else (middle, high)
+        return high
+
+    @property
+    def speedup_if_perfect(self) -> float:
+        """Speedup with a draft that is always right, at the same costs."""
+        return self.speedup_if(alpha=1.0)
+
+    @property
+    def largest_loss(self) -> tuple[Term, float]:
+        """The term that costs most, and the speedup of the setting if it alone were ideal."""
+        terms = self.terms
+        # Rollback stays, to tell what rejections cost in tokens from what they cost in seconds.
+        fixed_s = terms.fixed_s + terms.rejection_s * terms.rejected
+        accepted = replace(terms, rejection_s=0.0, fixed_s=fixed_s)
+        one_token_s = min(terms.verify_s, terms.target_step_s)
+        without = {
+            Term.REJECTIONS: self.speedup_if(accepted, alpha=1.0),
+            Term.DRAFT: self.speedup_if(replace(terms, chain_s=0.0)),
+            Term.AGAIN: self.speedup_if(replace(terms, again_s=0.0)),
+            Term.VERIFY: self.speedup_if(replace(terms, verify_s=one_token_s)),
+            Term.ROLLBACK: self.speedup_if(replace(terms, rejection_s=0.0, mark_s=0.0)),
+        }
+        worst = max(without, key=lambda term: without[term])
+        return worst, without[worst]

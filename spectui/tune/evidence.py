@@ -27,7 +27,7 @@ import numpy.typing as npt
 from spectui.documents import Json, or_reason
 from spectui.measure.arm import Arm
 from spectui.measure.measurer import NOTHING_DRAFTED
-from spectui.measure.reading import Readings
+from spectui.measure.reading import NONE_APART, Readings
 from spectui.measure.speedup import PairedMeasurement, Speedup
 from spectui.measure.statistics import MIN_PROMPTS, changed, paired_speedup, speedup_within
 from spectui.measure.verdict import Basis
@@ -170,7 +170,7 @@ class Evidence:
     def reading(self) -> Readings:
         """Prompts that target and draft have evaluated for this; none where the target moves."""
         moves, draft = self.chosen.layout is not None, self.chosen.draft or NGRAM_COSTS
-        return Readings() if moves else self.readings.get(draft, Readings())
+        return NONE_APART if moves else self.readings.get(draft, NONE_APART)
 
     def of_others(self, timed: Sequence[PairedMeasurement]) -> Speedup | None:
         """Gain on prompts like these, where the verdict is on just these; else None."""

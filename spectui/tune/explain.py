@@ -9,7 +9,7 @@ from spectui.measure.measurer import Pair, measurements, throughput, total_count
 from spectui.measure.statistics import paired_speedup
 from spectui.measure.verdict import doubt
 from spectui.speculative.counters import Detail
-from spectui.trace.terms import Findings, RoundTerms, find, measured_terms
+from spectui.trace.terms import Findings, RoundTerms, measured_terms
 from spectui.tune.expert_use import batch_sentence
 from spectui.tune.race import Standing
 from spectui.tune.result import TuneResult
@@ -98,7 +98,7 @@ def explain_measured(pairs: Sequence[Pair], *, speedup: float, recommended: bool
         terms = measured_terms(speculative, target_step_s=step_s, off_s=1 / off)
     if terms is None:
         return Explanation(sentences=(_NOTHING_DRAFTED,))
-    return explained(find(terms, speedup=speedup), recommended=recommended)
+    return explained(Findings(terms, speedup), recommended=recommended)
 
 
 def explained(found: Findings, *, recommended: bool) -> Explanation:

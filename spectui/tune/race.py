@@ -9,14 +9,14 @@ decided: the question is on or off.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 
 from spectui.documents import Json, or_reason
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.backend import again_after_a_death
 from spectui.measure.measurer import Measurer, Pair, Timed, measurements, paired, steady
-from spectui.measure.reading import Readings
+from spectui.measure.reading import NONE_APART, Readings
 from spectui.measure.requests import Request
 from spectui.measure.speedup import PairedMeasurement, Speedup
 from spectui.measure.statistics import paired_speedup
@@ -157,7 +157,7 @@ class Standing:
     n_pairs: int
     pairs: tuple[Pair, ...] = ()
     """Paired measurements against off; empty where recorded prompts alone tell of it."""
-    apart: Readings = field(default_factory=Readings)
+    apart: Readings = NONE_APART
     """Prompts that were evaluated for the recording."""
     moved: tuple[Pair, ...] = ()
     """Its runs against the target alone as it lies beside its draft; empty where that is no other
@@ -289,7 +289,7 @@ class Race:
             speedup=self.speedup,
             n_pairs=len(self.runs.pairs),
             pairs=self.pairs,
-            apart=Readings() if evidence is None else evidence.reading,
+            apart=NONE_APART if evidence is None else evidence.reading,
             moved=steady(self.runs.pairs_where_target_moved),
         )
 

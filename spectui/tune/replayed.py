@@ -13,13 +13,12 @@ from spectui.tune.recorded import Recorded
 _NO_COSTS = "the trace holds no costs: they were left out, or nothing was drafted to measure"
 
 
-def replayed_document(recorded: Recorded, totals: Sequence[Total], path: Path) -> Json:
-    """``spectui.replay/1``: every setting, and the costs of rounds; ``path`` is the trace's."""
+def replayed_document(totals: Sequence[Total], path: Path) -> Json:
+    """``spectui.replay/1``: every setting; ``path`` is the trace's."""
     return {
         **head("replay"),
         "trace": str(path),
         "configs": [_config(total) for total in totals],
-        "costs": {name: one.document() for name, one in recorded.costs.items()},
     }
 
 
@@ -43,7 +42,6 @@ def _config(total: Total) -> Json:
     return {
         "draft": total.draft,
         **total.speculation.document(),
-        "rounds_by_n_drafted": list(total.batches),
         **fields_of(total, "", "n_rounds", "n_drafted", "n_accepted", "n_rejections"),
         **fields_of(total, "nothing was drafted", "acceptance_rate"),
         **fields_of(total, "no round was run", "mean_accepted_length"),

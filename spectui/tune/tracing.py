@@ -9,7 +9,6 @@ from spectui import __version__
 from spectui.engine.commands import RecordChains, WriteAnswers
 from spectui.engine.events import AnswerWritten, ModelLoaded
 from spectui.errors import CancelledError, DoesNotFitError, EngineDiedError, SpectuiError
-from spectui.format import percent_text
 from spectui.interrupts import interrupts
 from spectui.llama.library import binding_version, llama_cpp_version
 from spectui.measure.backend import again_after_a_death
@@ -262,10 +261,8 @@ class Tracer:
         """Costs of every drafter: all that were measured with the target in one place did so."""
         for name, probed in self._probed.items():
             others = [other for key, other in self._beside(name) if key != name]
-            self._costs[name] = costs = fit_costs(probed, others)
-            unsteady = "" if costs.spread is None else percent_text(costs.spread)
-            told = unsteady and f", the machine unsteady by {unsteady}"
-            self.on_event(f"{name}: measured what rounds cost{told}")
+            self._costs[name] = fit_costs(probed, others)
+            self.on_event(f"{name}: measured what rounds cost")
 
     def _beside(self, name: str) -> list[tuple[str, Probed]]:
         """Probes measured with the target in the same place as for ``name``."""

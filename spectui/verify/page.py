@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from spectui.format import percent_text
 from spectui.measure.observed import Totals
-from spectui.measure.speedup import Speedup, gain, interval_text
+from spectui.measure.speedup import Speedup, gain_texts, interval_text
 from spectui.page import Page, Paragraph, Part, Table, Words
 from spectui.verify.result import Verified, notes, warnings
 
@@ -48,7 +48,7 @@ def _cells(sums: Totals, speedup: Speedup) -> tuple[str, ...]:
     return (
         f"{sums.baseline_tokens_per_s:.2f}",
         f"{sums.tokens_per_s:.2f}",
-        gain(speedup),
+        gain_texts(speedup.values)[0],
         interval_text(speedup) or _NONE,
         f"{sums.n_accepted} of {sums.n_drafted}",
         percent_text(sums.acceptance_rate, 1),

@@ -70,7 +70,6 @@ def test_a_replay_counts_what_bench_counts(
         measured = json.loads(spectui.out)["speculative"]
         for name in ("n_rounds", "n_drafted", "n_accepted", "mean_accepted_length"):
             assert replayed[name] == measured[name], name
-        assert sum(replayed["rounds_by_n_drafted"]) == replayed["n_rounds"]
         assert replayed["tokens_per_s"] > 0
 
 
@@ -148,13 +147,13 @@ def test_wrong_files_are_refused(spectui: Spectui, trace: Path) -> None:
     write_trace(replace(read_trace(trace), drafts={}), trace)
     assert spectui("replay", trace) == 3
     assert spectui.err == (
-        f"error: {trace} contradicts itself (recording a lacks a draft); record it again with "
-        "spectui trace\n"
+        f"error: {trace} was changed, or contradicts itself (recording a lacks a draft); record it "
+        "again with spectui trace\n"
     )
     text = gzip.decompress(whole).decode()
     trace.write_bytes(gzip.compress(text.replace('"n_ctx":256', '"n_ctx":512').encode()))
     assert spectui("replay", trace) == 3
-    assert "changed after it was recorded" in spectui.err
+    assert "its digest does not fit" in spectui.err
 
 
 def test_a_depth_without_room_is_refused_before_anything_is_loaded(

@@ -81,7 +81,7 @@ def test_llama_servers_take_turns_on_devices_that_serve_one_client(
     run = ["-n", 16, "--temp", 0, "--ignore-eos", "--prompts", bench.prompts]
     ended = bench(command, *pair, *served, *run, *SERVED[command])
     assert ended.code == 0, ended.err
-    assert "RPC servers take one client" in ended.err
+    assert "one llama-server at a time" in ended.err
 
 
 DRAFT_OUTPUTS_BYTES = 32 * len(vocabulary(Tiny())) * 4

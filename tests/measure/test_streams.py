@@ -110,8 +110,7 @@ def test_drafters_that_remember_are_kept_busy_with_their_own_prompts() -> None:
 @pytest.mark.parametrize(
     ("sampling", "extra", "sent"),
     [
-        ((), (), {}),
-        ((("temp", 0.5),), (), {}),
+        ((), (), {"repeat_penalty": 1.0}),
         ((("penalty_repeat", 1.05),), (), {"repeat_penalty": 1.0}),
         # What the user's own command says, its server is to do.
         ((("penalty_repeat", 1.05),), ("--repeat-penalty", "1.1"), {}),

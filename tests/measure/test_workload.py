@@ -68,7 +68,7 @@ def test_the_same_text_counts_once(backend: str) -> None:
     found = workload_of(backend, "aaaaaab", said)
     assert [item.id for item in found.items] == ["p0", "p6"]
     assert found.repeated == ("p1", "p2", "p3", "p4", "p5")
-    assert said == ["left out, the same text as another prompt: p1, p2, p3 and 2 more"]
+    assert said == ["left out, the same text as another: 5 prompts"]
     assert found.note == said[0]
     said.clear()
     assert workload_of(backend, "ab", said).note is None

@@ -1,6 +1,6 @@
 """Scripted pairs, and their traces."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
@@ -116,7 +116,7 @@ FLOORS = st.sampled_from([0.0, 0.3, 0.5, 2.0])
 
 def covered(grid: Grid, floor: float) -> Grid:
     """The settings of a grid that chains with a floor answer for."""
-    return replace(grid, draft_p_min=tuple(p for p in grid.draft_p_min if not 0 < p < floor))
+    return grid._replace(draft_p_min=tuple(p for p in grid.draft_p_min if not 0 < p < floor))
 
 
 def record(scene: Scene, floor: float = 0.0) -> tuple[Recording, Chains]:
@@ -158,7 +158,6 @@ COSTS = Costs(
     rollback_s=0.0001,
     rollback_token_s=0.00002,
     off_growth_s=0.000005,
-    spread=0.02,
 )
 
 

@@ -12,14 +12,7 @@ from spectui.speculative.counters import Counters, RoundTimes
 from spectui.speculative.expectation import expected_tokens
 from spectui.trace.grid import Grid
 from spectui.trace.replay import replay_trace
-from spectui.trace.terms import (
-    Outlook,
-    RoundTerms,
-    Term,
-    find,
-    largest_loss,
-    measured_terms,
-)
+from spectui.trace.terms import Findings, RoundTerms, Term, measured_terms
 from spectui.tune.explain import explain_measured, explained
 from tests.support.replay import COSTS, SCENE, record
 from tests.support.search import items, result
@@ -45,7 +38,7 @@ alphas = st.floats(0.01, 0.99)
 
 
 @st.composite
-def outlooks(draw: st.DrawFn) -> tuple[RoundTerms, float, Outlook]:
+def cases(draw: st.DrawFn) -> tuple[RoundTerms, float, Findings]:
     """A setting, its speedup, and what could be."""
     alpha, now, drafted = draw(alphas), draw(st.floats(0.2, 4.0)), draw(st.floats(0.1, 32))
     known = expected_tokens(alpha, drafted)
@@ -59,7 +52,7 @@ def outlooks(draw: st.DrawFn) -> tuple[RoundTerms, float, Outlook]:
         **{name: draw(costs_s) for name in long},
         **{name: draw(costs_s) / 10 for name in short},
     )
-    return terms, now, Outlook(terms, now)
+    return terms, now, Findings(terms, now)
 
 
 def test_a_speedup_is_tokens_over_seconds() -> None:
@@ -68,28 +61,28 @@ def test_a_speedup_is_tokens_over_seconds() -> None:
     assert ROUND.speedup(0.8, 0.5, emitted=tokens) == pytest.approx(0.05 * tokens / seconds)
 
 
-@given(outlooks())
-def test_the_break_even_draft_breaks_even(case: tuple[RoundTerms, float, Outlook]) -> None:
-    _own, now, outlook = case
-    assert outlook.speedup() == pytest.approx(now)
-    scale = outlook.break_even_draft()
-    if scale is None:
-        assert outlook.speedup(draft_scale=0.0) <= 1 + 1e-9
+@given(cases())
+def test_the_break_even_draft_breaks_even(case: tuple[RoundTerms, float, Findings]) -> None:
+    own, now, found = case
+    assert found.speedup_if() == pytest.approx(now)
+    if found.break_even_step_s is None:
+        assert found.speedup_if(draft_scale=0.0) <= 1 + 1e-9 or found.drafts_are_free
     else:
-        assert outlook.speedup(draft_scale=scale) == pytest.approx(1)
+        scale = found.break_even_step_s / own.step_s
+        assert found.speedup_if(draft_scale=scale) == pytest.approx(1)
         assert (scale > 1) == (now > 1) or now == pytest.approx(1)
 
 
-@given(outlooks())
-def test_the_break_even_acceptance_breaks_even(case: tuple[RoundTerms, float, Outlook]) -> None:
-    own, now, outlook = case
-    alpha = outlook.break_even_alpha()
+@given(cases())
+def test_the_break_even_acceptance_breaks_even(case: tuple[RoundTerms, float, Findings]) -> None:
+    own, now, found = case
+    alpha = found.break_even_alpha
     if alpha is None:
-        assert outlook.speedup(alpha=1.0) < 1
-    elif outlook.speedup(alpha=0.0) >= 1:
+        assert found.speedup_if(alpha=1.0) < 1
+    elif found.speedup_if(alpha=0.0) >= 1:
         assert alpha == pytest.approx(0, abs=1e-12)
     else:
-        assert outlook.speedup(alpha=alpha) == pytest.approx(1)
+        assert found.speedup_if(alpha=alpha) == pytest.approx(1)
         assert (alpha < own.alpha) == (now > 1) or now == pytest.approx(1)
 
 
@@ -144,7 +137,8 @@ def test_saving_the_state_is_no_price_of_a_rejection() -> None:
     terms = measured(replace(SPECULATIVE, mark_s=2.0, times=times))
     own = terms
     assert (own.mark_s, own.rejection_s) == pytest.approx((0.2, 0.002))
-    found, (loss, speedup) = find(terms, speedup=0.5), largest_loss(terms, 0.5)
+    found = Findings(terms, 0.5)
+    loss, speedup = found.largest_loss
     assert loss is Term.ROLLBACK
     without = 0.5 * terms.total_s / (terms.total_s - terms.rollback_s)
     assert speedup == pytest.approx(without, rel=0.01)
@@ -153,7 +147,7 @@ def test_saving_the_state_is_no_price_of_a_rejection() -> None:
 
 
 def told(speedup: float) -> tuple[str, ...]:
-    found = find(measured(), speedup=speedup)
+    found = Findings(measured(), speedup)
     return explained(found, recommended=speedup > 1).sentences
 
 
@@ -161,10 +155,10 @@ def test_without_rejections_every_drafted_token_counts() -> None:
     # What is printed has to add up: as many tokens as are drafted and one, in the same seconds.
     for n_accepted in (2, 24, 36):
         terms = measured(replace(SPECULATIVE, n_accepted=n_accepted))
-        found = find(terms, speedup=0.9)
+        found = Findings(terms, 0.9)
         perfect = 0.9 * 5 / terms.emitted
         assert found.speedup_if_perfect == pytest.approx(perfect, rel=0.05)
-        loss, speedup = largest_loss(terms, 0.9)
+        loss, speedup = found.largest_loss
         if loss is Term.REJECTIONS:
             assert speedup == pytest.approx(perfect, rel=0.05)
 
@@ -180,7 +174,7 @@ def test_a_winner_is_explained() -> None:
 
 
 def test_of_a_loser_it_is_told_what_it_would_take() -> None:
-    found = find(measured(), speedup=0.9)
+    found = Findings(measured(), 0.9)
     assert found.break_even_step_s is not None
     assert found.break_even_alpha is not None
     _rounds, costs, demands = told(0.9)
@@ -198,7 +192,7 @@ def test_of_a_loser_it_is_told_what_it_would_take() -> None:
 def test_an_acceptance_that_would_pay_is_left_out_where_it_is_the_one_that_is() -> None:
     ngram = replace(SPECULATIVE, n_accepted=0, n_rejections=1, n_drafted=1, n_steps=0, chain_s=0.0)
     times = replace(SPECULATIVE.times, draft_s=1e-6, verify_s=0.5)
-    found = find(measured(replace(ngram, times=times)), speedup=0.99999)
+    found = Findings(measured(replace(ngram, times=times)), 0.99999)
     assert found.break_even_alpha == pytest.approx(0, abs=5e-4)
     assert "To pay" not in explained(found, recommended=False).text
 
@@ -206,7 +200,8 @@ def test_an_acceptance_that_would_pay_is_left_out_where_it_is_the_one_that_is() 
 def test_drafts_for_nothing_are_not_asked_to_be_faster() -> None:
     times = replace(SPECULATIVE.times, draft_s=1e-6)
     ngram = replace(SPECULATIVE, n_steps=0, chain_s=0.0, times=times)
-    found = find(measured(ngram), speedup=0.9)
+    found = Findings(measured(ngram), 0.9)
+    assert found.drafts_are_free
     assert found.break_even_step_s is None
     assert "ms/token" not in explained(found, recommended=False).text
 
@@ -221,8 +216,7 @@ def test_each_term_can_decide() -> None:
         Term.REJECTIONS: replace(SPECULATIVE, n_accepted=2),
     }
     for term, counters in cases.items():
-        terms = measured(counters)
-        loss, speedup = largest_loss(terms, 0.5)
+        loss, speedup = Findings(measured(counters), 0.5).largest_loss
         assert loss is term
         assert speedup > 0.5
 

@@ -101,7 +101,7 @@ def test_no_rule_beats_the_bound(one: tuple[Recording, str], prices: Prices, mos
     for name, rule in RULES.items():
         p_min = chains.floor if name == AUTOTUNE else max(0.5, chains.floor)
         assert least_s <= run_rule([answer, answer], rule(most, p_min)) * (1 + 1e-9)
-    grid = covered(replace(GRID, draft_max=(most,)), chains.floor)
+    grid = covered(GRID._replace(draft_max=(most,)), chains.floor)
     replayed = replay_grid([recording], draft, grid, prices=prices, cumulative=True)
     assert least_s <= 2 * replayed.whole.seconds.min() * (1 + 1e-9)
 

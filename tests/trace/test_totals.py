@@ -38,8 +38,6 @@ def test_totals_are_the_sums_of_the_replays() -> None:
     for name in ("n_rounds", "n_rejections", "n_redone"):
         wanted = sum(getattr(one, name).ravel().astype(int) for one in each)
         assert [getattr(total, name) for total in totals] == wanted.tolist()
-    batches = [one.batches for one in each]
-    assert [list(total.batches) for total in totals] == np.sum(batches, axis=0).T.tolist()
     seconds = [one.whole.seconds for one in each]
     assert [total.seconds for total in totals] == pytest.approx(np.sum(seconds, axis=0).tolist())
     tokens = np.array([total.parts.tokens for total in totals])

@@ -18,6 +18,7 @@ from spectui.errors import (
     EngineDiedError,
     SpectuiError,
 )
+from spectui.format import counted
 from spectui.measure.arm import Arm
 from spectui.measure.measurer import Measurer, Pair
 from spectui.measure.verdict import Answer, Basis
@@ -656,8 +657,7 @@ def test_of_a_few_prompts_the_answer_is_for_just_these(tmp_path: Path, n: int) -
     assert (result.verdict.answer, result.verdict.basis) == (Answer.USE, Basis.THESE)
     assert (speedup.n_prompts, speedup.n_timed) == (n, n)
     assert len(result.pairs) >= 6
-    these = "this prompt does" if n == 1 else f"these {n} prompts do"
-    assert f"What other prompts gain, {these} not tell." in result.verdict.reason
+    assert f"{counted(n, 'prompt')} cannot tell what others gain." in result.verdict.reason
 
 
 def test_a_draft_that_fails_is_a_failed_trial_and_the_search_goes_on(tmp_path: Path) -> None:

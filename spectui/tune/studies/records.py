@@ -11,7 +11,7 @@ from optuna.storages import BaseStorage
 from optuna.trial import TrialState as States
 
 from spectui.errors import BadInputError, UsageError
-from spectui.measure.comparable import counted, differences, wherever_built
+from spectui.measure.comparable import counted, differences
 from spectui.options.stored import check_schema, current, is_of_fast_schedule
 from spectui.tune.trials import LEFT, TrialRecord, TrialState
 
@@ -101,8 +101,7 @@ def check_same(
     Raises:
         UsageError: says what differs, and what to do.
     """
-    known, spec = wherever_built(known), wherever_built(spec)
-    known = {key: known.get(key) for key in {*spec, "host"}}
+    known = {key: known.get(key) for key in spec}
     differing = differences(known, spec)
     if differing is None:
         return True
