@@ -265,8 +265,8 @@ class Hours:
     def _hasten(self) -> None:
         """Accelerate what is due by the clock."""
         app, speed = self._app, self._arguments.speed
-        monitor, pace = app.threads.monitor, app._pace  # noqa: SLF001 - no way for users
-        sample_every, begin = monitor.sample_every, pace.begin
+        threads, pace = app.threads, app._pace  # noqa: SLF001 - no way for users
+        sample_every, begin = threads.sample_every, pace.begin
 
         def sample_faster(interval_s: float) -> None:
             sample_every(max(_LEAST_S, interval_s / speed))
@@ -281,7 +281,7 @@ class Hours:
             self._readings += 1
             snapshot(reading)
 
-        monitor.sample_every = sample_faster  # type: ignore[method-assign]
+        threads.sample_every = sample_faster  # type: ignore[method-assign]
         pace.begin = begin_faster  # type: ignore[method-assign]
         takers = app._takers  # noqa: SLF001 - as above
         takers |= {kind: count for kind, take in takers.items() if take == snapshot}

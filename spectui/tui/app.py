@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import BindingType
 
@@ -19,6 +19,10 @@ from spectui.tui.picker.controller import PickerController
 from spectui.tui.threads import EngineStarted, ScanFinished, ServersFound, SessionsRead, Threads
 from spectui.tui.tune.controller import TuneController
 from spectui.tui.widgets import QUIT_DISPLAY, hidden, key
+
+if TYPE_CHECKING:
+    from spectui.server.watch.poller import Attachment
+    from spectui.tui.attach import AttachScreen
 
 _EAGER_S = 0.005
 """While the first word of an answer is waited for: other events come ahead of it."""
@@ -87,6 +91,8 @@ class SpectuiApp(BaseApp):
             ChatRecorded: self.tune.take_recording,
             SessionsRead: self._take_sessions,
         }
+        self.watched: AttachScreen | None = None
+        """The screen over a server that runs, until that one's models are taken over."""
 
     async def on_mount(self) -> None:
         """Show the live screen, then start what is heavy."""
@@ -94,7 +100,22 @@ class SpectuiApp(BaseApp):
         self.handle_signals()
         await self.push_screen(self.live)
         self.watch(self.live, "activity", self._set_pace)
-        self.call_after_refresh(self._start)
+        self.warn_of_theme()
+        if self._launch.watched is None:
+            self.call_after_refresh(self._start)
+        else:
+            await self._watch_server(self._launch.watched)
+
+    async def _watch_server(self, server: "Attachment") -> None:
+        # Imported here: few watch one.
+        from spectui.server.watch.sample import Failure, ServerSample  # noqa: PLC0415
+        from spectui.tui.attach import AttachScreen  # noqa: PLC0415
+
+        poller = self.threads.watch_server(server, self._launch.look_s)
+        self.watched = AttachScreen(server.address.url, poller.try_now)
+        self._takers |= dict.fromkeys((ServerSample, Failure), self.watched.take)
+        await self.push_screen(self.watched)
+        self.call_after_refresh(poller.start)
 
     def on_unmount(self) -> None:
         """Close the session, with every event that has arrived."""
@@ -103,13 +124,14 @@ class SpectuiApp(BaseApp):
     def _start(self) -> None:
         if self._launch.notice is not None:
             self.warn(self._launch.notice)
-        self.warn_of_theme()
         self.threads.read_sessions()
         self.threads.start(1 / self.settings.monitor_hz)
 
     def _show_events(self, events: Sequence[object]) -> None:
         with self.batch_update():
             for event in events:
+                if isinstance(event, BaseException):
+                    raise event
                 if (take := self._takers.get(type(event))) is not None:
                     take(event)
             self.session.flush()
@@ -130,11 +152,16 @@ class SpectuiApp(BaseApp):
             self._repaint_every(REPAINT_S)
         busy = activity in {Activity.ANSWERING, Activity.LOADING}
         sample_s = 1 / self.settings.monitor_hz
-        self.threads.monitor.sample_every(sample_s if busy else max(sample_s, _IDLE_SAMPLE_S))
+        self.threads.sample_every(sample_s if busy else max(sample_s, _IDLE_SAMPLE_S))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer no way to where one is."""
         del parameters
+        if self.watched is not None:
+            # Nothing is loaded, but what a process of this machine runs can be taken over.
+            if action == "tune":
+                return self.screen is self.watched and self.watched.pid is not None
+            return action not in {"what_if", "models", "export", "log"}
         is_open = {
             "tune": self.tune.is_open(replay=False),
             "what_if": self.tune.is_open(replay=True),
@@ -143,8 +170,21 @@ class SpectuiApp(BaseApp):
         return not is_open.get(action, False)
 
     def action_tune(self) -> None:
-        """Show the search."""
-        self.tune.open()
+        """Show the search; of a server that is watched its models and options are taken over."""
+        if self.watched is not None:
+            self._take_over(self.watched)
+        if not self.picker.is_open:
+            self.tune.open()
+
+    def _take_over(self, watched: "AttachScreen") -> None:
+        """Load what a server runs, in place of watching it."""
+        from spectui.commands.sources.source import PROCESS  # noqa: PLC0415 - as needed
+
+        self.watched = None
+        watched.dismiss()
+        self.threads.stop_watching()
+        self._start()
+        self.picker.choose_command(f"{PROCESS}{watched.pid}")
 
     def action_what_if(self) -> None:
         """Ask what other settings would have done."""

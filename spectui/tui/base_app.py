@@ -147,8 +147,6 @@ class BaseApp(OrderedApp[None]):
         self.settings = settings
         is_ascii = ascii or settings.ascii
         self._own_filters = (SanitisingFilter(), *((AsciiFilter(),) if is_ascii else ()))
-        # Digits of box drawings, for one, are not told apart in ASCII.
-        self.set_class(is_ascii, "-ascii")
         wanted = theme or settings.theme
         self._unknown_theme = None if wanted in self.available_themes else wanted
         self.theme = THEMES[0].name if self._unknown_theme else wanted

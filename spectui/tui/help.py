@@ -31,7 +31,6 @@ _PLACES = {
     "picker": "Choosing models",
     "settings": "Settings",
     "question": "Questions",
-    "choice": "Rows of options",
 }
 
 

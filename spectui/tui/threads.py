@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from spectui.commands.sources.processes import RunningServer
     from spectui.live.session import LiveSession
     from spectui.monitor.sampler import Sampler
+    from spectui.server.watch.poller import Attachment, Poller
 
 _N_SESSIONS = 20
 """Stored sessions to read, for the picker and for the prompts that Up recalls."""
@@ -75,52 +76,6 @@ class MonitorFailed:
     reason: str
 
 
-class Monitor:
-    """Reads the machine; every reading is posted as a ``Snapshot``."""
-
-    def __init__(
-        self,
-        post: Callable[[object], None],
-        process: Callable[[], int | None] = lambda: None,
-    ) -> None:
-        """Read nothing yet.
-
-        Args:
-            post: takes readings.
-            process: asked for the process that has the models; None for this one.
-        """
-        self._post = post
-        self._process = process
-        self._sampler: Sampler | None = None
-
-    def start(self, interval_s: float) -> None:
-        """Begin once, with ``interval_s`` from one reading to the next."""
-        if self._sampler is not None:
-            return
-        from spectui.monitor.sampler import (  # noqa: PLC0415 - loads NVML's binding
-            LiveSource,
-            Sampler,
-        )
-
-        self._sampler = Sampler(
-            lambda: LiveSource(process=self._process),
-            self._post,
-            interval_s=interval_s,
-            on_failure=lambda reason: self._post(MonitorFailed(reason=reason)),
-        )
-        self._sampler.start()
-
-    def sample_every(self, interval_s: float) -> None:
-        """Read the machine more or less often."""
-        if self._sampler is not None and self._sampler.interval_s != interval_s:
-            self._sampler.interval_s = interval_s
-
-    def close(self) -> None:
-        """End it."""
-        if self._sampler is not None:
-            self._sampler.close()
-
-
 class Threads:
     """Owns the engine's session, the monitor, and a thread for whatever takes long."""
 
@@ -135,10 +90,11 @@ class Threads:
         self._post = mailbox.put
         self._log_file = log_file
         self.log = LogLines()
-        self.monitor = Monitor(mailbox.put, self._process)
         self._stopped = threading.Event()
         self._demo_stopped = threading.Event()
         self._session: LiveSession | None = None
+        self._sampler: Sampler | None = None
+        self._poller: Poller | None = None
 
     def start(self, interval_s: float) -> None:
         """Import what is heavy and start the engine and the monitor. Answered by events."""
@@ -146,7 +102,7 @@ class Threads:
 
     def _start(self, interval_s: float) -> None:
         try:
-            self.monitor.start(interval_s)
+            self._start_monitor(interval_s)
             self._start_engine()
         except SpectuiError as error:
             self._post(StartFailed(reason=str(error)))
@@ -156,6 +112,36 @@ class Threads:
                     reason=f"llama-cpp-python cannot be loaded ({error}); install spectui again"
                 )
             )
+
+    def _start_monitor(self, interval_s: float) -> None:
+        # Imported here: it loads NVML's binding.
+        from spectui.monitor.sampler import LiveSource, Sampler  # noqa: PLC0415
+
+        self._sampler = Sampler(
+            lambda: LiveSource(process=self._process),
+            self._post,
+            interval_s=interval_s,
+            on_failure=lambda reason: self._post(MonitorFailed(reason=reason)),
+        )
+        self._sampler.start()
+
+    def sample_every(self, interval_s: float) -> None:
+        """Read the machine more or less often."""
+        if self._sampler is not None and self._sampler.interval_s != interval_s:
+            self._sampler.interval_s = interval_s
+
+    def watch_server(self, server: "Attachment", interval_s: float) -> "Poller":
+        """Return what asks a server from its start on. Answered by a ``Sample`` each time."""
+        from spectui.server.watch.poller import Poller  # noqa: PLC0415 - few watch one
+
+        self._poller = Poller(server, self._post, interval_s=interval_s, on_failure=self._post)
+        return self._poller
+
+    def stop_watching(self) -> None:
+        """Ask the server no more."""
+        if self._poller is not None:
+            self._poller.close()
+            self._poller = None
 
     def _start_engine(self) -> None:
         # Imported here: the screen is painted long before llama.cpp and Optuna are loaded.
@@ -246,4 +232,6 @@ class Threads:
     def _close(self) -> None:
         if self._session is not None:
             self._session.close()
-        self.monitor.close()
+        if self._sampler is not None:
+            self._sampler.close()
+        self.stop_watching()

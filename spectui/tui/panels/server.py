@@ -1,10 +1,9 @@
-"""Panels of an attached server: its work, the server itself, and the machine under it."""
+"""Panels of an attached server: its work, and the server itself."""
 
 from collections.abc import Iterator
 from pathlib import PurePath
 
 from spectui.format import bytes_text, count_text, counted
-from spectui.live.machine import TrafficState
 from spectui.server.metrics import DraftCounts
 from spectui.server.replies import SlotPhase, SlotReply
 from spectui.server.watch.sample import HostState, ServerFacts, Work
@@ -20,12 +19,6 @@ from spectui.tui.panels.base import (
     any_of,
     cells,
     labelled,
-)
-from spectui.tui.panels.machine import (
-    cores_block,
-    disk_blocks,
-    gpu_blocks,
-    link_blocks,
 )
 
 _SMALLEST_BAR = 4
@@ -246,19 +239,3 @@ def _process(host: HostState) -> str:
     busy = "" if host.cores is None else f", {draw.number(host.cores, 1)} cores busy"
     size = draw.size(process.rss_bytes)
     return f"{process.name} {process.pid}: {size} of RAM{busy}"
-
-
-class MachinePanel(Panel[TrafficState]):
-    """Shows cores, GPUs, links and disk."""
-
-    heading = "CPU, GPU, PCIe, disk"
-
-    def blocks(self, state: TrafficState, pen: Pen) -> Iterator[Block]:
-        """Cores, GPUs, links, disk."""
-        if state.reason is not None:
-            yield from pen.told(0, state.reason)
-            return
-        yield cores_block(state.cpu_per_core, pen, rank=1)
-        yield from gpu_blocks(state.links, pen, rank=2)
-        yield from link_blocks(state, pen)
-        yield from disk_blocks(state, pen)

@@ -8,10 +8,10 @@ from pathlib import Path
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
-from textual.widgets import Input, Label, Static
+from textual.widgets import Input, Label, Static, Tabs
 
 from spectui.tui import draw
-from spectui.tui.widgets import ChoiceRow
+from spectui.tui.widgets import chosen_tab
 
 
 class PromptSource(StrEnum):
@@ -49,7 +49,9 @@ class TuneSetup(Vertical):
 
     def compose(self) -> ComposeResult:
         """Sources, the path that one of them needs, minutes."""
-        yield ChoiceRow("prompts", tuple(map(str, _SOURCES)), id="sources")
+        with Horizontal(id="source-row"):
+            yield Label("prompts")
+            yield Tabs(*map(str, _SOURCES), id="sources")
         with Horizontal(id="path-row"):
             yield Label("path")
             yield Input(id="path", compact=True)
@@ -59,19 +61,15 @@ class TuneSetup(Vertical):
             yield Label("at most; the verdict is then of what was measured", classes="hint")
         yield Static(id="problem", markup=False)
 
-    def on_mount(self) -> None:
-        """The path belongs to one source."""
-        self._on_source()
-
     @property
-    def sources(self) -> ChoiceRow:
+    def sources(self) -> Tabs:
         """The row of the sources of prompts."""
-        return self.query_one("#sources", ChoiceRow)
+        return self.query_one("#sources", Tabs)
 
     @property
     def source(self) -> PromptSource:
         """The chosen source of prompts."""
-        return _SOURCES[self.sources.index]
+        return _SOURCES[chosen_tab(self.sources)]
 
     def read(self) -> Wanted | None:
         """Return the wanted search; None if it cannot be, and then say why."""
@@ -110,7 +108,7 @@ class TuneSetup(Vertical):
         line.update("" if problem is None else draw.one_line(f"▲ {problem}"))
         line.display = problem is not None
 
-    @on(ChoiceRow.Changed)
+    @on(Tabs.TabActivated)
     def _on_source(self) -> None:
         self.query_one("#path-row").display = self.source in _PLACEHOLDERS
         self._path.placeholder = _PLACEHOLDERS.get(self.source, "")

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from spectui.format import counted, left_text
 from spectui.live.recording import ChatRecording
 from spectui.live.replay import ChatReplay
-from spectui.measure.verdict import Answer
 from spectui.tui import draw
 from spectui.tui.tune.ledger import FORECAST, Ledger
 from spectui.tune.expert_use import cache_sentence
@@ -79,8 +78,6 @@ class Headline:
     """The interval of a verdict's speedup; None where it is not known."""
     pays: bool | None = None
     """The verdict; None before there is one."""
-    is_decided: bool = False
-    """Whether the speedup may be drawn large: it was judged, and the answer is not open."""
 
 
 def interval(told: Headline, width: int) -> str:
@@ -102,7 +99,6 @@ def verdict(state: TuningState, ledger: Ledger) -> Headline:
             speedup=result.speedup.capped.estimate,
             interval=result.speedup.capped.interval,
             pays=result.verdict.use_speculation,
-            is_decided=result.verdict.answer is not Answer.UNDECIDED,
         )
     so_far = _best_so_far(ledger)
     if state.is_running or result is None:
