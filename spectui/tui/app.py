@@ -2,20 +2,21 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.binding import BindingType
 
+from spectui.errors import SpectuiError
 from spectui.live.sessions import earlier_prompts
 from spectui.live.setup import Activity, ChatRecorded, Launch, TuningChanged
 from spectui.models.files import FoundModel
 from spectui.models.ranking import ModelInspected
 from spectui.tui.base_app import REPAINT_S, BaseApp
+from spectui.tui.chat.loading import Load
 from spectui.tui.chat.screen import LiveScreen
 from spectui.tui.chat.session import Takers
 from spectui.tui.dialogs import LogScreen
 from spectui.tui.mailbox import Mailbox
-from spectui.tui.picker.controller import PickerController
 from spectui.tui.threads import EngineStarted, ScanFinished, ServersFound, SessionsRead, Threads
 from spectui.tui.tune.controller import TuneController
 from spectui.tui.widgets import QUIT_DISPLAY, hidden, key
@@ -23,6 +24,7 @@ from spectui.tui.widgets import QUIT_DISPLAY, hidden, key
 if TYPE_CHECKING:
     from spectui.server.watch.poller import Attachment
     from spectui.tui.attach import AttachScreen
+    from spectui.tui.picker.screen import PickerScreen
 
 _EAGER_S = 0.005
 """While the first word of an answer is waited for: other events come ahead of it."""
@@ -79,12 +81,12 @@ class SpectuiApp(BaseApp):
             warn=self.warn,
         )
         self.session = self.live.session
-        self.picker = PickerController(self, self.session, self.threads)
+        self.picker: PickerScreen | None = None
         self.tune = TuneController(self, self.session)
         self._takers: Takers = {
             **self.session.takers,
             **dict.fromkeys(
-                (FoundModel, ScanFinished, ServersFound, ModelInspected), self.picker.take
+                (FoundModel, ScanFinished, ServersFound, ModelInspected), self._take_found
             ),
             EngineStarted: self.session.start,
             TuningChanged: lambda event: self.tune.take(event.state),
@@ -140,7 +142,11 @@ class SpectuiApp(BaseApp):
 
     def _take_sessions(self, event: SessionsRead) -> None:
         self.live.prompt.remember(earlier_prompts(event.sessions))
-        self.picker.offer(event.sessions)
+        self._take_found(event)
+
+    def _take_found(self, event: Any) -> None:  # noqa: ANN401 - as takers do
+        if self.picker is not None:
+            self.picker.take(event)
 
     def _set_pace(self) -> None:
         activity = self.live.activity
@@ -165,26 +171,30 @@ class SpectuiApp(BaseApp):
         is_open = {
             "tune": self.tune.is_open(replay=False),
             "what_if": self.tune.is_open(replay=True),
-            "models": self.picker.is_open,
+            "models": self.picker is not None,
         }
         return not is_open.get(action, False)
 
     def action_tune(self) -> None:
         """Show the search; of a server that is watched its models and options are taken over."""
-        if self.watched is not None:
-            self._take_over(self.watched)
-        if not self.picker.is_open:
+        if self.watched is None or self._took_over(self.watched):
             self.tune.open()
 
-    def _take_over(self, watched: "AttachScreen") -> None:
-        """Load what a server runs, in place of watching it."""
+    def _took_over(self, watched: "AttachScreen") -> bool:
+        """Load what a server runs, in place of watching it; False where that cannot be."""
         from spectui.commands.sources.source import PROCESS  # noqa: PLC0415 - as needed
 
+        try:
+            load = self.session.loader.prepared(f"{PROCESS}{watched.pid}")
+        except SpectuiError as error:
+            self.warn(str(error))
+            return False
         self.watched = None
         watched.dismiss()
         self.threads.stop_watching()
         self._start()
-        self.picker.choose_command(f"{PROCESS}{watched.pid}")
+        load()
+        return True
 
     def action_what_if(self) -> None:
         """Ask what other settings would have done."""
@@ -205,11 +215,23 @@ class SpectuiApp(BaseApp):
 
     def choose_models(self, reason: str | None) -> None:
         """Have another pair chosen, with what went wrong if something did."""
-        self.picker.open(reason)
+        # Imported here: most starts name their models.
+        from spectui.tui.picker.screen import make_picker  # noqa: PLC0415
+
+        if reason is not None:
+            self.warn(reason)
+        if self.picker is None:
+            self.picker = make_picker(self.session, self.threads, self.settings.model_folders)
+            self.push_screen(self.picker, self._picked)
+
+    def _picked(self, load: Load | None) -> None:
+        self.picker = None
+        if load is not None:
+            load()
 
     def action_models(self) -> None:
         """Choose another pair."""
-        self.picker.open(None)
+        self.choose_models(None)
 
     def action_log(self) -> None:
         """Show llama.cpp's log."""

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from spectui.demo import DemoModel, DemoProgress
@@ -15,6 +17,7 @@ from spectui.live.sessions import Session
 from spectui.live.setup import Activity, Launch, LiveSetup, Pair
 from spectui.live.tally import LiveTally
 from spectui.options.speculation import Speculation
+from spectui.presets import Preset
 from spectui.tui.chat.conversation import ConversationController
 from spectui.tui.chat.view import LiveView
 from spectui.tui.dialogs import QuestionScreen
@@ -22,6 +25,13 @@ from spectui.tui.threads import DemoBuilt, StartFailed, Threads
 
 if TYPE_CHECKING:
     from spectui.live.session import LiveSession
+
+Choice = Pair | Session | Preset | DemoModel | str
+"""What can be loaded: two files, an earlier pair with its chat, a preset, a demo target, or a
+llama-server command as ``--from`` takes it."""
+
+Load = Callable[[], None]
+"""Begins to load."""
 
 
 class LoadingSession(Protocol):
@@ -103,10 +113,37 @@ class PairLoader:
             self.fail("The build of the demo models was cancelled.")
         return is_building
 
-    def resume(self, session: Session, pair: Pair) -> None:
+    def prepared(self, choice: Choice) -> Load:
+        """Return what loads a choice.
+
+        Raises:
+            SpectuiError: a preset's or a command's models or options cannot be used.
+        """
+        match choice:
+            case Pair():
+                return partial(self.load, choice)
+            case Session():
+                return partial(self._resume, choice)
+            case Preset():
+                launch = self.launch.with_preset(choice.name)
+            case DemoModel():
+                # As --demo does.
+                launch = replace(self.launch.with_preset("demo"), pair=None, demo=choice)
+            case _:
+                launch = self.launch.with_command(choice)
+        kept = {"from_disk": self.launch.from_disk, "settings": self.launch.settings}
+        return partial(self._start_anew, replace(launch, **kept))
+
+    def _start_anew(self, launch: Launch) -> None:
+        if launch.notice is not None:
+            self._session.warn(launch.notice)
+        self.begin(launch)
+
+    def _resume(self, session: Session) -> None:
         """Load a stored conversation's pair and take the conversation up."""
-        self._resumed = session
-        self.load(pair)
+        self._resumed, header = session, session.header
+        draft = None if header.draft is None else Path(header.draft)
+        self.load(Pair(target=Path(header.target), draft=draft))
 
     def load(self, pair: Pair, *, from_disk: bool = False) -> None:
         """Load a pair in place of what is loaded.
