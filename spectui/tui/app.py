@@ -2,14 +2,14 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import BindingType
 
 from spectui.errors import SpectuiError
 from spectui.live.sessions import earlier_prompts
 from spectui.live.setup import Activity, ChatRecorded, Launch, TuningChanged
-from spectui.models.files import FoundModel
 from spectui.models.ranking import ModelInspected
 from spectui.tui.base_app import REPAINT_S, BaseApp
 from spectui.tui.chat.loading import Load
@@ -17,7 +17,7 @@ from spectui.tui.chat.screen import LiveScreen
 from spectui.tui.chat.session import Takers
 from spectui.tui.dialogs import LogScreen
 from spectui.tui.mailbox import Mailbox
-from spectui.tui.threads import EngineStarted, ScanFinished, ServersFound, SessionsRead, Threads
+from spectui.tui.threads import Threads
 from spectui.tui.tune.controller import TuneController
 from spectui.tui.widgets import QUIT_DISPLAY, hidden, key
 
@@ -85,13 +85,9 @@ class SpectuiApp(BaseApp):
         self.tune = TuneController(self, self.session)
         self._takers: Takers = {
             **self.session.takers,
-            **dict.fromkeys(
-                (FoundModel, ScanFinished, ServersFound, ModelInspected), self._take_found
-            ),
-            EngineStarted: self.session.start,
+            ModelInspected: self._take_inspection,
             TuningChanged: lambda event: self.tune.take(event.state),
             ChatRecorded: self.tune.take_recording,
-            SessionsRead: self._take_sessions,
         }
         self.watched: AttachScreen | None = None
         """The screen over a server that runs, until that one's models are taken over."""
@@ -126,27 +122,30 @@ class SpectuiApp(BaseApp):
     def _start(self) -> None:
         if self._launch.notice is not None:
             self.warn(self._launch.notice)
-        self.threads.read_sessions()
-        self.threads.start(1 / self.settings.monitor_hz)
+        self.threads.read_sessions(
+            lambda sessions: self.live.prompt.remember(earlier_prompts(sessions))
+        )
+        session = self.session
+        self.threads.start(
+            1 / self.settings.monitor_hz, session.start, session.loader.cannot_start, self.warn
+        )
 
     def _show_events(self, events: Sequence[object]) -> None:
         with self.batch_update():
             for event in events:
                 if isinstance(event, BaseException):
                     raise event
-                if (take := self._takers.get(type(event))) is not None:
+                if isinstance(event, partial):
+                    event()
+                elif (take := self._takers.get(type(event))) is not None:
                     take(event)
             self.session.flush()
         self._set_pace()
         self.tune.look_at_chat()
 
-    def _take_sessions(self, event: SessionsRead) -> None:
-        self.live.prompt.remember(earlier_prompts(event.sessions))
-        self._take_found(event)
-
-    def _take_found(self, event: Any) -> None:  # noqa: ANN401 - as takers do
+    def _take_inspection(self, event: ModelInspected) -> None:
         if self.picker is not None:
-            self.picker.take(event)
+            self.picker.show_inspection(event)
 
     def _set_pace(self) -> None:
         activity = self.live.activity

@@ -1,17 +1,17 @@
-"""The threads behind the screens, and the events that they post. Nothing here touches a widget."""
+"""The threads behind the screens. What they find they post; nothing here touches a widget."""
 
 import os
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from spectui.demo import DemoModel, ensure_demo_models
+from spectui.demo import DemoModel, DemoProgress, ensure_demo_models
 from spectui.errors import SpectuiError
 from spectui.live.sessions import Session, recent_sessions
-from spectui.models.files import Scan
+from spectui.models.files import FoundModel, Scan
 from spectui.tui.dialogs import LogLines
 from spectui.tui.mailbox import Mailbox
 
@@ -27,63 +27,18 @@ _CLOSE_S = 1.5
 """Longest wait at the end for native code that does not notice that it is over."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineStarted:
-    """llama.cpp is imported and an engine waits for work."""
-
-    session: "LiveSession"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartFailed:
-    """The engine or a demo model could not be started."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DemoBuilt:
-    """The demo models are on disk."""
-
-    paths: dict[DemoModel, Path]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScanFinished:
-    """All folders were searched for models."""
-
-    reasons: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionsRead:
-    """The last stored sessions were read, the newest first."""
-
-    sessions: tuple[Session, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServersFound:
-    """llama-servers that run on this machine."""
-
-    servers: "tuple[RunningServer, ...]"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MonitorFailed:
-    """The monitor has stopped giving readings."""
-
-    reason: str
-
-
 class Threads:
-    """Owns the engine's session, the monitor, and a thread for whatever takes long."""
+    """Owns the engine's session, the monitor, and a thread for whatever takes long.
+
+    Who asks for something gives a function, which is posted with the result, to be called by the
+    reader of the mailbox.
+    """
 
     def __init__(self, mailbox: Mailbox[object], log_file: int | None = None) -> None:
         """Start without any worker.
 
         Args:
-            mailbox: takes every event, from any thread.
+            mailbox: takes every event and every call, from any thread.
             log_file: descriptor that gets llama.cpp's log too: it outlives a crash.
         """
         self._mailbox = mailbox
@@ -96,24 +51,35 @@ class Threads:
         self._sampler: Sampler | None = None
         self._poller: Poller | None = None
 
-    def start(self, interval_s: float) -> None:
-        """Import what is heavy and start the engine and the monitor. Answered by events."""
-        self._spawn("start", lambda: self._start(interval_s))
+    def start(
+        self,
+        interval_s: float,
+        on_engine: "Callable[[LiveSession], None]",
+        on_failure: Callable[[str], None],
+        warn: Callable[[str], None],
+    ) -> None:
+        """Import what is heavy and start the engine and the monitor.
 
-    def _start(self, interval_s: float) -> None:
-        try:
-            self._start_monitor(interval_s)
-            self._start_engine()
-        except SpectuiError as error:
-            self._post(StartFailed(reason=str(error)))
-        except (ImportError, OSError) as error:
-            self._post(
-                StartFailed(
-                    reason=f"llama-cpp-python cannot be loaded ({error}); install spectui again"
-                )
-            )
+        Args:
+            interval_s: from one reading of the machine to the next.
+            on_engine: takes the engine's session.
+            on_failure: is told why there is none.
+            warn: is told why there are no readings any more.
+        """
 
-    def _start_monitor(self, interval_s: float) -> None:
+        def begin() -> None:
+            try:
+                self._start_monitor(interval_s, warn)
+                self._start_engine(on_engine)
+            except SpectuiError as error:
+                self._post(partial(on_failure, str(error)))
+            except (ImportError, OSError) as error:
+                reason = f"llama-cpp-python cannot be loaded ({error}); install spectui again"
+                self._post(partial(on_failure, reason))
+
+        self._spawn("start", begin)
+
+    def _start_monitor(self, interval_s: float, warn: Callable[[str], None]) -> None:
         # Imported here: it loads NVML's binding.
         from spectui.monitor.sampler import LiveSource, Sampler  # noqa: PLC0415
 
@@ -121,7 +87,7 @@ class Threads:
             lambda: LiveSource(process=self._process),
             self._post,
             interval_s=interval_s,
-            on_failure=lambda reason: self._post(MonitorFailed(reason=reason)),
+            on_failure=lambda reason: self._post(partial(warn, reason)),
         )
         self._sampler.start()
 
@@ -143,7 +109,7 @@ class Threads:
             self._poller.close()
             self._poller = None
 
-    def _start_engine(self) -> None:
+    def _start_engine(self, on_engine: "Callable[[LiveSession], None]") -> None:
         # Imported here: the screen is painted long before llama.cpp and Optuna are loaded.
         from spectui.live.session import LiveSession, SessionEvent  # noqa: PLC0415
         from spectui.llama.log import native_log  # noqa: PLC0415
@@ -157,7 +123,7 @@ class Threads:
         if self._stopped.is_set():
             self._session.close()
             return
-        self._post(EngineStarted(session=self._session))
+        self._post(partial(on_engine, self._session))
 
     def _process(self) -> int | None:
         return None if self._session is None else self._session.process
@@ -169,55 +135,85 @@ class Threads:
             with suppress(OSError):
                 os.write(self._log_file, line.encode(errors="replace") + b"\n")
 
-    def build_demo(self, target: DemoModel) -> None:
-        """Build a demo target and its draft. Answered by ``DemoBuilt`` or ``StartFailed``."""
-        self._demo_stopped = stopped = threading.Event()
-        self._spawn("demo", lambda: self._build_demo(target, stopped))
+    def build_demo(
+        self,
+        target: DemoModel,
+        on_progress: Callable[[DemoProgress], None],
+        on_built: Callable[[dict[DemoModel, Path]], None],
+        on_failure: Callable[[str], None],
+    ) -> None:
+        """Build a demo target and its draft, if they are not there.
 
-    def _build_demo(self, target: DemoModel, stopped: threading.Event) -> None:
+        Args:
+            target: what to build.
+            on_progress: is told how far it is.
+            on_built: takes the files.
+            on_failure: is told why there are none.
+        """
+        self._demo_stopped = stopped = threading.Event()
+
         def is_void() -> bool:
             return stopped.is_set() or self._stopped.is_set()
 
-        try:
-            built = ensure_demo_models(
-                (target, DemoModel.DRAFT), on_progress=self._post, cancelled=is_void
-            )
-        except SpectuiError as error:
-            if not is_void():
-                self._post(StartFailed(reason=str(error)))
-        else:
-            self._post(DemoBuilt(paths=built))
+        def build() -> None:
+            try:
+                built = ensure_demo_models(
+                    (target, DemoModel.DRAFT),
+                    on_progress=lambda progress: self._post(partial(on_progress, progress)),
+                    cancelled=is_void,
+                )
+            except SpectuiError as error:
+                if not is_void():
+                    self._post(partial(on_failure, str(error)))
+            else:
+                self._post(partial(on_built, built))
+
+        self._spawn("demo", build)
 
     def stop_demo(self) -> None:
         """Let the build of the demo models end without an answer, after the tensor it is at."""
         self._demo_stopped.set()
 
-    def read_sessions(self) -> None:
-        """Read the last stored sessions. Answered by ``SessionsRead``."""
-        self._spawn("sessions", self._read_sessions)
+    def read_sessions(self, on_read: Callable[[tuple[Session, ...]], None]) -> None:
+        """Read the last stored sessions, the newest first."""
 
-    def _read_sessions(self) -> None:
-        self._post(SessionsRead(sessions=recent_sessions(_N_SESSIONS)))
+        def read() -> None:
+            self._post(partial(on_read, recent_sessions(_N_SESSIONS)))
 
-    def scan(self, folders: Sequence[Path]) -> None:
-        """Look for models. Answered by a ``FoundModel`` for each, then ``ScanFinished``."""
-        self._spawn("scan", lambda: self._scan(folders))
+        self._spawn("sessions", read)
 
-    def _scan(self, folders: Sequence[Path]) -> None:
-        scan = Scan(folders, self._stopped.is_set)
-        for model in scan:
-            self._post(model)
-        self._post(ScanFinished(reasons=tuple(scan.reasons)))
+    def scan(
+        self,
+        folders: Sequence[Path],
+        on_model: Callable[[FoundModel], None],
+        on_end: Callable[[Sequence[str]], None],
+    ) -> None:
+        """Look for models.
 
-    def look_for_servers(self) -> None:
-        """Look which llama-servers run. Answered by ``ServersFound``."""
-        self._spawn("servers", self._look_for_servers)
+        Args:
+            folders: where to look.
+            on_model: takes each model that is found.
+            on_end: is told when all was searched, and what could not be read.
+        """
 
-    def _look_for_servers(self) -> None:
-        # Loaded for who chooses models; most starts name theirs.
-        from spectui.commands.sources.processes import running_servers  # noqa: PLC0415
+        def search() -> None:
+            scan = Scan(folders, self._stopped.is_set)
+            for model in scan:
+                self._post(partial(on_model, model))
+            self._post(partial(on_end, tuple(scan.reasons)))
 
-        self._post(ServersFound(servers=tuple(running_servers())))
+        self._spawn("scan", search)
+
+    def look_for_servers(self, on_servers: "Callable[[Sequence[RunningServer]], None]") -> None:
+        """Look which llama-servers run on this machine."""
+
+        def look() -> None:
+            # Loaded for who chooses models; most starts name theirs.
+            from spectui.commands.sources.processes import running_servers  # noqa: PLC0415
+
+            self._post(partial(on_servers, tuple(running_servers())))
+
+        self._spawn("servers", look)
 
     def _spawn(self, name: str, work: Callable[[], None]) -> None:
         threading.Thread(target=work, name=f"spectui-{name}", daemon=True).start()

@@ -21,7 +21,7 @@ from spectui.presets import Preset
 from spectui.tui.chat.conversation import ConversationController
 from spectui.tui.chat.view import LiveView
 from spectui.tui.dialogs import QuestionScreen
-from spectui.tui.threads import DemoBuilt, StartFailed, Threads
+from spectui.tui.threads import Threads
 
 if TYPE_CHECKING:
     from spectui.live.session import LiveSession
@@ -97,7 +97,7 @@ class PairLoader:
         self._building = demo
         self._screen.activity = Activity.LOADING
         self._screen.loading_bars.set_part("demo models", None)
-        self._threads.build_demo(demo)
+        self._threads.build_demo(demo, self._show_build, self._built, self.cannot_start)
 
     def _end_build(self) -> None:
         """End the build: its remaining messages are ignored."""
@@ -181,7 +181,7 @@ class PairLoader:
         if self._resumed is None:
             return setup
         load, settings = self._resumed.header.load, self._resumed.settings
-        if load is not None and load.target.path == pair.target:
+        if load is not None:
             # What is placed otherwise than last time may not fit any more.
             setup = setup.loaded_as(load)
         speculation = None if settings is None else settings.speculation
@@ -189,21 +189,24 @@ class PairLoader:
         resumed = replace(setup, speculation=speculation)
         return setup if resumed.drafting is None else resumed
 
-    def take(self, event: StartFailed | DemoProgress | DemoBuilt | events.LoadProgress) -> None:
-        """Take how far models are, or that there will be none."""
-        match event:
-            case StartFailed():
-                if self._session.engine is None:
-                    self._no_engine = event.reason
-                self._building = None
-                self.fail(event.reason)
-            case DemoProgress() if self._building is not None:
-                self._screen.loading_bars.set_part(f"demo {event.model}", event.fraction)
-            case DemoBuilt() if self._building is not None:
-                target, draft = event.paths[self._building], event.paths[DemoModel.DRAFT]
-                self.load(Pair(target=target, draft=draft))
-            case events.LoadProgress():
-                self._screen.loading_bars.set_part(event.path.name, event.fraction)
+    def cannot_start(self, reason: str) -> None:
+        """Say that there is no engine, or no demo model."""
+        if self._session.engine is None:
+            self._no_engine = reason
+        self._building = None
+        self.fail(reason)
+
+    def _show_build(self, progress: DemoProgress) -> None:
+        if self._building is not None:
+            self._screen.loading_bars.set_part(f"demo {progress.model}", progress.fraction)
+
+    def _built(self, paths: dict[DemoModel, Path]) -> None:
+        if self._building is not None:
+            self.load(Pair(target=paths[self._building], draft=paths[DemoModel.DRAFT]))
+
+    def progressed(self, event: events.LoadProgress) -> None:
+        """Show how far a file is read."""
+        self._screen.loading_bars.set_part(event.path.name, event.fraction)
 
     def loaded(self, event: events.ModelLoaded) -> None:
         """Go on with the draft, or begin to chat."""

@@ -28,7 +28,7 @@ from spectui.tui.chat.session import SessionController
 from spectui.tui.picker.drafts import DraftList, detail
 from spectui.tui.picker.list import PickerList
 from spectui.tui.picker.targets import OPEN_FOLDER, PASTE, TargetList
-from spectui.tui.threads import ScanFinished, ServersFound, SessionsRead, Threads
+from spectui.tui.threads import Threads
 from spectui.tui.widgets import KeyBar, hidden, key
 
 _DEMOS = frozenset({"demo", "demo-moe"})
@@ -109,36 +109,32 @@ class PickerScreen(Screen[Load | None]):
 
     def on_mount(self) -> None:
         """Look for what can be chosen."""
-        self._threads.scan(self._folders)
-        self._threads.read_sessions()
-        self._threads.look_for_servers()
+        self._threads.scan(self._folders, self.add_model, self.scan_finished)
+        self._threads.read_sessions(self.targets.show_recent)
+        self._threads.look_for_servers(self.targets.show_running)
 
     def on_unmount(self) -> None:
         """Nobody wants to know any more which drafts fit."""
         self._forget_comparisons()
 
-    def take(
-        self, event: FoundModel | ScanFinished | SessionsRead | ServersFound | ModelInspected
-    ) -> None:
-        """Process a result of the threads or the engine."""
-        match event:
-            case FoundModel():
-                if self.targets.add(event):
-                    self._show_status()
-                    self._rank_soon()
-            case ScanFinished():
-                self._n_scans -= 1
-                self.targets.complete(self._folders)
-                self._show_status()
-                for reason in event.reasons:
-                    self._session.warn(f"{reason}.")
-            case SessionsRead():
-                self.targets.show_recent(event.sessions)
-            case ServersFound():
-                self.targets.show_running(event.servers)
-            case ModelInspected():
-                if self._drafts.learn(event):
-                    self._rank_soon()
+    def add_model(self, model: FoundModel) -> None:
+        """Offer a model that was found."""
+        if self.targets.add(model):
+            self._show_status()
+            self._rank_soon()
+
+    def show_inspection(self, inspected: ModelInspected) -> None:
+        """Show what became known of a draft, or of the target where ``path`` is the target's."""
+        if self._drafts.learn(inspected):
+            self._rank_soon()
+
+    def scan_finished(self, reasons: Sequence[str]) -> None:
+        """Say that one search has ended, and in sentences what could not be read."""
+        self._n_scans -= 1
+        self.targets.complete(self._folders)
+        self._show_status()
+        for reason in reasons:
+            self._session.warn(f"{reason}.")
 
     @property
     def _status(self) -> str:
@@ -146,7 +142,8 @@ class PickerScreen(Screen[Load | None]):
         return f"looking… {n_models}" if self._n_scans else n_models
 
     def _show_status(self) -> None:
-        if self.is_mounted:
+        # What a scan still finds once the screen is closed is nobody's.
+        if self.is_mounted and self.is_running:
             self.query_one("#status", Static).update(self._status)
 
     @on(OptionList.OptionHighlighted, "#targets")
@@ -252,7 +249,7 @@ class PickerScreen(Screen[Load | None]):
             self._folders.append(Path(folder))
             self._n_scans += 1
             self._show_status()
-            self._threads.scan((Path(folder),))
+            self._threads.scan((Path(folder),), self.add_model, self.scan_finished)
         self.action_targets()
 
     def action_targets(self) -> None:
