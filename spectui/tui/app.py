@@ -235,7 +235,7 @@ class SpectuiApp(BaseApp):
     def action_log(self) -> None:
         """Show llama.cpp's log."""
         if not self.is_open(LogScreen):
-            self.push_screen(LogScreen(self.threads.log))
+            self.push_screen(LogScreen())
 
     def action_interrupt(self) -> None:
         """Copy a selection, stop what runs, empty the prompt, or quit."""

@@ -6,11 +6,11 @@ from abc import abstractmethod
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 from textual._styles_cache import StylesCache
 from textual.app import ReturnType
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.events import Event, Key, Paste
 from textual.filter import LineFilter
 from textual.message import Message
@@ -22,8 +22,7 @@ from spectui.settings import Settings
 from spectui.tui.help import HelpScreen, actions_of
 from spectui.tui.look import THEMES, AsciiFilter, ColouredApp, SanitisingFilter
 from spectui.tui.mailbox import EventsArrived, Mailbox, Pace
-from spectui.tui.terminal import StoppableDriver
-from spectui.tui.widgets import hidden, key_name
+from spectui.tui.widgets import key_name
 
 # Textual 8.2 means a method of the class. As one of each widget's painter its cache holds the last
 # 1,024 of them, with all lines that they have painted, long after their screens were closed.
@@ -118,16 +117,6 @@ class OrderedApp(ColouredApp[ReturnType]):
 class BaseApp(OrderedApp[None]):
     """An app in the user's look, with the user's keys."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        hidden(
-            "ctrl+z",
-            "app.suspend",
-            "Suspend",
-            "Suspend spectui and go back to the shell, whose fg brings it back",
-            action="suspend_process",
-        ),
-    ]
-
     def __init__(
         self,
         settings: Settings,
@@ -143,7 +132,6 @@ class BaseApp(OrderedApp[None]):
             ascii: whether ASCII characters were asked for there.
         """
         super().__init__()
-        self.driver_class = StoppableDriver
         self.settings = settings
         is_ascii = ascii or settings.ascii
         self._own_filters = (SanitisingFilter(), *((AsciiFilter(),) if is_ascii else ()))

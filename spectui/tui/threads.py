@@ -12,7 +12,6 @@ from spectui.demo import DemoModel, DemoProgress, ensure_demo_models
 from spectui.errors import SpectuiError
 from spectui.live.sessions import Session, recent_sessions
 from spectui.models.files import FoundModel, Scan
-from spectui.tui.dialogs import LogLines
 from spectui.tui.mailbox import Mailbox
 
 if TYPE_CHECKING:
@@ -39,12 +38,11 @@ class Threads:
 
         Args:
             mailbox: takes every event and every call, from any thread.
-            log_file: descriptor that gets llama.cpp's log too: it outlives a crash.
+            log_file: descriptor that gets llama.cpp's log.
         """
         self._mailbox = mailbox
         self._post = mailbox.put
         self._log_file = log_file
-        self.log = LogLines()
         self._stopped = threading.Event()
         self._demo_stopped = threading.Event()
         self._session: LiveSession | None = None
@@ -129,7 +127,6 @@ class Threads:
         return None if self._session is None else self._session.process
 
     def _on_log(self, line: str) -> None:
-        self.log.add(line)
         if self._log_file is not None:
             # A disk that is full costs the log, not the screen.
             with suppress(OSError):
