@@ -1,6 +1,6 @@
 """The numbers behind the live panels: events and readings in, one frozen state out.
 
-Among them tokens per second: now, in this turn, in this session, against the target alone.
+Among them tokens per second: now and in this turn, against the target alone.
 """
 
 import time
@@ -47,7 +47,6 @@ class ThroughputState:
     now_tokens_per_s: float | None = None
     """Over the last ``WINDOW_S`` of decoding; None while nothing is decoded."""
     turn_tokens_per_s: float | None = None
-    session_tokens_per_s: float | None = None
     baseline_tokens_per_s: float | None = None
     """The target alone; None before it was measured."""
     baseline_age_min: int | None = None
@@ -92,7 +91,7 @@ class ThroughputMeter:
         """Start without a round."""
         self.phase = Phase.IDLE
         self._prompt: PromptEvaluated | None = None
-        self._turn, self._session, self._sample = Rate(), Rate(), Rate()
+        self._turn, self._sample = Rate(), Rate()
         self._recent: deque[tuple[int, float]] = deque()
         self._recent_s = 0.0
         self._history: deque[float | None] = deque(maxlen=_N_SAMPLES)
@@ -113,7 +112,7 @@ class ThroughputMeter:
 
     def add(self, n_tokens: int, seconds: float) -> None:
         """Count a round."""
-        for rate in (self._turn, self._session, self._sample):
+        for rate in (self._turn, self._sample):
             rate.add(n_tokens, seconds)
         self._recent.append((n_tokens, seconds))
         self._recent_s += seconds
@@ -131,7 +130,6 @@ class ThroughputMeter:
             phase=self.phase,
             now_tokens_per_s=recent.per_s if self.phase is Phase.DECODING else None,
             turn_tokens_per_s=self._turn.per_s,
-            session_tokens_per_s=self._session.per_s,
             baseline_tokens_per_s=None if baseline is None else baseline.tokens_per_s,
             baseline_age_min=None if baseline is None else int(age_s // _MINUTE_S),
             prompt=self._prompt,

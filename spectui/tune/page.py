@@ -51,7 +51,7 @@ def findings_page(found: Tuned) -> list[Part]:
         told.append(present_sentence(found.present, result))
     told += [f"note: {note}" for note in _notes(found)]
     if result.lossless is not None:
-        told += _lossless_line(result.lossless)
+        told += lossless_lines(result.lossless)
     if result.best is not None and result.speedup is None:
         gain = gain_of(result.best, result)
         text = "" if gain is None else f", {gain.text}"
@@ -133,7 +133,8 @@ def _notes(found: Tuned) -> Iterator[str]:
         yield f"the time budget ended the trials after {spent.n_tried} of {spent.n_trials}."
 
 
-def _lossless_line(check: LosslessCheck) -> Iterator[str]:
+def lossless_lines(check: LosslessCheck) -> Iterator[str]:
+    """Say that speculation changed the output, where rounding does not explain it."""
     divergence = check.divergence
     if not check.lossless and divergence is not None:
         where = f"at token {divergence.position} of prompt {divergence.prompt_id}"

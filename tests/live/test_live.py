@@ -96,7 +96,6 @@ def test_throughput_comes_from_the_rounds_own_times() -> None:
     state = tally.state().throughput
     assert (state.phase, state.now_tokens_per_s) == (Phase.IDLE, None)
     assert state.turn_tokens_per_s == pytest.approx(5 / 12)
-    assert state.session_tokens_per_s == pytest.approx(45 / 14)
     assert state.history[3] is None
 
 

@@ -7,7 +7,6 @@ from textual.events import Resize
 from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Static
 
 from spectui.live.setup import Activity, LiveSetup
 from spectui.live.tally import LiveState
@@ -25,7 +24,6 @@ _FRAMED = 33
 """Lines from which on six panels in a column can have a frame each."""
 _HELLO = "Ask something. Every token shows who wrote it: underlined ones come from the draft."
 _PANELS_FROM = 64
-_NARROW = f"Panels: widen the terminal to {_PANELS_FROM} columns or more."
 
 
 class Panels(PanelStack):
@@ -95,7 +93,6 @@ class LiveView(Screen[None]):
         (100, "-normal"),
         (160, "-wide"),
     ]
-    VERTICAL_BREAKPOINTS = [(0, "-short"), (16, "-tall")]  # noqa: RUF012 - as Screen has it
 
     activity: reactive[Activity] = reactive(Activity.STARTING, init=False)
     setup: reactive[LiveSetup | None] = reactive(None, init=False)
@@ -116,7 +113,6 @@ class LiveView(Screen[None]):
     def compose(self) -> ComposeResult:
         """Status, then transcript and prompt beside the panels."""
         yield self._status
-        yield Static(_NARROW, id="narrow", markup=False)
         with Horizontal(id="body"):
             with Vertical(id="talk"):
                 yield self.loading_bars

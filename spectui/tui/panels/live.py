@@ -39,8 +39,6 @@ class ThroughputPanel(Panel[ThroughputState]):
         if turn is not None and state.phase is Phase.DECODING:
             average = labelled("turn", draw.tokens_per_s(turn))
             yield Block(40, (pen.spread(average, (pen.factor(state.speedup_turn),)),))
-        if state.session_tokens_per_s:
-            yield Block(70, (labelled("session", draw.tokens_per_s(state.session_tokens_per_s)),))
         if any_of(state.history):
             # With the baseline in the picture, a gain is seen as one.
             yield Block(

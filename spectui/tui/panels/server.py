@@ -130,8 +130,6 @@ class SlotsPanel(Panel[AttachState]):
         for slot in slots:
             is_idle = slot.phase is SlotPhase.IDLE
             yield Block(20 if is_idle else 10, (_slot(slot, speeds.get(slot.id), pen),))
-            if details := _details(slot):
-                yield Block(30, (((f"   {details}", Look.MUTED),),))
 
 
 def _waiting(state: AttachState) -> Line:
@@ -165,17 +163,6 @@ def _context(slot: SlotReply) -> str:
     return f"{used.rjust(len(str(n_ctx)))}/{n_ctx}"
 
 
-def _details(slot: SlotReply) -> str:
-    """Describe the slot's request, the last one if it rests."""
-    processed, cached = slot.n_prompt_processed, slot.n_prompt_cached
-    reused = f" + {cached} cached" if cached else ""
-    said = [
-        f"prompt {processed or 0}{reused}" if processed or cached else "",
-        "" if slot.n_decoded is None else f"{slot.n_decoded} generated",
-    ]
-    return ", ".join(filter(None, said))
-
-
 class ServerPanel(Panel[AttachState]):
     """Shows facts that hardly change."""
 
@@ -200,8 +187,6 @@ class ServerPanel(Panel[AttachState]):
         yield from pen.told(25, f"{state.url}{build}")
         if state.n_restarts:
             yield Block(40, pen.sentence(f"restarted {counted(state.n_restarts, 'time')}"))
-        if facts is not None and len(facts.models) > 1:
-            yield Block(45, pen.sentence(f"models: {', '.join(facts.models)}"))
 
 
 def model_name(facts: ServerFacts) -> str:
