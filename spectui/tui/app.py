@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from spectui.server.watch.poller import Attachment
     from spectui.tui.attach import AttachScreen
     from spectui.tui.picker.screen import PickerScreen
+    from spectui.tui.tune.screen import TuneScreen
 
 _EAGER_S = 0.005
 """While the first word of an answer is waited for: other events come ahead of it."""
@@ -82,11 +83,12 @@ class SpectuiApp(BaseApp):
         )
         self.session = self.live.session
         self.picker: PickerScreen | None = None
-        self.tune = TuneController(self, self.session)
+        self.tune = TuneController(self.session, self._refuse_search)
+        self.tuning: TuneScreen | None = None
         self._takers: Takers = {
             **self.session.takers,
             ModelInspected: self._take_inspection,
-            TuningChanged: lambda event: self.tune.take(event.state),
+            TuningChanged: self.tune.take,
             ChatRecorded: self.tune.take_recording,
         }
         self.watched: AttachScreen | None = None
@@ -141,7 +143,8 @@ class SpectuiApp(BaseApp):
                     take(event)
             self.session.flush()
         self._set_pace()
-        self.tune.look_at_chat()
+        if self.tuning is not None:
+            self.tuning.look()
 
     def _take_inspection(self, event: ModelInspected) -> None:
         if self.picker is not None:
@@ -167,17 +170,38 @@ class SpectuiApp(BaseApp):
             if action == "tune":
                 return self.screen is self.watched and self.watched.pid is not None
             return action not in {"what_if", "models", "export", "log"}
-        is_open = {
-            "tune": self.tune.is_open(replay=False),
-            "what_if": self.tune.is_open(replay=True),
-            "models": self.picker is not None,
-        }
-        return not is_open.get(action, False)
+        if action == "models":
+            return self.picker is None
+        if action in {"tune", "what_if"} and self.tuning is not None:
+            is_other_view = self.tuning.shows_replay is (action == "tune")
+            return is_other_view and self.screen is self.tuning
+        return True
 
     def action_tune(self) -> None:
         """Show the search; of a server that is watched its models and options are taken over."""
         if self.watched is None or self._took_over(self.watched):
-            self.tune.open()
+            self._open_tuning(replay=False)
+
+    def _open_tuning(self, *, replay: bool) -> None:
+        # Imported here: numpy is not needed to start.
+        from spectui.tui.tune.screen import TuneScreen  # noqa: PLC0415
+
+        if self.tuning is None:
+            self.tuning = TuneScreen(self.tune, self.tune.state)
+            self.push_screen(self.tuning, self._tuning_closed)
+        self.tuning.shows_replay = replay
+        self.tuning.look()
+
+    def _tuning_closed(self, _result: None) -> None:
+        self.tuning = None
+
+    def _refuse_search(self, reason: str) -> None:
+        """Say why nothing was started: in the form, if it is still there."""
+        if self.tuning is None:
+            self.warn(reason)
+        else:
+            self.tuning.look()
+            self.tuning.ask(reason)
 
     def _took_over(self, watched: "AttachScreen") -> bool:
         """Load what a server runs, in place of watching it; False where that cannot be."""
@@ -197,7 +221,7 @@ class SpectuiApp(BaseApp):
 
     def action_what_if(self) -> None:
         """Ask what other settings would have done."""
-        self.tune.open(replay=True)
+        self._open_tuning(replay=True)
 
     def action_export(self) -> None:
         """Show the flags."""

@@ -2,7 +2,7 @@
 
 import asyncio
 from dataclasses import replace
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -19,30 +19,15 @@ from spectui.trace.costs import Costs
 from spectui.tui import draw
 from spectui.tui.tune import ledger as settings
 from spectui.tui.tune import words
-from spectui.tui.tune.form import TuneSetup, Wanted
+from spectui.tui.tune.controller import TuneController
+from spectui.tui.tune.form import TuneSetup
 from spectui.tui.tune.views import SettingsTable, TuneStatus
 from spectui.tui.widgets import KeyBar, key
 from spectui.tune.progress import Phase, TuningState
 
 
-class Search(Protocol):
-    """Wishes of the screen."""
-
-    def start(self, wanted: Wanted) -> None:
-        """Begin a search, or go on with the study of the same prompts."""
-
-    def toggle_pause(self) -> None:
-        """Pause or go on."""
-
-    def stop(self) -> None:
-        """End the search with what it has."""
-
-    def apply(self, arm: Arm) -> None:
-        """Use a setting in the chat from the next answer on."""
-
-
 class TuneScreen(Screen[None]):
-    """Shows the states that it is given; wishes go to the search."""
+    """Shows how the search stands; wishes go to it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         # Before the field that has the focus, which would take it; not shown twice in the footer.
@@ -74,7 +59,7 @@ class TuneScreen(Screen[None]):
     in_use: var[Speculation | None] = var(None, init=False)
     """How the chat drafts, if it does so with who is recorded alone."""
 
-    def __init__(self, search: Search, state: TuningState | None = None) -> None:
+    def __init__(self, search: TuneController, state: TuningState | None = None) -> None:
         """Begin with ``state``; nothing was started without."""
         super().__init__()
         self._search = search
@@ -124,6 +109,15 @@ class TuneScreen(Screen[None]):
         else:
             self._chat = await asyncio.to_thread(replay_chat, *known)
         self._show_settings()
+
+    def look(self) -> None:
+        """Show what the search and the chat are at."""
+        search = self._search
+        self.chat_is_busy, self.prompts = search.chat_is_busy, search.prompts
+        self.not_recorded, self.in_use = search.not_recorded, search.in_use
+        self.recorded = search.recorded
+        if search.state is not None and search.state is not self._state:
+            self.show(search.state)
 
     def show(self, state: TuningState) -> None:
         """Show how the search stands. To be called on the app's thread."""
@@ -204,6 +198,7 @@ class TuneScreen(Screen[None]):
 
     def _apply(self, arm: Arm, reason: str) -> None:
         self._search.apply(arm)
+        self.in_use = self._search.in_use
         self.notify(draw.one_line(reason), markup=False)
 
     def action_back(self) -> None:
