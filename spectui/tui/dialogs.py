@@ -14,7 +14,7 @@ from spectui.tui.widgets import KeyBar, key
 
 
 class QuestionScreen(ModalScreen[bool]):
-    """Ends with True for yes. Without a text for that it only says something."""
+    """Ends with True for yes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("escape", "question.no", "No", "Leave it", action="answer(False)"),
@@ -28,12 +28,12 @@ class QuestionScreen(ModalScreen[bool]):
         ),
     ]
 
-    def __init__(self, sentence: str, *, yes: str | None = None, no: str = "Close") -> None:
+    def __init__(self, sentence: str, *, yes: str, no: str) -> None:
         """Ask.
 
         Args:
             sentence: what there is to say.
-            yes: answer to go on; None where that cannot be.
+            yes: answer to go on.
             no: answer to leave it, which has the keys at first.
         """
         super().__init__()
@@ -46,8 +46,7 @@ class QuestionScreen(ModalScreen[bool]):
         with VerticalScroll(can_focus=False):
             yield Static(self._sentence, markup=False)
             with Horizontal():
-                if self._yes is not None:
-                    yield Button(self._yes, compact=True, id="question-yes")
+                yield Button(self._yes, compact=True, id="question-yes")
                 yield Button(self._no, variant="primary", compact=True, id="question-no")
         yield KeyBar()
 

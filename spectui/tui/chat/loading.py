@@ -236,11 +236,9 @@ class PairLoader:
     def refuse(self, error: DoesNotFitError) -> None:
         """Say that there is no room for the pair, or ask whether to load what would be slow."""
         pair = self._pair
-        if self.target is not None or pair is None:
+        if self.target is not None or pair is None or not isinstance(error, ReadsFromDiskError):
             self.fail(str(error))
             return
-        is_slow = isinstance(error, ReadsFromDiskError)
-        reason = f"{error.reason}." if isinstance(error, ReadsFromDiskError) else f"{error}."
         self._screen.loading_bars.finish()
         self._screen.activity = Activity.NO_MODEL
 
@@ -251,7 +249,7 @@ class PairLoader:
                 self.fail(None)
 
         question = QuestionScreen(
-            reason, yes="Load it all the same" if is_slow else None, no="Choose another pair"
+            f"{error.reason}.", yes="Load it all the same", no="Choose another pair"
         )
         self._screen.app.push_screen(question, answered)
 

@@ -126,17 +126,7 @@ class AcceptancePanel(Panel[AcceptanceState]):
             yield Block(30, pen.positions(shares))
         if state.recent:
             yield Block(10, (_strip(state.recent, pen),))
-            yield Block(50, (_LEGEND,))
-
-
-_LEGEND: Line = (
-    ("■", Look.DRAFT),
-    (" accepted ", Look.MUTED),
-    ("□", Look.REJECTED),
-    (" rejected ", Look.MUTED),
-    ("▪", Look.MUTED),
-    (" no draft", Look.MUTED),
-)
+            yield Block(50, ((("■ accepted, □ rejected, ▪ no draft", Look.MUTED),),))
 
 
 def _strip(recent: Sequence[tuple[int, int]], pen: Pen) -> Line:

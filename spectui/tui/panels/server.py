@@ -50,9 +50,6 @@ class ServedPanel(Panel[AttachState]):
             yield Block(10, _pair("generation", state.last_tokens_per_s, told.tokens_per_s, pen))
             read = told.prompt_tokens_per_s
             yield Block(20, _pair("prompts", state.last_prompt_tokens_per_s, read, pen))
-            generated = labelled("generated", f"{told.n_predicted:,}")
-            prompt = labelled("prompt tokens", f"{told.n_prompt:,}")
-            yield Block(40, (pen.spread(generated, prompt),))
         if any_of(state.speeds):
             yield Block(15, chart=lambda height: pen.chart(state.speeds, height, draw.per_s))
 

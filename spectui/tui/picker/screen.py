@@ -27,7 +27,7 @@ from spectui.tui.chat.loading import Choice, Load
 from spectui.tui.chat.session import SessionController
 from spectui.tui.picker.drafts import DraftList, detail
 from spectui.tui.picker.list import PickerList
-from spectui.tui.picker.targets import OPEN_FOLDER, PASTE, TargetList
+from spectui.tui.picker.targets import PASTE, TargetList
 from spectui.tui.threads import Threads
 from spectui.tui.widgets import KeyBar, hidden, key
 
@@ -47,15 +47,13 @@ class PickerScreen(Screen[Load | None]):
     HORIZONTAL_BREAKPOINTS = [(0, "-stacked"), (_BESIDE_CELLS, "-beside")]  # noqa: RUF012 - as Screen has it
     AUTO_FOCUS = "#targets"
     BINDINGS: ClassVar[list[BindingType]] = [
-        key("slash", "picker.filter", "Filter", "Filter by typing"),
-        key("o", "picker.folder", "Open folder", "Search a folder"),
+        key("slash", "picker.filter", "Filter", "Filter by typing, or search a folder"),
         hidden("left", "picker.targets", "", "Go to the targets"),
         hidden("right", "picker.drafts", "", "Go to the drafts"),
         hidden(
             "down", "picker.leave_filter", "", "Go from the filter to the targets", action="targets"
         ),
         key("escape", "picker.back", "Back", "Show all targets again, or go back to them"),
-        hidden("q", "picker.quit", "Quit", "Leave spectui", action="app.quit"),
     ]
 
     def __init__(
@@ -77,7 +75,7 @@ class PickerScreen(Screen[Load | None]):
         super().__init__()
         self._session = session
         self._threads = threads
-        self._folders = list(folders)
+        self._folders = tuple(folders)
         self._n_scans = 1
         """Searches under way: one of the usual folders, one of each that is opened."""
         self._is_stale = False
@@ -131,7 +129,7 @@ class PickerScreen(Screen[Load | None]):
     def scan_finished(self, reasons: Sequence[str]) -> None:
         """Say that one search has ended, and in sentences what could not be read."""
         self._n_scans -= 1
-        self.targets.complete(self._folders)
+        self.targets.complete()
         self._show_status()
         for reason in reasons:
             self._session.warn(f"{reason}.")
@@ -202,8 +200,6 @@ class PickerScreen(Screen[Load | None]):
             self._choose(value)
         elif isinstance(value, RunningServer):
             self._choose(value.text)
-        elif value == OPEN_FOLDER:
-            self.action_folder()
         elif value == PASTE:
             self.notify("Paste the command now, with Ctrl+Shift+V in most terminals.")
         elif self._drafts.target_problem is None:
@@ -238,7 +234,6 @@ class PickerScreen(Screen[Load | None]):
     @on(Input.Changed, "#filter")
     def _filter(self, event: Input.Changed) -> None:
         self.targets.filter(event.value)
-        self.refresh_bindings()
 
     @on(Input.Submitted, "#filter")
     def _look_in(self, event: Input.Submitted) -> None:
@@ -246,7 +241,6 @@ class PickerScreen(Screen[Load | None]):
         folder = os.path.expanduser(event.value.strip())  # noqa: PTH111 - there may be no home
         if folder.startswith("/"):
             event.input.value = folder
-            self._folders.append(Path(folder))
             self._n_scans += 1
             self._show_status()
             self._threads.scan((Path(folder),), self.add_model, self.scan_finished)
@@ -274,21 +268,6 @@ class PickerScreen(Screen[Load | None]):
             self.targets.focus()
         elif self._can_close:
             self.dismiss(None)
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer to go back only where there is a way back."""
-        del parameters
-        if action != "back" or self._can_close or not self.is_mounted:
-            return True
-        return not self.targets.has_focus or bool(self.query_one("#filter", Input).value)
-
-    def action_folder(self) -> None:
-        """Have the path of a folder typed, where a filter is."""
-        field = self.query_one("#filter", Input)
-        field.value = "~/"
-        field.focus()
-        field.action_end()
-        self.notify("Type the path of a folder; Enter searches it.")
 
 
 def make_picker(

@@ -24,8 +24,12 @@ _NAME, _SIZE, _LABEL = 34, -8, 18
 _N_RECENT = 8
 _PORT = "8080"
 """Where llama-server listens if its command does not say."""
-OPEN_FOLDER, PASTE = "open a folder", "paste a command"
-"""Values of the rows that ask for one."""
+_NONE = (
+    "No GGUF file was found. Type / and the path of your folder, or take the demo pair. "
+    "Escape empties the filter."
+)
+PASTE = "paste a command"
+"""Value of the row that asks for one."""
 
 
 def _entry(value: object, name: str, about: str) -> tuple[str, Entry]:
@@ -91,7 +95,6 @@ class TargetList(PickerList):
         self._recent: tuple[Session, ...] = ()
         self._presets = tuple(presets)
         self._servers: tuple[RunningServer, ...] = ()
-        self._folders: tuple[Path, ...] = ()
         self._models: dict[Path, FoundModel] = {}
         self._words: tuple[str, ...] = ()
         self._is_complete = False
@@ -133,10 +136,9 @@ class TargetList(PickerList):
         self._recent = tuple(kept[:_N_RECENT])
         self._show_soon()
 
-    def complete(self, folders: Sequence[Path]) -> None:
-        """Say that all ``folders`` were searched."""
+    def complete(self) -> None:
+        """Say that all folders were searched."""
         self._is_complete = True
-        self._folders = tuple(folders)
         self._show_soon()
 
     def filter(self, text: str) -> None:
@@ -165,9 +167,7 @@ class TargetList(PickerList):
         yield heading(_model_line("Models found", "size", "parameters, quant", "folder"))
         yield from models
         if self._is_complete and not models:
-            yield from notes(self._none_shown())
-        about = "Looks for GGUF files in a folder of your choice."
-        yield Entry(OPEN_FOLDER, "Open a folder…", "folder", about=about)
+            yield from notes(_NONE)
         command = "llama-server's, with Ctrl+Shift+V in most terminals"
         demo = "SmolLM2-135M and a target made from it"
         others = (
@@ -187,10 +187,3 @@ class TargetList(PickerList):
         return [
             entry for text, entry in rows if all(word in text.casefold() for word in self._words)
         ]
-
-    def _none_shown(self) -> str:
-        if self._models:
-            return "No model's name or folder contains this. Escape shows all again."
-        places = ", ".join(short_folder(folder) for folder in self._folders)
-        looked = f"Looked in {places}." if places else "None of the usual folders exists."
-        return f"No GGUF file was found. {looked} Open the folder of yours, or take the demo pair."
