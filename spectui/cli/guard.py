@@ -19,9 +19,9 @@ from spectui.files import open_private
 from spectui.paths import ensure_dir, log_path
 
 if TYPE_CHECKING:
-    from spectui.tui.base_app import BaseApp
+    from spectui.tui.app import SpectuiApp
 
-MakeApp = Callable[[int], "tuple[BaseApp, Callable[[], None]]"]
+MakeApp = Callable[[int], "tuple[SpectuiApp, Callable[[], None]]"]
 """Makes an app with the file of native logs; returns what frees what the app holds as well."""
 _Modes = list[Any]
 """Terminal attributes as ``termios`` gives them."""

@@ -1,25 +1,30 @@
 """The app: screens, the actions that every screen has, and the loop that brings events to them."""
 
+import asyncio
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.timer import Timer
 
 from spectui.errors import SpectuiError
 from spectui.live.sessions import earlier_prompts
 from spectui.live.setup import Activity, ChatRecorded, Launch, TuningChanged
 from spectui.models.ranking import ModelInspected
-from spectui.tui.base_app import REPAINT_S, BaseApp
 from spectui.tui.chat.loading import Load
 from spectui.tui.chat.screen import LiveScreen
 from spectui.tui.chat.session import Takers
 from spectui.tui.dialogs import LogScreen
-from spectui.tui.mailbox import Mailbox
+from spectui.tui.help import HelpScreen, actions_of
+from spectui.tui.mailbox import EventsArrived, Mailbox, Pace
+from spectui.tui.ordered import OrderedApp
 from spectui.tui.threads import Threads
 from spectui.tui.tune.controller import TuneController
-from spectui.tui.widgets import QUIT_DISPLAY, hidden, key
+from spectui.tui.widgets import QUIT_DISPLAY, hidden, key, key_name
 
 if TYPE_CHECKING:
     from spectui.server.watch.poller import Attachment
@@ -27,6 +32,8 @@ if TYPE_CHECKING:
     from spectui.tui.picker.screen import PickerScreen
     from spectui.tui.tune.screen import TuneScreen
 
+_REPAINT_S = 0.1
+"""Between two repaints, at least."""
 _EAGER_S = 0.005
 """While the first word of an answer is waited for: other events come ahead of it."""
 _QUIET_S = 1.0
@@ -36,7 +43,7 @@ _SWITCH_S = 0.0005
 """Longest time that one Python thread keeps the others waiting; the default costs tokens/s."""
 
 
-class SpectuiApp(BaseApp):
+class SpectuiApp(OrderedApp[None]):
     """The interactive cockpit."""
 
     TITLE = "spectui"
@@ -72,8 +79,16 @@ class SpectuiApp(BaseApp):
             launch: options of the command line.
             make_threads: makes what works behind the screens and posts into the mailbox.
         """
-        super().__init__(launch.settings, theme=launch.theme, ascii=launch.ascii)
+        settings = launch.settings
+        super().__init__(
+            theme=launch.theme or settings.theme, ascii=launch.ascii or settings.ascii
+        )
+        self.settings = settings
+        self.set_keymap(settings.keys)
         self._launch = launch
+        self._mailbox: Mailbox[object] = Mailbox(lambda: self.post_message(EventsArrived()))
+        self._pace = Pace(_REPAINT_S)
+        self._next_repaint: Timer | None = None
         self.threads = make_threads(self._mailbox)
         self.live = LiveScreen(
             launch,
@@ -97,10 +112,11 @@ class SpectuiApp(BaseApp):
     async def on_mount(self) -> None:
         """Show the live screen, then start what is heavy."""
         sys.setswitchinterval(_SWITCH_S)
-        self.handle_signals()
+        self._handle_signals()
         await self.push_screen(self.live)
         self.watch(self.live, "activity", self._set_pace)
-        self.warn_of_theme()
+        if self.unknown_theme is not None:
+            self.warn(f"There is no look {self.unknown_theme}; Ctrl+P, Theme, lists them.")
         if self._launch.watched is None:
             self.call_after_refresh(self._start)
         else:
@@ -117,6 +133,14 @@ class SpectuiApp(BaseApp):
         await self.push_screen(self.watched)
         self.call_after_refresh(poller.start)
 
+    def _handle_signals(self) -> None:
+        """End when told to, as shells expect of what a signal ended."""
+        if self.is_headless:
+            return
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            loop.add_signal_handler(number, partial(self.exit, return_code=128 + number))
+
     def on_unmount(self) -> None:
         """Close the session, with every event that has arrived."""
         self.session.close(self._mailbox.collect())
@@ -131,6 +155,32 @@ class SpectuiApp(BaseApp):
         self.threads.start(
             1 / self.settings.monitor_hz, session.start, session.loader.cannot_start, self.warn
         )
+
+    def on_events_arrived(self) -> None:
+        """Show events now, or when the last repaint is long enough ago."""
+        delay_s = self._pace.delay_s()
+        if delay_s > 0:
+            self._next_repaint = self.set_timer(delay_s, self._collect)
+        else:
+            self._collect()
+
+    def _repaint_every(self, interval_s: float) -> None:
+        """Space repaints by ``interval_s``, the one that is waited for as well."""
+        if interval_s == self._pace.interval_s:
+            return
+        self._pace.interval_s = interval_s
+        if self._next_repaint is not None:
+            self._next_repaint.stop()
+            self._next_repaint = None
+            self.post_message(EventsArrived())
+
+    def _collect(self) -> None:
+        self._next_repaint = None
+        if not self.is_running:
+            return
+        self._pace.begin()
+        if events := self._mailbox.collect():
+            self._show_events(events)
 
     def _show_events(self, events: Sequence[object]) -> None:
         with self.batch_update():
@@ -157,7 +207,7 @@ class SpectuiApp(BaseApp):
         elif activity is Activity.READY and self.tune.is_measuring:
             self._repaint_every(_QUIET_S)
         else:
-            self._repaint_every(REPAINT_S)
+            self._repaint_every(_REPAINT_S)
         busy = activity in {Activity.ANSWERING, Activity.LOADING}
         sample_s = 1 / self.settings.monitor_hz
         self.threads.sample_every(sample_s if busy else max(sample_s, _IDLE_SAMPLE_S))
@@ -176,6 +226,45 @@ class SpectuiApp(BaseApp):
             is_other_view = self.tuning.shows_replay is (action == "tune")
             return is_other_view and self.screen is self.tuning
         return True
+
+    def action_help(self) -> None:
+        """Show keys and actions of what is open."""
+        if not self.is_open(HelpScreen):
+            nodes = (*self.screen.walk_children(), self.screen, self)
+            kinds = dict.fromkeys(map(type, nodes))
+            keys = self.settings.keys
+            self.push_screen(HelpScreen([one for kind in kinds for one in actions_of(kind, keys)]))
+
+    def copy_selection(self) -> bool:
+        """Copy what is selected; False if nothing is."""
+        selection = self.screen.get_selected_text()
+        if selection:
+            self.copy_to_clipboard(selection)
+            # The key stops and quits as well: the next time it does.
+            self.screen.clear_selection()
+            self.notify("Copied what was selected.")
+        return bool(selection)
+
+    @property
+    def crash(self) -> Exception | None:
+        """The exception that ended the app, None if it ended by itself."""
+        return self._exception
+
+    def warn(self, reason: str) -> None:
+        """Show a sentence that the user should read."""
+        self.notify(reason, severity="warning", markup=False, timeout=8)
+
+    def is_open(self, kind: type[Screen[Any]]) -> bool:
+        """Whether a screen of that kind is open."""
+        return any(isinstance(screen, kind) for screen in self.screen_stack)
+
+    async def action_quit(self) -> None:
+        """End at once, and stop whatever runs."""
+        self.exit()
+
+    def get_key_display(self, binding: Binding) -> str:
+        """Name a key as everywhere."""
+        return key_name(binding.key_display or binding.key)
 
     def action_tune(self) -> None:
         """Show the search; of a server that is watched its models and options are taken over."""
