@@ -31,14 +31,11 @@ class ThroughputPanel(Panel[ThroughputState]):
     heading = "Throughput"
 
     def blocks(self, state: ThroughputState, pen: Pen) -> Iterator[Block]:
-        """Verdict, averages, history, prompt."""
+        """Verdict, baseline, history, prompt."""
         yield Block(0, _headline(state, pen))
-        turn, baseline = state.turn_tokens_per_s, state.baseline_tokens_per_s
+        baseline = state.baseline_tokens_per_s
         alone = draw.tokens_per_s(baseline) if baseline else "not measured yet"
         yield Block(10, (pen.spread(labelled("target alone", alone), _age(state)),))
-        if turn is not None and state.phase is Phase.DECODING:
-            average = labelled("turn", draw.tokens_per_s(turn))
-            yield Block(40, (pen.spread(average, (pen.factor(state.speedup_turn),)),))
         if any_of(state.history):
             # With the baseline in the picture, a gain is seen as one.
             yield Block(

@@ -89,12 +89,6 @@ class DraftsPanel(Panel[AttachState]):
         if shares := counts.share_per_position:
             yield Block(40, ((("accepted by position, of all drafts", Look.MUTED),),))
             yield Block(30, pen.positions(shares))
-        if any_of(state.rates):
-            yield Block(70, ((("rate of each request", Look.MUTED),),))
-            yield Block(
-                71,
-                chart=lambda height: pen.chart(state.rates, height, draw.number, maximum=1.0),
-            )
         told = f"{counts.n_accepted:,} of {counts.n_drafted:,} tokens"
         by = f" of {', '.join(state.sample.drafters)}" if state.sample.drafters else ""
         yield Block(50, pen.sentence(f"{told} in {counted(counts.n_drafts, 'draft')}{by}"))

@@ -8,6 +8,7 @@ from pathlib import Path
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
+from textual.validation import Number
 from textual.widgets import Input, Label, Static, Tabs
 
 from spectui.tui import draw
@@ -57,7 +58,14 @@ class TuneSetup(Vertical):
             yield Input(id="path", compact=True)
         with Horizontal():
             yield Label("minutes")
-            yield Input(id="minutes", type="number", compact=True, placeholder="no limit")
+            yield Input(
+                id="minutes",
+                type="number",
+                compact=True,
+                placeholder="no limit",
+                validators=[Number(1, MAX_MINUTES)],
+                valid_empty=True,
+            )
             yield Label("at most; the verdict is then of what was measured", classes="hint")
         yield Static(id="problem", markup=False)
 
@@ -73,14 +81,15 @@ class TuneSetup(Vertical):
 
     def read(self) -> Wanted | None:
         """Return the wanted search; None if it cannot be, and then say why."""
-        source, minutes = self.source, self.query_one("#minutes", Input).value.strip()
+        source, minutes = self.source, self.query_one("#minutes", Input)
+        limit = minutes.validate(minutes.value)
         # Not Path.expanduser and Path.exists: those raise for some paths that cannot be.
         path = os.path.expanduser(self._path.value.strip())  # noqa: PTH111
         problem = None
         if source in _PLACEHOLDERS and not os.path.exists(path):  # noqa: PTH110
             problem = f"There is nothing at this path; give that of {_PLACEHOLDERS[source]}."
             self._path.focus()
-        elif not _is_time(minutes):
+        elif limit is not None and not limit.is_valid:
             problem = f"Minutes must be 1 to {MAX_MINUTES}, or nothing for no limit."
         self.tell(problem)
         if problem is not None:
@@ -88,7 +97,7 @@ class TuneSetup(Vertical):
         return Wanted(
             source=source,
             path=Path(path) if source in _PLACEHOLDERS else None,
-            time_budget_s=float(minutes) * _MINUTE_S if minutes else None,
+            time_budget_s=float(minutes.value) * _MINUTE_S if minutes.value else None,
         )
 
     def begin(self) -> None:
@@ -117,10 +126,3 @@ class TuneSetup(Vertical):
     @on(Input.Changed)
     def _forget_problem(self) -> None:
         self.tell(None)
-
-
-def _is_time(minutes: str) -> bool:
-    try:
-        return not minutes or 1 <= float(minutes) <= MAX_MINUTES
-    except ValueError:
-        return False
