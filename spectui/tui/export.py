@@ -173,10 +173,7 @@ def _found(state: "TuningState", setup: LiveSetup) -> "tuple[Speculation | None,
     result, best = state.result, state.confirmed
     if result is not None and best is not None:
         advised = best.speculation if result.verdict.use_speculation else None
-        threads = setup.context.threads
-        # Otherwise they are as many as llama-server takes.
-        measured = f" Measured with -t {threads}, which the command says." if threads else ""
-        return advised, f"{result.verdict.reason}{measured}", True
+        return advised, result.verdict.reason, True
     arm = finalist(state.records, state.forecasts)
     if arm is None:
         return None

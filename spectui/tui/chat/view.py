@@ -1,13 +1,14 @@
 """The live screen's widgets, and what they show of the session: its owner changes that."""
 
-from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
+from textual.content import Content
 from textual.events import Resize
 from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widget import Widget
 
+from spectui.format import percent_text
 from spectui.live.setup import Activity, LiveSetup
 from spectui.live.tally import LiveState
 from spectui.tui import draw
@@ -73,15 +74,16 @@ class Loading(Widget):
         self.parts = ()
         self.remove_class("-busy")
 
-    def render(self) -> Text:
+    def render(self) -> Content:
         """Draw a line per part."""
-        lines = []
-        for name, fraction in self.parts:
-            if fraction is None:
-                lines.append(Text(f"{name} …"))
-                continue
-            lines.append(Text(f"{draw.bar(fraction, _BAR_CELLS)} {fraction:4.0%}  {name}"))
-        return Text("\n").join(lines)
+        return Content(
+            "\n".join(
+                f"{name} …"
+                if fraction is None
+                else f"{draw.bar(fraction, _BAR_CELLS)} {percent_text(fraction)}  {name}"
+                for name, fraction in self.parts
+            )
+        )
 
 
 class LiveView(Screen[None]):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from spectui.format import counted
+from spectui.format import counted, time_text, times_text
 from spectui.live.rounds import (
     LOSSES,
     AcceptanceState,
@@ -72,7 +72,7 @@ def _prompt(state: ThroughputState) -> Lines:
     prompt = state.prompt
     if prompt is None:
         return ()
-    took = f"{counted(prompt.n_tokens, 'token')} in {draw.duration(prompt.seconds)}"
+    took = f"{counted(prompt.n_tokens, 'token')} in {time_text(prompt.seconds)}"
     if prompt.n_reused:
         took += f", {prompt.n_reused} reused"
     return (labelled("prompt", took),)
@@ -95,13 +95,13 @@ class ExpectationPanel(Panel[ExpectationState]):
         top = max((value for _rank, _name, value, _look in rows if value is not None), default=0.0)
         for rank, name, value, look in rows:
             if value is not None:
-                share, told = ratio(value, top) or 0.0, draw.speedup(value).rjust(_NUMBER)
+                share, told = ratio(value, top) or 0.0, times_text(value).rjust(_NUMBER)
                 yield Block(rank, (pen.gauge(name.ljust(_LABEL), share, told, look),))
         if state.loss is not None:
             name, condition = LOSSES[state.loss]
             loss: Line = (("loses most to ", Look.MUTED), (name, Look.STRONG))
             yield Block(10, (loss,))
-            yield Block(20, pen.sentence(f"{draw.speedup(state.without_loss)} {condition}"))
+            yield Block(20, pen.sentence(f"{times_text(state.without_loss)} {condition}"))
 
 
 class AcceptancePanel(Panel[AcceptanceState]):
@@ -166,7 +166,7 @@ class RoundPanel(Panel[RoundState]):
         yield from _parts(state.times, pen)
         yield Block(12, (_total(state, state.times, pen),))
         yield Block(40, _costs(state.verify_costs, pen), is_whole=True)
-        yield Block(50, chart=lambda height: pen.chart(state.history_s, height, draw.duration))
+        yield Block(50, chart=lambda height: pen.chart(state.history_s, height, time_text))
 
 
 def _parts(times: RoundTimes, pen: Pen) -> Iterator[Block]:
@@ -184,14 +184,14 @@ def _parts(times: RoundTimes, pen: Pen) -> Iterator[Block]:
     offset = 0
     for (name, part_s, look), text in zip(named, bars, strict=True):
         bar = (" " * offset + text).ljust(room)
-        number = draw.duration(part_s).rjust(_MS)
+        number = time_text(part_s).rjust(_MS)
         offset += len(text)
         line = ((name.ljust(_PART), Look.MUTED), (bar, look), (number, ""))
         yield Block(0 if part_s >= longest[1] else 30, (line,))
 
 
 def _total(state: RoundState, times: RoundTimes, pen: Pen) -> Line:
-    left: Line = labelled("round", draw.duration(times.total_s))
+    left: Line = labelled("round", time_text(times.total_s))
     if state.batch is None or state.batch.ratio is None:
         tokens = draw.number(state.tokens_per_round, 1)
         return pen.spread(left, ((f"{tokens} tokens", ""),))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from spectui.format import percent_text
 from spectui.live.machine import (
     DramLimit,
     MemoryPool,
@@ -86,7 +87,7 @@ def _gpus(gpus: Sequence[GpuReading], pen: Pen) -> Iterator[Block]:
         readings = gpu.utilisation, gpu.power_w, gpu.temperature_c
         if all(reading.value is None for reading in readings):
             continue
-        busy = f"{draw.percent(gpu.utilisation.value)} busy"
+        busy = f"{percent_text(gpu.utilisation.value)} busy"
         power, heat = gpu.power_w.value, gpu.temperature_c.value
         watts = [] if power is None else [f"{power:.0f} W"]
         taken = ", ".join([*watts, *([] if heat is None else [f"{heat:.0f} °C"])])
@@ -123,7 +124,7 @@ def _links(state: TrafficState, pen: Pen) -> Iterator[Block]:
             yield from pen.told(0, f"{name}: {rx.reason}")
             continue
         rates = labelled(name, f"↓{draw.rate(rx.value)} ↑{draw.rate(tx.value)}")
-        use = draw.percent(link_use(gpu))
+        use = percent_text(link_use(gpu))
         yield Block(0, (pen.spread(rates, ((use, Look.STRONG),)),))
     if len(state.links) == 1 and any(state.link_history[0][0]):
         limit = state.links[0].pcie_limit_bytes_per_s.value

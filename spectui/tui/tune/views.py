@@ -11,6 +11,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import DataTable, Static
 
+from spectui.format import percent_text, times_text
 from spectui.tui import draw
 from spectui.tui.tune import words
 from spectui.tui.tune.ledger import Ledger, Row
@@ -37,7 +38,7 @@ class VerdictBox(Vertical):
         is_judged = told.pays is not None and told.speedup is not None
         self.set_class(is_judged and bool(told.pays), "-gain")
         self.set_class(is_judged and (told.speedup or 1.0) < 1, "-loss")
-        factor = "" if told.speedup is None else f"{draw.speedup(told.speedup)}  "
+        factor = "" if told.speedup is None else f"{times_text(told.speedup)}  "
         bar = words.interval(told, min(_INTERVAL, self.app.size.width // 3))
         lines = (f"{factor}{told.advice}", bar, told.because)
         for part, text in zip(_VERDICT, lines, strict=True):
@@ -149,9 +150,9 @@ class SettingsTable(DataTable[Text]):
         elif not row.is_known:
             look = self.get_component_rich_style("settings--unknown", partial=True)
         numbers = (
-            draw.speedup(row.speedup) if row.speedup is not None else draw.NONE,
+            times_text(row.speedup),
             draw.number(row.tokens_per_s, 1),
-            draw.percent(row.acceptance_rate) if row.acceptance_rate is not None else draw.NONE,
+            percent_text(row.acceptance_rate),
         )
         origin = f"{row.origin}, best" if is_best else row.origin
         return [
