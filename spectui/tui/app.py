@@ -235,16 +235,6 @@ class SpectuiApp(OrderedApp[None]):
             keys = self.settings.keys
             self.push_screen(HelpScreen([one for kind in kinds for one in actions_of(kind, keys)]))
 
-    def copy_selection(self) -> bool:
-        """Copy what is selected; False if nothing is."""
-        selection = self.screen.get_selected_text()
-        if selection:
-            self.copy_to_clipboard(selection)
-            # The key stops and quits as well: the next time it does.
-            self.screen.clear_selection()
-            self.notify("Copied what was selected.")
-        return bool(selection)
-
     @property
     def crash(self) -> Exception | None:
         """The exception that ended the app, None if it ended by itself."""
@@ -352,9 +342,12 @@ class SpectuiApp(OrderedApp[None]):
 
     def action_interrupt(self) -> None:
         """Copy a selection, stop what runs, empty the prompt, or quit."""
-        if self.copy_selection():
-            return
-        if self.live.activity in {Activity.ANSWERING, Activity.LOADING}:
+        if selection := self.screen.get_selected_text():
+            self.copy_to_clipboard(selection)
+            # The key stops and quits as well: the next time it does.
+            self.screen.clear_selection()
+            self.notify("Copied what was selected.")
+        elif self.live.activity in {Activity.ANSWERING, Activity.LOADING}:
             self.session.stop()
         elif self.tune.can_stop:
             self.tune.stop()

@@ -94,20 +94,16 @@ class KeyBar(Footer):
 
         What a key of the screen does is not said again by a function key, nor how to open it.
         """
-        active, here = self.screen.active_bindings.values(), self.screen.TITLE
-        shown = [one for one in active if one.binding.show and one.binding.description != here]
-        by_action = dict[str, ActiveBinding]()
-        for one in shown:
-            by_action.setdefault(one.binding.action, one)
-        by_label = dict[str, FooterKey]()
-        order = sorted(by_action.values(), key=lambda one: _place(one.binding))
+        by_label = dict[str, ActiveBinding]()
+        for one in self.screen.active_bindings.values():
+            if one.binding.show and one.binding.description != self.screen.TITLE:
+                by_label.setdefault(one.binding.description, one)
+        order = sorted(by_label.values(), key=lambda one: _place(one.binding))
         for _, binding, enabled, tooltip in order:
-            name = self.app.get_key_display(binding)
-            label = binding.description
+            name, label = self.app.get_key_display(binding), binding.description
             keys = FooterKey(binding.key, name, label, binding.action, not enabled, tooltip)
             keys.compact = False
-            by_label.setdefault(label, keys)
-        yield from by_label.values()
+            yield keys
 
     async def recompose(self) -> None:
         """Build the keys, and show those for which there is room."""

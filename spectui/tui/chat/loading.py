@@ -47,9 +47,6 @@ class LoadingSession(Protocol):
     def ready(self) -> None:
         """Enter the idle state."""
 
-    def put_back(self) -> None:
-        """Give a prompt that waits back to the user."""
-
     def speculate(self, speculation: Speculation | None) -> None:
         """Draft in another way from the next answer on."""
 

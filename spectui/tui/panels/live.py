@@ -16,7 +16,6 @@ from spectui.speculative.counters import RoundTimes
 from spectui.tui import draw
 from spectui.tui.panels.base import Block, Line, Lines, Look, Panel, Part, Pen, any_of, labelled
 
-_HOUR_MIN = 60
 _LABEL = len("predicted ")
 _NUMBER = len(" 10.00x")
 _PART = len("rollback ")
@@ -62,10 +61,7 @@ def _headline(state: ThroughputState, pen: Pen) -> Lines:
 
 def _age(state: ThroughputState) -> Line:
     minutes = state.baseline_age_min
-    if not minutes:
-        return ()
-    hours = minutes // _HOUR_MIN
-    return ((f"{hours} h ago" if hours else f"{minutes} min ago", Look.MUTED),)
+    return ((f"{minutes} min ago", Look.MUTED),) if minutes else ()
 
 
 def _prompt(state: ThroughputState) -> Lines:

@@ -1,4 +1,4 @@
-"""Leads the search beside the chat: started, paused, stopped and applied from the tune screen."""
+"""Leads the search beside the chat: started, stopped and applied from the tune screen."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -58,7 +58,7 @@ class TuneController:
     @property
     def is_measuring(self) -> bool:
         """Whether a search measures, so that the screen should be quiet."""
-        return self.state is not None and self.state.is_running and not self.state.paused
+        return self.state is not None and self.state.is_running
 
     @property
     def can_stop(self) -> bool:
@@ -172,16 +172,6 @@ class TuneController:
         )
         engine.start_tuning(setup, request)
 
-    def toggle_pause(self) -> None:
-        """Pause or go on."""
-        engine = self._session.engine
-        if engine is None or engine.tuning is None or self.state is None:
-            return
-        if self.state.paused:
-            engine.tuning.resume()
-        else:
-            engine.tuning.pause()
-
     def stop(self) -> None:
         """End the search with what it has."""
         engine = self._session.engine
@@ -207,7 +197,5 @@ def _word(state: "TuningState") -> str:
     """Short enough for the status bar."""
     if not state.is_running:
         return ""
-    if state.paused:
-        return "tuning paused"
     done = f" {state.n_done}/{state.n_steps}" * state.is_confirming
     return f"tuning{done}"

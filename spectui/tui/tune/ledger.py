@@ -12,7 +12,7 @@ from spectui.tune.progress import Phase, TuningState
 from spectui.tune.race import finalist
 from spectui.tune.trials import TrialRecord, TrialState
 
-ACTIONS = frozenset({"begin", "start", "apply", "pause", "resume", "stop"})
+ACTIONS = frozenset({"begin", "start", "apply", "stop"})
 """Actions that are not always there."""
 FORECAST = "forecast"
 _N_FORECASTS = 12
@@ -156,7 +156,7 @@ def available(state: TuningState, ledger: Ledger) -> frozenset[str]:
     if not state.is_running:
         found |= {"start"}
     elif state.phase is not Phase.STOPPING:
-        found |= {"stop", "resume" if state.paused else "pause"}
+        found |= {"stop"}
     if best_choice(state, ledger) is not None:
         found |= {"apply"}
     return found

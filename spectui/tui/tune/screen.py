@@ -36,9 +36,7 @@ class TuneScreen(Screen[None]):
             priority=True,
         ),
         key("s", "tune.start", "Start", "Start tuning, or go on with it"),
-        key("space", "tune.pause", "Pause", "Let go of the engine at once"),
-        key("space", "tune.resume", "Resume", "Let tuning go on"),
-        key("x", "tune.stop", "Stop", "End tuning with what it has found"),
+        key("x", "tune.stop", "Stop", "End tuning; Start goes on from what it has found"),
         key(
             "a", "tune.apply", "Apply", "Use in the chat what the verdict says, or the best so far"
         ),
@@ -172,12 +170,6 @@ class TuneScreen(Screen[None]):
             self._search.start(wanted)
 
     action_begin = action_start
-
-    def action_pause(self) -> None:
-        """Pause, or go on."""
-        self._search.toggle_pause()
-
-    action_resume = action_pause
 
     def action_stop(self) -> None:
         """End the search."""

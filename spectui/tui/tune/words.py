@@ -24,8 +24,6 @@ _UNCONFIRMED = ", not confirmed"
 def phase(state: TuningState, *, chat_is_busy: bool) -> str:
     """Return the activity of the search."""
     if state.is_running and state.phase is not Phase.STOPPING:
-        if state.paused:
-            return f"paused while {state.phase}"
         if chat_is_busy:
             return "held back by the chat"
         if state.current is not None and state.current.is_off:
