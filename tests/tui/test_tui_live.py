@@ -12,7 +12,7 @@ import pytest
 from msgspec import structs
 from textual.events import Key, Paste
 from textual.widget import Widget
-from textual.widgets import Button, Input, Log, Static
+from textual.widgets import Input, Log, Static
 from textual.widgets._footer import FooterKey
 
 from spectui.demo import DemoModel, DemoProgress
