@@ -323,7 +323,7 @@ class Hours:
         ]
         path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
         await self._press("f5")
-        await self._until(lambda: self._app.tune.is_open(replay=False))
+        await self._until(lambda: self._app.tuning is not None)
         self._app.tune.start(Wanted(source=PromptSource.FILES, path=path))
         await self._until(lambda: self._app.tune.is_measuring)
         if loses:
@@ -331,7 +331,7 @@ class Hours:
             self._lose()
         await self._until(lambda: self._is_raced() or not self._app.tune.is_measuring)
         await self._press("escape")
-        await self._until(lambda: not self._app.tune.is_open(replay=False))
+        await self._until(lambda: self._app.tuning is None)
 
     async def _ask(self, text: str, *, loses: bool) -> None:
         app = self._app
