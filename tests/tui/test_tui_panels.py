@@ -55,7 +55,6 @@ def with_gpus(n: int, *, throttled_by: tuple[Throttle, ...] = ()) -> LiveState:
             utilisation=Reading((index + 1) / n),
             power_w=Reading(100.0),
             temperature_c=Reading(50.0 + index),
-            memory_clock_hz=Reading(10.5e9),
             throttled_by=Known(throttled_by if index == n - 1 else ()),
         )
         for index in range(n)
