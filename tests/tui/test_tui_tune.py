@@ -21,7 +21,7 @@ from spectui.options.speculation import Speculation
 from spectui.tui.tune import words
 from spectui.tui.tune.controller import TuneController
 from spectui.tui.tune.form import PromptSource, TuneSetup, Wanted
-from spectui.tui.tune.ledger import Choice, Ledger, best_choice, digest
+from spectui.tui.tune.ledger import Ledger, digest
 from spectui.tui.tune.screen import TuneScreen
 from spectui.tui.tune.views import SettingsTable, VerdictBox
 from spectui.tune.forecast import Forecast
@@ -255,10 +255,10 @@ CONFIRMING = replace(SEARCHING, phase=Phase.CONFIRMING)
 INTERRUPTED = replace(USE_IT, result=tuned(interrupted=True))
 FOOTERS = [
     (TuningState(), {"Start"}),
-    (TuningState(phase=Phase.STARTING), {"Stop", "Apply"}),
-    (SEARCHING, {"Stop", "Apply", "Apply row"}),
-    (replace(SEARCHING, phase=Phase.STOPPING), {"Apply", "Apply row"}),
-    (USE_IT, {"Start", "Apply", "Apply row"}),
+    (TuningState(phase=Phase.STARTING), {"Stop"}),
+    (SEARCHING, {"Stop", "Apply"}),
+    (replace(SEARCHING, phase=Phase.STOPPING), {"Apply"}),
+    (USE_IT, {"Start", "Apply"}),
     (TuningState(phase=Phase.FAILED, error="no room"), {"Start"}),
 ]
 STEERING = set[str]().union(*(possible for _state, possible in FOOTERS))
@@ -305,48 +305,29 @@ async def test_the_facts_of_a_verdict_stand_below_it() -> None:
 async def test_what_is_applied_and_what_is_said_of_it() -> None:
     best = RECORDS[3].arm
     cases = [
-        (USE_IT, ("a",), best, "confirmed best"),
-        (TURN_OFF, ("a",), OFF, "Speculation is turned off. Turn it off:"),
-        (INTERRUPTED, ("a",), best, "not confirmed yet"),
-        (SEARCHING, ("a",), best, "not confirmed yet"),
-        (replace(SEARCHING, records=RECORDS[:3:2]), ("a",), OFF, "no setting is faster"),
-        (PREDICTED, ("a",), FORECASTS[0].arm, "not confirmed yet"),
-        (DECIDED, ("a",), FORECASTS[0].arm, "confirmed best"),
+        (USE_IT, (), best, "trial 3"),
+        (PREDICTED, (), FORECASTS[0].arm, "forecast"),
         # The selected row, against the verdict; and the row of off.
-        (TURN_OFF, ("home", "down", "down", "enter"), RECORDS[1].arm, "trial 1"),
-        (PREDICTED, ("home", "down", "enter"), FORECASTS[2].arm, "forecast"),
-        (DECIDED, ("home", "enter"), FORECASTS[0].arm, "raced"),
-        (SEARCHING, ("home", "down", "down", "down", "enter"), OFF, "turned off"),
+        (TURN_OFF, ("home", "down", "down"), RECORDS[1].arm, "trial 1"),
+        (PREDICTED, ("home", "down"), FORECASTS[2].arm, "forecast"),
+        (DECIDED, ("home",), FORECASTS[0].arm, "raced"),
+        (SEARCHING, ("home", "down", "down", "down"), OFF, "turned off"),
     ]
     async with staged(Host(replace(SEARCHING, records=RECORDS[:1]))) as (app, stage):
-        # Dimmed until something is known.
-        assert app.tune.check_action("apply", ()) is None
-        await stage.press("a")
-        assert app.notices == []
         for state, keys, expected, word in cases:
             app.clear_notifications()
             await show(stage, state)
             app.table.focus()
-            await stage.press(*keys)
+            await stage.press(*keys, "enter")
             assert app.take() == [("apply", expected)], (keys, word)
             (notice,) = app.notices
             assert word in notice
         # A failed trial cannot be applied.
         await stage.press("end", "enter")
-        assert "Apply row" not in app.footer()
+        assert "Apply" not in app.footer()
         assert app.take() == []
         await stage.press("up")
-        assert "Apply row" in app.footer()
-
-
-def chosen(state: TuningState) -> Choice | None:
-    return best_choice(state, digest(state))
-
-
-def test_nothing_is_chosen_before_a_setting_is_known() -> None:
-    for records in ((), RECORDS[:1], (failed(0, "no"),)):
-        assert chosen(TuningState(records=records)) is None
-    assert chosen(replace(USE_IT, records=(), result=tuned((), interrupted=True))) is None
+        assert "Apply" in app.footer()
 
 
 # What the head says

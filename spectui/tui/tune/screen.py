@@ -13,7 +13,6 @@ from textual.widgets import Input, Static
 
 from spectui.live.recording import ChatRecording
 from spectui.live.replay import ChatReplay, replay_chat
-from spectui.measure.arm import Arm
 from spectui.options.speculation import Speculation
 from spectui.trace.costs import Costs
 from spectui.tui import draw
@@ -37,9 +36,6 @@ class TuneScreen(Screen[None]):
         ),
         key("s", "tune.start", "Start", "Start tuning, or go on with it"),
         key("x", "tune.stop", "Stop", "End tuning; Start goes on from what it has found"),
-        key(
-            "a", "tune.apply", "Apply", "Use in the chat what the verdict says, or the best so far"
-        ),
         key("escape", "tune.back", "Back", "Leave; tuning goes on"),
     ]
     AUTO_FOCUS = "SettingsTable"
@@ -154,10 +150,7 @@ class TuneScreen(Screen[None]):
         if self.shows_replay or (action == "start" and isinstance(self.focused, Input)):
             # A letter would be typed into the field.
             return False
-        if action in self._available:
-            return True
-        # Dimmed where it will be possible soon.
-        return None if action == "apply" and self._state.is_running else False
+        return action in self._available
 
     def action_start(self) -> None:
         """Start, or first show what would be started."""
@@ -175,23 +168,15 @@ class TuneScreen(Screen[None]):
         """End the search."""
         self._search.stop()
 
-    def action_apply(self) -> None:
-        """Use in the chat what tuning found."""
-        choice = settings.best_choice(self._state, self._ledger)
-        if choice is not None:
-            self._apply(*choice)
-
     def action_apply_selected(self) -> None:
         """Use in the chat the selected setting."""
         row = self.query_one(SettingsTable).selected
         if row is not None and row.is_known:
+            self._search.apply(row.arm)
+            self.in_use = self._search.in_use
             what = "Speculation is turned off" if row.arm.is_off else f"Applied {row.arm.label}"
-            self._apply(row.arm, f"{what} ({row.origin}), from the next answer on.")
-
-    def _apply(self, arm: Arm, reason: str) -> None:
-        self._search.apply(arm)
-        self.in_use = self._search.in_use
-        self.notify(draw.one_line(reason), markup=False)
+            told = draw.one_line(f"{what} ({row.origin}), from the next answer on.")
+            self.notify(told, markup=False)
 
     def action_back(self) -> None:
         """Leave the form, or the screen."""
@@ -238,7 +223,7 @@ class TuneScreen(Screen[None]):
             basis.update(self._basis())
         if self.focused is None and not setup.display:
             self.query_one(SettingsTable).focus()
-        available = settings.available(state, self._ledger)
+        available = settings.available(state)
         if setup.display:
             # The form has a key of its own.
             available |= {"begin"}

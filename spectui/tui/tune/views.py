@@ -104,7 +104,7 @@ class SettingsTable(DataTable[Text]):
         key(
             "enter",
             "tune.apply_selected",
-            "Apply row",
+            "Apply",
             "Use the selected setting in the chat",
             action="screen.apply_selected",
             display="enter",
