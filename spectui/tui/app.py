@@ -28,6 +28,7 @@ from spectui.tui.widgets import QUIT_DISPLAY, hidden, key, key_name
 
 if TYPE_CHECKING:
     from spectui.server.watch.poller import Attachment
+    from spectui.server.watch.sample import Sample
     from spectui.tui.attach import AttachScreen
     from spectui.tui.picker.screen import PickerScreen
     from spectui.tui.tune.screen import TuneScreen
@@ -129,7 +130,7 @@ class SpectuiApp(OrderedApp[None]):
 
         poller = self.threads.watch_server(server, self._launch.look_s)
         self.watched = AttachScreen(server.address.url, poller.try_now)
-        self._takers |= dict.fromkeys((ServerSample, Failure), self.watched.take)
+        self._takers |= dict.fromkeys((ServerSample, Failure), self._take_sample)
         await self.push_screen(self.watched)
         self.call_after_refresh(poller.start)
 
@@ -195,6 +196,11 @@ class SpectuiApp(OrderedApp[None]):
         self._set_pace()
         if self.tuning is not None:
             self.tuning.look()
+
+    def _take_sample(self, event: "Sample") -> None:
+        # The last one may come after the models were taken over.
+        if self.watched is not None:
+            self.watched.take(event)
 
     def _take_inspection(self, event: ModelInspected) -> None:
         if self.picker is not None:

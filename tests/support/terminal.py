@@ -2,7 +2,6 @@
 
 import os
 import re
-import signal
 import sys
 import termios
 import time

@@ -128,8 +128,9 @@ class PairLoader:
                 launch = replace(self.launch.with_preset("demo"), pair=None, demo=choice)
             case _:
                 launch = self.launch.with_command(choice)
-        kept = {"from_disk": self.launch.from_disk, "settings": self.launch.settings}
-        return partial(self._start_anew, replace(launch, **kept))
+        before = self.launch
+        launch = replace(launch, from_disk=before.from_disk, settings=before.settings)
+        return partial(self._start_anew, launch)
 
     def _start_anew(self, launch: Launch) -> None:
         if launch.notice is not None:
