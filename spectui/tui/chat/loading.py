@@ -179,7 +179,7 @@ class PairLoader:
         if self._resumed is None:
             return setup
         load, settings = self._resumed.header.load, self._resumed.settings
-        if load is not None:
+        if load is not None and load.target.path == pair.target:
             # What is placed otherwise than last time may not fit any more.
             setup = setup.loaded_as(load)
         speculation = None if settings is None else settings.speculation
