@@ -62,6 +62,7 @@ from spectui.speculative.counters import Round, RoundTimes, count
 from spectui.speculative.decoder import Stop
 from spectui.speculative.models import Rollback
 from spectui.tui.app import SpectuiApp
+from spectui.tui.chat.loading import Choice
 from spectui.tui.chat.prompt_box import PromptBox
 from spectui.tui.look import ColouredApp
 from spectui.tui.mailbox import Mailbox, Pace
@@ -519,6 +520,11 @@ class Cockpit:
 
     async def settled(self, condition: Callable[[], bool] = lambda: True) -> None:
         await settled(self.pilot, condition)
+
+    def choose(self, choice: Choice) -> None:
+        """Choose in the picker, which is open."""
+        assert self.app.picker is not None
+        self.app.picker.dismiss(self.app.session.loader.prepared(choice))
 
     async def reach(self, activity: Activity) -> None:
         await self.settled(lambda: self.app.live.activity is activity)

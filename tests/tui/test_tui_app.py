@@ -19,7 +19,6 @@ from spectui.presets import Preset
 from spectui.prompts import Prompt, builtin_suite
 from spectui.settings import Settings
 from spectui.tui import app as app_module
-from spectui.tui.chat.loading import Choice
 from spectui.tui.chat.prompt_box import PromptBox
 from spectui.tui.export import ExportScreen, export_choices
 from spectui.tui.look import plain
@@ -176,7 +175,7 @@ async def test_without_a_pair_or_a_draft_the_form_says_how_to_get_one() -> None:
         assert "choose a target and a draft first (F7)" in form_problem(cockpit)
         await cockpit.press("escape")
         assert isinstance(cockpit.app.screen, PickerScreen)
-        choose(cockpit, Pair(target=TARGET, draft=None))
+        cockpit.choose(Pair(target=TARGET, draft=None))
         await cockpit.is_ready()
         cockpit.app.clear_notifications()
         cockpit.app.tune.start(Wanted(source=PromptSource.BUILTIN))
@@ -284,13 +283,6 @@ async def picker(cockpit: Cockpit) -> PickerScreen:
     return cast("PickerScreen", cockpit.app.screen)
 
 
-def choose(cockpit: Cockpit, choice: Choice) -> None:
-    """Choose in the picker."""
-    screen = cockpit.app.picker
-    assert screen is not None
-    screen.dismiss(cockpit.app.session.loader.prepared(choice))
-
-
 async def test_what_may_be_chosen() -> None:
     own = ["~nobody-of-that-name/models", "~/mine"]
     settings = Settings(keep_sessions=False, model_folders=own)
@@ -327,7 +319,7 @@ async def test_what_may_be_chosen() -> None:
             cockpit.script.asked.clear()
             await cockpit.press("f7")
             await picker(cockpit)
-            choose(cockpit, choice)
+            cockpit.choose(choice)
             await cockpit.is_ready()
             assert "load_draft" not in cockpit.script.names()
             name = "alone" if choice is alone else "small"
@@ -392,7 +384,7 @@ async def test_sessions_are_offered_once_each_and_taken_up() -> None:
         last, other = screen.targets._recent
         # A chat that was taken up is one.
         assert (last.prompts, other.prompts) == (("2+2?", "3+3?"), ("other",))
-        choose(cockpit, last)
+        cockpit.choose(last)
         await cockpit.is_ready()
         assert cockpit.app.live.transcript.last_answer == "6"
         # Prompts of earlier sessions are recalled once, and before those of this one.

@@ -48,7 +48,6 @@ from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
 from spectui.options.speculation import Speculation
 from spectui.paths import cache_dir
 from spectui.settings import Settings
-from spectui.tui.chat.loading import Choice
 from spectui.tui.chat.prompt_box import PromptBox
 from spectui.tui.chat.transcript import Transcript
 from spectui.tui.chat.view import Panels
@@ -81,13 +80,6 @@ def said(cockpit: Cockpit) -> str:
 async def picker_opens(cockpit: Cockpit) -> None:
     await cockpit.settled(lambda: isinstance(cockpit.app.screen, PickerScreen))
     assert not cockpit.app.live.loading_bars.has_class("-busy")
-
-
-def choose(cockpit: Cockpit, choice: Choice) -> None:
-    """Choose in the picker."""
-    screen = cockpit.app.picker
-    assert screen is not None
-    screen.dismiss(cockpit.app.session.loader.prepared(choice))
 
 
 def loaded_as(cockpit: Cockpit) -> LiveSetup:
@@ -250,7 +242,7 @@ async def test_a_target_that_is_not_loaded_opens_the_picker() -> None:
     async def load(error: DoesNotFitError) -> None:
         cockpit.script.asked.clear()
         cockpit.script.load_events[0] = [EngineFailed(error=error, trace=None)]
-        choose(cockpit, pair)
+        cockpit.choose(pair)
         await cockpit.settled(lambda: isinstance(cockpit.app.screen, QuestionScreen))
         question = str(cockpit.app.screen.query(Static).first().content)
         assert question == str(error).partition("; --yes")[0] + "."
@@ -262,7 +254,7 @@ async def test_a_target_that_is_not_loaded_opens_the_picker() -> None:
         cockpit.script.load_events[0] = [
             EngineFailed(error=DoesNotFitError("CUDA0 has no room; use -c 4096"), trace=None)
         ]
-        choose(cockpit, pair)
+        cockpit.choose(pair)
         await cockpit.settled(lambda: "CUDA0 has no room; use -c 4096" in cockpit.notices)
         await picker_opens(cockpit)
         assert cockpit.app.live.activity is Activity.NO_MODEL
@@ -282,7 +274,7 @@ async def test_a_target_that_is_not_loaded_opens_the_picker() -> None:
             await cockpit.press("f7")
         # A load can be cancelled.
         cockpit.script.load_events[0] = []
-        choose(cockpit, pair)
+        cockpit.choose(pair)
         await cockpit.reach(Activity.LOADING)
         assert cockpit.app.live.loading_bars.has_class("-busy")
         await cockpit.press("escape")
@@ -304,14 +296,14 @@ async def test_the_demo_models_are_built_before_they_are_loaded() -> None:
             cockpit.threads.tell_built(DEMO)
             await cockpit.settled()
             assert "load" not in cockpit.script.names()
-            choose(cockpit, DemoModel.DENSE)
+            cockpit.choose(DemoModel.DENSE)
         await cockpit.reach(Activity.LOADING)
         cockpit.threads.tell_built(DEMO)
         await cockpit.is_ready()
         assert cockpit.setup.target.path == DEMO[DemoModel.DENSE]
         # Another pair ends a build.
         await cockpit.press("f7")
-        choose(cockpit, DemoModel.DENSE)
+        cockpit.choose(DemoModel.DENSE)
         await cockpit.settled(lambda: len(built) == 4)
         before = cockpit.threads.n_stopped_builds
         cockpit.app.session.loader.load(Pair(target=TARGET, draft=DRAFT))
@@ -490,8 +482,7 @@ async def resumed(*entries: Entry, load: LoadOptions = LOAD) -> AsyncIterator[Co
     header = Header(started=now(), target=str(TARGET), draft=draft, load=load)
     async with cockpit.shown():
         await picker_opens(cockpit)
-        choose(
-            cockpit, StoredSession(path=Path("session.jsonl"), header=header, entries=entries)
+        cockpit.choose(StoredSession(path=Path("session.jsonl"), header=header, entries=entries)
         )
         await cockpit.is_ready()
         yield cockpit
