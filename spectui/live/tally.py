@@ -285,7 +285,7 @@ class LiveTally:
         token = self._reads.token(limit, self.baseline_tokens_per_s)
         return machine.traffic_state(shown, self._history, self._dram(), limit, token)
 
-    def _acceptance(self, step_s: float | None) -> rounds.AcceptanceState:
+    def _acceptance(self) -> rounds.AcceptanceState:
         if self._speculation is None:
             return rounds.AcceptanceState(reason=_ALONE, turn=self._turn)
         by_ngrams = self._speculation.model is None
@@ -293,7 +293,6 @@ class LiveTally:
             reason=rounds.undrafted_reason(self._turn, by_ngrams=by_ngrams),
             turn=self._turn,
             setting=self._setting,
-            draft_step_ratio=rounds.ratio(rounds.draft_step_s(self._setting), step_s),
             recent=tuple((one.n_drafted, one.n_accepted) for one in self._recent),
         )
 
@@ -316,7 +315,7 @@ class LiveTally:
         age_s = 0.0 if baseline is None else self._clock() - self._measured_s
         return LiveState(
             throughput=self._throughput.state(baseline, age_s),
-            acceptance=self._acceptance(step_s),
+            acceptance=self._acceptance(),
             rounds=self._rounds(recent, costs),
             memory=machine.memory_state(
                 self._snapshot,

@@ -34,7 +34,7 @@ def actions_of(node_type: type[DOMNode], keys: Mapping[str, str]) -> Iterator[Bi
 
 
 class HelpScreen(ModalScreen[None]):
-    """A table of all actions with their keys and ids, those of the focused widget first."""
+    """A table of all actions with their keys and ids, those of the screen's widgets first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("escape,f1,q", "help.back", "Back", "Close the help", action="dismiss")
