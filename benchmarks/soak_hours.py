@@ -335,10 +335,10 @@ class Hours:
 
     async def _ask(self, text: str, *, loses: bool) -> None:
         app = self._app
-        before = app.session.conversation.chat.n_turns
+        before = len(app.session.conversation.chat.questions)
         app.post_message(events.Paste(text))
         await self._press("enter")
-        await self._until(lambda: app.session.conversation.chat.n_turns > before)
+        await self._until(lambda: len(app.session.conversation.chat.questions) > before)
         if loses:
             self._lose()
         await self._until(lambda: app.live.activity is Activity.READY)

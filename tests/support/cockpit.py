@@ -556,6 +556,11 @@ class Cockpit:
     def notices(self) -> list[str]:
         return notices(self.app)
 
+    @property
+    def said(self) -> str:
+        """All turns of the chat."""
+        return "\n\n".join("".join(parts) for _role, parts in self.app.live.transcript._said)
+
     def lines(self) -> list[str]:
         """What stands on the screen."""
         return screen_lines(self.app)

@@ -239,7 +239,7 @@ async def test_the_screen_is_quiet_while_a_trial_is_measured_and_no_first_word_w
         await cockpit.settled(lambda: pace.interval_s < lively_s)
         cockpit.app._mailbox.put(TokenEmitted(token=0, piece=b"Light", from_draft=False))
         await cockpit.settled(lambda: pace.interval_s == lively_s)
-        assert "Light" in cockpit.app.live.transcript.plain_text
+        assert "Light" in cockpit.said
 
 
 # Export

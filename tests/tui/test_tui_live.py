@@ -73,10 +73,6 @@ WORDS = ("The", " sea", " is", " [bold]", "wide", "\x1b[31m", " and", " deep", "
 DEMO = {DemoModel.DENSE: Path("/demo/dense.gguf"), DemoModel.DRAFT: Path("/demo/d.gguf")}
 
 
-def said(cockpit: Cockpit) -> str:
-    return cockpit.app.live.transcript.plain_text
-
-
 async def picker_opens(cockpit: Cockpit) -> None:
     await cockpit.settled(lambda: isinstance(cockpit.app.screen, PickerScreen))
     assert not cockpit.app.live.loading_bars.has_class("-busy")
@@ -105,7 +101,7 @@ async def test_questions_are_answered_copied_and_forgotten() -> None:
         assert cockpit.app.clipboard == ""
         await cockpit.ask()
         await cockpit.is_ready()
-        assert "hello" in said(cockpit)
+        assert "hello" in cockpit.said
         # As it came: neither markup nor escapes are interpreted.
         assert transcript.last_answer.startswith("The sea is [bold]wide")
         assert chat.messages()[-1] == ("assistant", "".join(WORDS))
@@ -116,14 +112,14 @@ async def test_questions_are_answered_copied_and_forgotten() -> None:
             assert transcript.show_rejected is shows
         await cockpit.press("ctrl+n")
         assert cockpit.app.session.conversation.chat.messages() == ()
-        assert "hello" not in said(cockpit)
+        assert "hello" not in cockpit.said
         # An answer without tokens ends as well.
         await cockpit.ask()
         await cockpit.is_ready()
         assert cockpit.app.session.conversation.chat.messages() == ()
         # The first token is shown before its round ends; a new chat waits for the answer's end.
         await cockpit.ask("again")
-        await cockpit.settled(lambda: "Soon" in said(cockpit))
+        await cockpit.settled(lambda: "Soon" in cockpit.said)
         await cockpit.press("ctrl+n")
         assert cockpit.app.session.conversation.chat.questions == ["again"]
 
@@ -169,16 +165,16 @@ async def test_an_engine_error_is_a_notice_in_the_transcript_and_the_chat_goes_o
     cockpit.script.answers += [[failure], answer_events(WORDS), [defect]]
     async with cockpit.loaded():
         await cockpit.ask("far too long")
-        await cockpit.settled(lambda: reason in said(cockpit))
+        await cockpit.settled(lambda: reason in cockpit.said)
         await cockpit.is_ready()
         await cockpit.ask("short")
         await cockpit.is_ready()
         # The question that got no answer is not part of the conversation.
         assert cockpit.app.session.conversation.chat.questions == ["short"]
-        assert "the log" not in said(cockpit)
+        assert "the log" not in cockpit.said
         await cockpit.ask()
-        await cockpit.settled(lambda: "defect" in said(cockpit))
-        assert "the log" in said(cockpit)
+        await cockpit.settled(lambda: "defect" in cockpit.said)
+        assert "the log" in cockpit.said
 
 
 DIED = EngineDiedError("llama.cpp ended its process with SIGABRT while generating")
@@ -191,17 +187,17 @@ async def test_the_next_prompt_loads_models_that_are_lost_and_the_text_stays() -
     cockpit.script.answers += [[*answer[:4], died], answer]
     async with cockpit.loaded():
         await cockpit.ask("first")
-        await cockpit.settled(lambda: "Your next prompt loads the models again" in said(cockpit))
+        await cockpit.settled(lambda: "Your next prompt loads the models again" in cockpit.said)
         await cockpit.is_ready()
-        assert str(DIED) in said(cockpit)
-        assert WORDS[0] in said(cockpit)
+        assert str(DIED) in cockpit.said
+        assert WORDS[0] in cockpit.said
         # While nobody waits.
         cockpit.threads.post(ModelsLost(error=DIED))
         await cockpit.settled(lambda: any(str(DIED) in one for one in notices(cockpit.app)))
         await cockpit.ask("second")
         await cockpit.is_ready()
         assert cockpit.script.names()[-1] == "send"
-        assert "first" in said(cockpit)
+        assert "first" in cockpit.said
 
 
 async def test_keys_work_and_help_and_log_say_what_they_do_and_what_was_logged() -> None:
@@ -224,7 +220,7 @@ async def test_keys_work_and_help_and_log_say_what_they_do_and_what_was_logged()
         assert re.search(r"Stop the answer or the load +live\.stop", shown)
         await cockpit.press("escape")
         await cockpit.ask()
-        await cockpit.settled(lambda: "the log (Alt+V) has" in said(cockpit))
+        await cockpit.settled(lambda: "the log (Alt+V) has" in cockpit.said)
         cockpit.threads.log.write_text("llama_model_loader: loaded [meta] data\n")
         await cockpit.press("alt+v")
         assert "llama_model_loader: loaded [meta] data" in cockpit.app.screen.query_one(Log).lines
@@ -430,7 +426,7 @@ async def test_a_model_without_a_template_continues_the_text() -> None:
         # With --yes nothing is asked, and a draft that fails leaves the target.
         assert cockpit.script.names()[0] == "load from disk"
         assert cockpit.setup.draft is None
-        assert reason in said(cockpit)
+        assert reason in cockpit.said
         await cockpit.ask("Once upon a time")
         await cockpit.is_ready()
         await cockpit.ask(" Then")

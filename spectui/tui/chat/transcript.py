@@ -228,8 +228,3 @@ class Transcript(VerticalScroll):
         """The assistant's last turn; empty if it has had none."""
         answers = ("".join(parts) for role, parts in reversed(self._said) if role == "assistant")
         return next(answers, "")
-
-    @property
-    def plain_text(self) -> str:
-        """All turns, each below the name of its speaker."""
-        return "\n\n".join(f"{role}:\n{''.join(parts)}" for role, parts in self._said)
