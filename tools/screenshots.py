@@ -57,7 +57,9 @@ _GRACE_S = 60.0
 class Stage:
     """An app with a pilot at the keyboard."""
 
-    def __init__(self, app: SpectuiApp, pilot: Pilot[None], folder: DemoFolder | None = None) -> None:
+    def __init__(
+        self, app: SpectuiApp, pilot: Pilot[None], folder: DemoFolder | None = None
+    ) -> None:
         """Drive ``app``; ``folder`` is where it runs, if pictures are saved."""
         self.app = app
         self.pilot = pilot

@@ -150,7 +150,7 @@ def export_choices(
             has_gpu=has_gpu,
         )
 
-    found = None if state is None else _found(state, setup)
+    found = None if state is None else _found(state)
     note = "As the chat runs now; nothing was measured for this choice."
     if found is not None and found[0] == setup.drafting:
         note = "As the chat runs now, with the setting that tuning found."
@@ -165,7 +165,7 @@ def export_choices(
     return tuple(choices)
 
 
-def _found(state: "TuningState", setup: LiveSetup) -> "tuple[Speculation | None, str, bool] | None":
+def _found(state: "TuningState") -> tuple[Speculation | None, str, bool] | None:
     """Return what tuning advises, the evidence, and whether that is a verdict.
 
     None before any measurement or forecast.

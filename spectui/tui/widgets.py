@@ -1,6 +1,7 @@
 """Parts of several screens: keys, the footer, the line at the top."""
 
 from functools import partial
+
 from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import ActiveBinding, Binding
@@ -12,6 +13,7 @@ from textual.widgets import Footer, Static, Tab, Tabs
 from textual.widgets._footer import FooterKey  # Textual exports it nowhere else
 
 from spectui.settings import Settings
+
 
 def key(
     keys: str,

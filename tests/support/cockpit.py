@@ -315,8 +315,7 @@ class ScriptedThreads(Threads):
         warn: Callable[[str], None],
     ) -> None:
         del interval_s
-        self.fail = lambda reason: self.post(partial(on_failure, reason))
-        self.fail_to_read = lambda reason: self.post(partial(warn, reason))
+        self._on_failure, self._warn = on_failure, warn
         if self.starts:
             self.post(partial(on_engine, cast("LiveSession", self.script)))
 
@@ -329,10 +328,20 @@ class ScriptedThreads(Threads):
     ) -> None:
         del on_progress, on_failure
         self.built.append(target)
-        self.tell_built = lambda paths: self.post(partial(on_built, paths))
+        self._on_built = on_built
 
     def stop_demo(self) -> None:
         self.n_stopped_builds += 1
+
+    def tell_failure(self, reason: str) -> None:
+        self.post(partial(self._on_failure, reason))
+
+    def tell_unread(self, reason: str) -> None:
+        """Tell why the machine is not read any more."""
+        self.post(partial(self._warn, reason))
+
+    def tell_built(self, paths: dict[DemoModel, Path]) -> None:
+        self.post(partial(self._on_built, paths))
 
     def read_sessions(self, on_read: Callable[[tuple[StoredSession, ...]], None]) -> None:
         self.post(partial(on_read, recent_sessions(20)))

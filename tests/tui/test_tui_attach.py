@@ -19,6 +19,7 @@ from spectui.server.watch.poller import Attachment, Poller
 from spectui.server.watch.sample import Failure, HostState, Trouble
 from spectui.settings import Settings
 from spectui.tui.app import SpectuiApp
+from spectui.tui.chat.screen import LiveScreen
 from spectui.tui.help import HelpScreen
 from spectui.tui.panels.base import Panel
 from spectui.tui.panels.server import DraftsPanel, ServerPanel, SlotsPanel
@@ -242,7 +243,7 @@ async def test_one_key_takes_over_what_it_runs_to_tune_it() -> None:
         assert watched.poller.n_started == 1
         await press_keys(pilot, "f5")
         assert asked == [f"pid:{PROCESS.pid}"] * 2
-        assert isinstance(pilot.app.screen, TuneScreen)
+        assert [type(one) for one in pilot.app.screen_stack[1:]] == [LiveScreen, TuneScreen]
         assert watched.poller.n_started == 0
         await settled(pilot, lambda: watched.app.live.activity is Activity.READY)
         await press_keys(pilot, "escape")

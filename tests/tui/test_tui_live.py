@@ -309,11 +309,18 @@ async def test_the_demo_models_are_built_before_they_are_loaded() -> None:
         assert cockpit.setup.target.path == TARGET
 
 
+class AtOnce(Mailbox[object]):
+    """Calls what was posted."""
+
+    def put(self, item: object) -> None:
+        assert callable(item)
+        item()
+
+
 @pytest.mark.ci
 def test_a_build_that_is_stopped_leaves_no_model_and_tells_nothing_more() -> None:
     told: SimpleQueue[object] = SimpleQueue()
-    threads = Threads(Mailbox(lambda: None))
-    threads._post = lambda call: call()  # type: ignore[operator] # nothing else is posted
+    threads = Threads(AtOnce(lambda: None))
     threads.build_demo(DemoModel.DENSE, told.put, told.put, told.put)
     assert isinstance(told.get(timeout=60), DemoProgress)
     threads.stop_demo()
@@ -333,8 +340,8 @@ async def test_without_an_engine_the_reason_is_shown() -> None:
         burst(cockpit, "f3", "a", "f1", "escape", "b", "f8", "escape", "c")
         box = cockpit.app.live.query_one(PromptBox)
         await cockpit.settled(lambda: box.text == "abc")
-        cockpit.threads.fail_to_read("/proc is not there")
-        cockpit.threads.fail("llama-cpp-python cannot be loaded (x)")
+        cockpit.threads.tell_unread("/proc is not there")
+        cockpit.threads.tell_failure("llama-cpp-python cannot be loaded (x)")
         await picker_opens(cockpit)
         for reason in ("/proc is not there", "llama-cpp-python cannot be loaded (x)"):
             assert reason in cockpit.notices
@@ -478,8 +485,7 @@ async def resumed(*entries: Entry, load: LoadOptions = LOAD) -> AsyncIterator[Co
     header = Header(started=now(), target=str(TARGET), draft=draft, load=load)
     async with cockpit.shown():
         await picker_opens(cockpit)
-        cockpit.choose(StoredSession(path=Path("session.jsonl"), header=header, entries=entries)
-        )
+        cockpit.choose(StoredSession(path=Path("session.jsonl"), header=header, entries=entries))
         await cockpit.is_ready()
         yield cockpit
 

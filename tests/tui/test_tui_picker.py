@@ -26,9 +26,9 @@ from spectui.live.setup import Pair
 from spectui.models.files import FoundModel, Scan
 from spectui.models.ranking import ModelInspected
 from spectui.presets import Preset
+from spectui.tui.chat.session import SessionController
 from spectui.tui.picker.drafts import DraftList
 from spectui.tui.picker.list import columns, short_folder
-from spectui.tui.chat.session import SessionController
 from spectui.tui.picker.screen import PickerScreen
 from spectui.tui.picker.targets import PASTE, TargetList
 from spectui.tui.threads import Threads
