@@ -221,7 +221,7 @@ class TuneScreen(Screen[None]):
         basis.display = replays
         if replays:
             basis.update(self._basis())
-        if self.focused is None and not setup.display:
+        if not setup.display and (self.focused is None or setup in self.focused.ancestors):
             self.query_one(SettingsTable).focus()
         available = settings.available(state)
         if setup.display:
