@@ -226,6 +226,9 @@ class SpectuiApp(OrderedApp[None]):
             return action not in {"what_if", "models", "export", "log"}
         if action == "models":
             return self.picker is None
+        if self.live.activity is Activity.STARTING and action in {"tune", "what_if"}:
+            # The engine's thread still imports what they need; two must not at once.
+            return False
         if action in {"tune", "what_if"} and self.tuning is not None:
             is_other_view = self.tuning.shows_replay is (action == "tune")
             return is_other_view and self.screen is self.tuning
@@ -262,8 +265,10 @@ class SpectuiApp(OrderedApp[None]):
 
     def action_tune(self) -> None:
         """Show the search; of a server that is watched its models and options are taken over."""
-        if self.watched is None or self._took_over(self.watched):
+        if self.watched is None:
             self._open_tuning(replay=False)
+        else:
+            self._take_over(self.watched)
 
     def _open_tuning(self, *, replay: bool) -> None:
         # Imported here: numpy is not needed to start.
@@ -286,21 +291,22 @@ class SpectuiApp(OrderedApp[None]):
             self.tuning.look()
             self.tuning.ask(reason)
 
-    def _took_over(self, watched: "AttachScreen") -> bool:
-        """Load what a server runs, in place of watching it; False where that cannot be."""
+    def _take_over(self, watched: "AttachScreen") -> None:
+        """Load what a server runs, in place of watching it, to tune it."""
         from spectui.commands.sources.source import PROCESS  # noqa: PLC0415 - as needed
 
         try:
             load = self.session.loader.prepared(f"{PROCESS}{watched.pid}")
         except SpectuiError as error:
             self.warn(str(error))
-            return False
+            return
         self.watched = None
         watched.dismiss()
         self.threads.stop_watching()
+        # It imports what the engine's thread will: two threads must not begin that together.
+        self._open_tuning(replay=False)
         self._start()
         load()
-        return True
 
     def action_what_if(self) -> None:
         """Ask what other settings would have done."""
@@ -308,13 +314,13 @@ class SpectuiApp(OrderedApp[None]):
 
     def action_export(self) -> None:
         """Show the flags."""
-        from spectui.tui.export import ExportScreen, export_choices  # noqa: PLC0415 - as needed
-
         setup = self.session.setup
-        if self.is_open(ExportScreen):
-            return
         if setup is None:
             self.warn("There is nothing to export before a pair is chosen.")
+            return
+        from spectui.tui.export import ExportScreen, export_choices  # noqa: PLC0415 - as needed
+
+        if self.is_open(ExportScreen):
             return
         choices = export_choices(setup, self.tune.state, has_gpu=self.session.tally.has_gpu)
         self.push_screen(ExportScreen(choices))
