@@ -265,8 +265,8 @@ class Hours:
     def _hasten(self) -> None:
         """Accelerate what is due by the clock."""
         app, speed = self._app, self._arguments.speed
-        monitor, pace = app.threads.monitor, app._pace  # noqa: SLF001 - no way for users
-        sample_every, begin = monitor.sample_every, pace.begin
+        threads, pace = app.threads, app._pace  # noqa: SLF001 - no way for users
+        sample_every, begin = threads.sample_every, pace.begin
 
         def sample_faster(interval_s: float) -> None:
             sample_every(max(_LEAST_S, interval_s / speed))
@@ -281,7 +281,7 @@ class Hours:
             self._readings += 1
             snapshot(reading)
 
-        monitor.sample_every = sample_faster  # type: ignore[method-assign]
+        threads.sample_every = sample_faster  # type: ignore[method-assign]
         pace.begin = begin_faster  # type: ignore[method-assign]
         takers = app._takers  # noqa: SLF001 - as above
         takers |= {kind: count for kind, take in takers.items() if take == snapshot}
@@ -323,7 +323,7 @@ class Hours:
         ]
         path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
         await self._press("f5")
-        await self._until(lambda: self._app.tune.is_open(replay=False))
+        await self._until(lambda: self._app.tuning is not None)
         self._app.tune.start(Wanted(source=PromptSource.FILES, path=path))
         await self._until(lambda: self._app.tune.is_measuring)
         if loses:
@@ -331,14 +331,14 @@ class Hours:
             self._lose()
         await self._until(lambda: self._is_raced() or not self._app.tune.is_measuring)
         await self._press("escape")
-        await self._until(lambda: not self._app.tune.is_open(replay=False))
+        await self._until(lambda: self._app.tuning is None)
 
     async def _ask(self, text: str, *, loses: bool) -> None:
         app = self._app
-        before = app.session.conversation.chat.n_turns
+        before = len(app.session.conversation.chat.questions)
         app.post_message(events.Paste(text))
         await self._press("enter")
-        await self._until(lambda: app.session.conversation.chat.n_turns > before)
+        await self._until(lambda: len(app.session.conversation.chat.questions) > before)
         if loses:
             self._lose()
         await self._until(lambda: app.live.activity is Activity.READY)

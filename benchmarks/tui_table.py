@@ -18,8 +18,9 @@ from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.tui.look import ColouredApp
+from spectui.tui.tune.controller import TuneController
 from spectui.tui.tune.ledger import digest
-from spectui.tui.tune.screen import Search, TuneScreen
+from spectui.tui.tune.screen import TuneScreen
 from spectui.tui.tune.views import SettingsTable
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.trials import PromptScore, TrialRecord, TrialState
@@ -54,7 +55,7 @@ def make_records(n: int) -> tuple[TrialRecord, ...]:
 
 async def measure(records: tuple[TrialRecord, ...], n: int) -> dict[str, Any]:
     """Time the screen and its table at ``n`` trials."""
-    screen = TuneScreen(cast("Search", Recorder()), _state(records[:n]))
+    screen = TuneScreen(cast("TuneController", Recorder()), _state(records[:n]))
     app = ColouredApp[None]()
     async with app.run_test(size=SIZE) as pilot:
         await app.push_screen(screen)

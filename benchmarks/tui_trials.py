@@ -193,17 +193,17 @@ class Scenario:
             held.set()
             go_on.wait()
 
-        monitor, loop = self._app.threads.monitor, self._loop
+        threads, loop = self._app.threads, self._loop
         if loop is None:
             raise RuntimeError("the app does not run")
-        monitor.sample_every(_NEVER_S)
+        threads.sample_every(_NEVER_S)
         loop.call_soon_threadsafe(hold)
         held.wait()
         try:
             yield
         finally:
             go_on.set()
-            monitor.sample_every(1.0)
+            threads.sample_every(1.0)
 
 
 if __name__ == "__main__":

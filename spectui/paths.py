@@ -43,6 +43,11 @@ def own_storage_file() -> Path:
     return data_dir() / "studies.sqlite3"
 
 
+def log_path() -> Path:
+    """The log of the screen: what native code says, and where a defect came from."""
+    return data_dir() / "logs" / "spectui.log"
+
+
 def text_of(name: str) -> str:
     """A file's name as text: it may be bytes that are none, which no JSON can hold."""
     return os.fsencode(name).decode("utf-8", "replace")

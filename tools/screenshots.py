@@ -15,8 +15,8 @@ import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Generic, TypeVar
 
 from textual.pilot import Pilot
 
@@ -33,8 +33,6 @@ from spectui.server.process import LlamaServer
 from spectui.server.watch.poller import Attachment
 from spectui.settings import Settings
 from spectui.tui.app import SpectuiApp
-from spectui.tui.attach import AttachApp, AttachLaunch
-from spectui.tui.base_app import BaseApp
 from spectui.tui.chat.prompt_box import PromptBox
 from spectui.tune.progress import Phase, TuningState
 from tests.support.rpc import rpc_backend, rpc_build
@@ -56,13 +54,12 @@ _GRACE_S = 60.0
 """How long the app may take to end, once its time is over."""
 
 
-A = TypeVar("A", bound=BaseApp)
-
-
-class Stage(Generic[A]):
+class Stage:
     """An app with a pilot at the keyboard."""
 
-    def __init__(self, app: A, pilot: Pilot[None], folder: DemoFolder | None = None) -> None:
+    def __init__(
+        self, app: SpectuiApp, pilot: Pilot[None], folder: DemoFolder | None = None
+    ) -> None:
         """Drive ``app``; ``folder`` is where it runs, if pictures are saved."""
         self.app = app
         self.pilot = pilot
@@ -94,7 +91,7 @@ class Stage(Generic[A]):
         print(path.relative_to(ROOT))
 
 
-class Session(Stage[SpectuiApp]):
+class Session(Stage):
     """The screen with a pair."""
 
     async def ready(self) -> None:
@@ -242,7 +239,7 @@ def run(
     faulthandler.cancel_dump_traceback_later()
 
 
-async def in_time(scenario: Awaitable[None], stage: Stage[A]) -> None:
+async def in_time(scenario: Awaitable[None], stage: Stage) -> None:
     """Play the scenario.
 
     Raises:
@@ -258,14 +255,15 @@ async def in_time(scenario: Awaitable[None], stage: Stage[A]) -> None:
 def watch(server: LlamaServer, size: tuple[int, int], folder: DemoFolder) -> None:
     """Draw what ``spectui attach`` shows of a server that answers."""
     attachment = Attachment(address=parse_address(server.base_url), api_key=server.api_key)
-    launch = AttachLaunch(attachment=attachment, interval_s=_LOOK_S, settings=Settings())
-    app = AttachApp(launch)
+    request = request_of(Cockpit, command.make_context("cockpit", []))
+    launch = make_launch(request, Settings(keep_sessions=False))
+    app = SpectuiApp(replace(launch, watched=attachment, look_s=_LOOK_S))
 
-    async def scenario(stage: Stage[AttachApp]) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.wait(lambda: "connected" in stage.text())
         for question in QUESTIONS:
             asked = asyncio.create_task(asyncio.to_thread(server.complete, question, n_predict=96))
-            await stage.wait(lambda: "left" in stage.text())
+            await stage.wait(lambda: "generating" in stage.text())
             if question is not QUESTIONS[-1]:
                 await asked
         await stage.pilot.pause(_BUSY_S)
@@ -280,7 +278,7 @@ def watch(server: LlamaServer, size: tuple[int, int], folder: DemoFolder) -> Non
     try:
         asyncio.run(play())
     finally:
-        app.close()
+        app.threads.close()
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""``spectui attach``: the live panels over a llama-server that is already running."""
+"""``spectui attach``: panels over a llama-server that is already running."""
 
 from spectui.cli.click_options import argument, option, request, request_command
 from spectui.cli.options import ASCII, THEME, json_option
@@ -16,9 +16,9 @@ _EXAMPLES = (
 class Attach:
     """Watch the llama-server at ADDRESS: host:port, http://host:port or https://host/path.
 
-    Shows its slots, tokens per second, acceptance by position, model and settings, and the
-    readings of GPU and host if it runs on this machine. It says most with --metrics. It is only
-    asked, never changed; its API key is taken from SPECTUI_API_KEY or LLAMA_API_KEY, or asked for.
+    Shows its slots, tokens per second, acceptance by position, model and settings. It says most
+    with --metrics. It is only asked, never changed; its API key is taken from SPECTUI_API_KEY or
+    LLAMA_API_KEY, or asked for. If it runs on this machine, F5 loads what it runs, to tune it.
     """
 
     address: str = argument()

@@ -10,7 +10,7 @@ from spectui.cli.output import complain
 from spectui.errors import DoesNotFitError, EngineDiedError, SpectuiError
 from spectui.files import open_private
 from spectui.format import printable
-from spectui.paths import data_dir, ensure_dir
+from spectui.paths import ensure_dir, log_path
 from spectui.secret import without_passwords
 
 _DEFECT = 1
@@ -66,7 +66,7 @@ def _name(option: click.Option) -> str:
 
 def _named_log(error: BaseException, lines: tuple[str, ...]) -> str:
     """Keep llama.cpp's last lines, and say where they are; empty where they cannot be kept."""
-    path = data_dir() / "logs" / "spectui.log"
+    path = log_path()
     text = without_passwords("\n".join((str(error), *lines)))
     return f"; llama.cpp's last lines are in {path}" if _is_logged(text, path) else ""
 
@@ -75,7 +75,7 @@ def _report_defect(error: BaseException) -> int:
     import traceback
 
     text = without_passwords("".join(traceback.format_exception(error)))
-    path = data_dir() / "logs" / "spectui.log"
+    path = log_path()
     if _is_logged(text, path):
         complain(
             f"error: {type(error).__name__}: {without_passwords(str(error))}; this is a defect of "

@@ -10,19 +10,18 @@ import signal
 import termios
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from spectui.cli.failure import report_failure
 from spectui.errors import BadInputError, UsageError
 from spectui.files import open_private
-from spectui.paths import data_dir, ensure_dir
+from spectui.paths import ensure_dir, log_path
 
 if TYPE_CHECKING:
-    from spectui.tui.base_app import BaseApp
+    from spectui.tui.app import SpectuiApp
 
-MakeApp = Callable[[int], "tuple[BaseApp, Callable[[], None]]"]
+MakeApp = Callable[[int], "tuple[SpectuiApp, Callable[[], None]]"]
 """Makes an app with the file of native logs; returns what frees what the app holds as well."""
 _Modes = list[Any]
 """Terminal attributes as ``termios`` gives them."""
@@ -106,7 +105,7 @@ def in_child(stdin: int = 0, stderr: int = 2) -> bool:
         return True
     # Whoever is in the background may put the terminal right as well.
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTTOU,))
-    status, asked = _watch(child, partial(_restore, stdin, stderr, modes, ""))
+    status, asked = _watch(child)
     if os.WIFEXITED(status):
         os._exit(os.WEXITSTATUS(status) or (_BY_SIGNAL + asked if asked else 0))
     number = os.WTERMSIG(status)
@@ -121,7 +120,7 @@ def writable_log() -> Path:
     Raises:
         BadInputError: it cannot be written.
     """
-    log = data_dir() / "logs" / "spectui.log"
+    log = log_path()
     try:
         ensure_dir(log.parent)
         os.close(open_private(log, os.O_WRONLY | os.O_APPEND))
@@ -139,12 +138,8 @@ def _default_signals() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
 
 
-def _watch(child: int, restore: Callable[[], None]) -> tuple[int, int]:
-    """Wait for the child's end; forward termination signals, and follow its stops and continues.
-
-    Args:
-        child: its process id.
-        restore: puts the terminal right while the child is stopped.
+def _watch(child: int) -> tuple[int, int]:
+    """Wait for the end of the child, by its process id; forward termination signals.
 
     Returns:
         The child's status, and the first signal that was passed on, 0 for none.
@@ -156,29 +151,9 @@ def _watch(child: int, restore: Callable[[], None]) -> tuple[int, int]:
             asked = asked or number
             os.kill(child, number)
             continue
-        pid, status = os.waitpid(child, os.WNOHANG | os.WUNTRACED)
-        if pid and os.WIFSTOPPED(status):
-            restore()
-            _stop_with(child)
-        elif pid:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
             return status, asked
-
-
-def _stop_with(child: int) -> None:
-    """Stop as the child did, and what computes for it as well; go on together."""
-    # Imported here: few stop it, and everybody starts it.
-    import psutil
-
-    with suppress(psutil.Error):
-        others = psutil.Process(child).children(recursive=True)
-        for each in others:
-            with suppress(psutil.Error):
-                each.suspend()
-        os.kill(os.getpid(), signal.SIGSTOP)
-        for each in others:
-            with suppress(psutil.Error):
-                each.resume()
-    os.kill(child, signal.SIGCONT)
 
 
 def _restore(stdin: int, stderr: int, modes: _Modes, last_words: str) -> None:
@@ -191,5 +166,5 @@ def _restore(stdin: int, stderr: int, modes: _Modes, last_words: str) -> None:
 def _sentence(number: int) -> str:
     return (
         f"error: spectui was ended by {signal.Signals(number).name}; llama.cpp's last words are in "
-        f"{data_dir() / 'logs' / 'spectui.log'}, and the next start offers the session again\n"
+        f"{log_path()}, and the next start offers the session again\n"
     )

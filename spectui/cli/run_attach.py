@@ -1,16 +1,15 @@
 """Runs ``spectui attach`` with parsed options: the screen, or the state as a document."""
 
-from collections.abc import Callable
+from dataclasses import replace
 
 from spectui.cli.attach import JSON_S, SCREEN_S, Attach
-from spectui.cli.guard import MakeApp, show_screen, writable_log
 from spectui.cli.output import check_writable, write_document
+from spectui.cli.run_cockpit import default_launch, show
 from spectui.cli.running_server import api_key_from_environment, look, unlocked
 from spectui.errors import UsageError
 from spectui.server.address import parse_address
 from spectui.server.watch.document import attach_document
 from spectui.server.watch.poller import Attachment
-from spectui.settings import read_settings
 
 _SHORTEST_S = 0.1
 
@@ -37,33 +36,11 @@ def attach(request: Attach) -> None:
         state = look(attachment, interval_s)
         write_document(attach_document(state, interval_s=interval_s), json_path)
         return
-    _show(unlocked(attachment), interval_s, request)
-
-
-def _show(attachment: Attachment, interval_s: float, request: Attach) -> None:
-    """Show the screen until the user quits.
-
-    Raises:
-        UsageError: there is no terminal.
-    """
-    settings = read_settings()
-
-    def load() -> MakeApp:
-        from spectui.tui.attach import AttachApp, AttachLaunch
-
-        launch = AttachLaunch(
-            attachment=attachment,
-            interval_s=interval_s,
-            settings=settings,
-            theme=request.theme,
-            ascii=request.ascii,
-        )
-
-        def make(_log_file: int) -> tuple[AttachApp, Callable[[], None]]:
-            app = AttachApp(launch)
-            return app, app.close
-
-        return make
-
-    instead = "run spectui attach in one, or give --json - in scripts"
-    show_screen(load, writable_log(), instead=instead)
+    launch = replace(
+        default_launch(),
+        watched=unlocked(attachment),
+        look_s=interval_s,
+        theme=request.theme,
+        ascii=request.ascii,
+    )
+    show(launch, instead="run spectui attach in one, or give --json - in scripts")

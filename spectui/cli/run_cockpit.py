@@ -28,8 +28,20 @@ from spectui.settings import Settings, read_settings
 def run(request: Cockpit) -> None:
     """Show the screen until the user quits."""
     check_typed(request.given)
-    settings = read_settings()
-    launch = make_launch(request, settings)
+    instead = "run spectui in one, or use spectui tune or spectui bench in scripts"
+    show(make_launch(request, read_settings()), instead=instead)
+
+
+def show(launch: Launch, *, instead: str) -> None:
+    """Show the screen until the user quits.
+
+    Args:
+        launch: its parameters.
+        instead: what to do without a terminal.
+
+    Raises:
+        UsageError: there is no terminal.
+    """
 
     def load() -> MakeApp:
         from spectui.tui.app import SpectuiApp
@@ -41,7 +53,6 @@ def run(request: Cockpit) -> None:
 
         return make
 
-    instead = "run spectui in one, or use spectui tune or spectui bench in scripts"
     show_screen(load, writable_log(), instead=instead)
 
 
@@ -84,6 +95,12 @@ def make_launch(request: Cockpit, settings: Settings) -> Launch:
         ascii=request.ascii,
         from_disk=request.yes,
     )
+
+
+def default_launch() -> Launch:
+    """Return the launch parameters of the screen where nothing was asked for."""
+    with _context() as context:
+        return make_launch(request_of(Cockpit, context), read_settings())
 
 
 def _models(shared: RunOptions) -> tuple[Pair | None, DemoModel | None]:

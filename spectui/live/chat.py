@@ -26,11 +26,6 @@ class Chat:
         """System message, empty for none."""
 
     @property
-    def n_turns(self) -> int:
-        """Questions so far."""
-        return len(self.questions)
-
-    @property
     def awaits_first_word(self) -> bool:
         """Whether nothing of the answer under way has come yet."""
         return self._answer is not None and not self._answer.text

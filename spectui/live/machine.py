@@ -355,15 +355,11 @@ class Reads(NamedTuple):
 class TrafficState:
     """All traffic, with a history each, oldest first."""
 
-    reason: str | None = _UNREAD.reason
-    """Why nothing of the machine was read; None if it was."""
     cpu_per_core: tuple[float, ...] = ()
     links: tuple[GpuReading, ...] = ()
     """GPUs, each with its PCIe link."""
     link_history: tuple[tuple[Samples, Samples], ...] = ()
     """Bytes per second that each GPU has received and sent."""
-    gpu_reason: str | None = _UNREAD.reason
-    """Why there are no links; None if there are."""
     dram_bytes_per_s: Reading = _UNREAD
     """Estimate: active weights in RAM x decodes per second. Caches and activations add to it."""
     dram_limit: DramLimit | None = None
@@ -408,13 +404,11 @@ def traffic_state(
     if snapshot is None:
         return TrafficState(dram_bytes_per_s=dram, dram_limit=limit, token=token)
     return TrafficState(
-        reason=None,
         cpu_per_core=snapshot.host.cpu_per_core,
         links=snapshot.gpus,
         link_history=tuple(
             (history.of("rx", gpu.index), history.of("tx", gpu.index)) for gpu in snapshot.gpus
         ),
-        gpu_reason=snapshot.gpu_reason,
         dram_bytes_per_s=dram,
         dram_limit=limit,
         token=token,

@@ -72,11 +72,6 @@ class ChatRecording:
         """Recordings that can be replayed."""
         return tuple(answer for answer in self.answers if answer.chains)
 
-    @property
-    def n_waiting(self) -> int:
-        """Number of answers that are still to be recorded."""
-        return sum(not answer.chains for answer in self.answers)
-
 
 class ChatRecorder:
     """Records the answers of one loaded pair. Except for ``close``, used on the engine's thread."""

@@ -8,7 +8,7 @@ from enum import StrEnum
 from spectui.format import counted
 from spectui.speculative.counters import Counters, Round, RoundTimes
 from spectui.speculative.expectation import expected_tokens, ideal_speedup
-from spectui.trace.terms import Findings, RoundTerms, Term, measured_terms
+from spectui.trace.terms import Findings, Term, measured_terms
 
 _DISK_BYTES_PER_S = 50e6
 """Mapped weights come in at hundreds of MB/s from the slowest SSD; logs and the like need less."""
@@ -131,8 +131,6 @@ class VerifyCost:
     """V(n)."""
     ratio: float | None
     """V(n)/V(1); None before V(1) is known."""
-    n_rounds: int
-    """Rounds behind it; 0 for the baseline."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,8 +141,6 @@ class RoundState:
     """Why there are no times; None if there are."""
     times: RoundTimes | None = None
     tokens_per_round: float | None = None
-    n_rounds: int = 0
-    """Behind the means."""
     batch: VerifyCost | None = None
     """Cost of verifying at the most frequent batch size."""
     verify_costs: tuple[VerifyCost, ...] = ()
@@ -175,12 +171,12 @@ class VerifyTimes:
     def costs(self, baseline_s: float | None) -> tuple[VerifyCost, ...]:
         """Return V(n) by batch size; V(1) may be the baseline's."""
         step_s = self.step_s(baseline_s)
-        sizes = {n: (sum(times) / len(times), len(times)) for n, times in self._by_size.items()}
+        sizes = {n: sum(times) / len(times) for n, times in self._by_size.items()}
         if step_s is not None and len(self._by_size.get(1, ())) < _N_TRUSTED:
-            sizes[1] = step_s, 0
+            sizes[1] = step_s
         return tuple(
-            VerifyCost(n_tokens=n, seconds=mean_s, ratio=ratio(mean_s, step_s), n_rounds=count)
-            for n, (mean_s, count) in sorted(sizes.items())
+            VerifyCost(n_tokens=n, seconds=mean_s, ratio=ratio(mean_s, step_s))
+            for n, mean_s in sorted(sizes.items())
         )
 
 
@@ -200,7 +196,6 @@ def round_state(recent: Sequence[Round], costs: tuple[VerifyCost, ...]) -> Round
         reason=None,
         times=sum((one.times for one in last), RoundTimes()).scaled(1 / len(last)),
         tokens_per_round=sum(len(finished.tokens) for finished in last) / len(last),
-        n_rounds=len(last),
         batch=next((cost for cost in costs if cost.n_tokens == usual), None),
         verify_costs=costs,
         history_s=tuple(finished.times.total_s for finished in recent),
@@ -228,8 +223,6 @@ class ExpectationState:
     predicted: float | None = None
     """With the real cost of every part of a round, as the verdict takes it."""
     measured: float | None = None
-    inputs: RoundTerms | None = None
-    """Inputs of the prediction."""
     loss: Term | None = None
     """The term that costs most."""
     without_loss: float | None = None
@@ -276,7 +269,6 @@ def expectation_state(
             terms.alpha, emitted=expected_tokens(terms.alpha, terms.drafted) + redone
         ),
         measured=measured,
-        inputs=terms,
         loss=loss,
         without_loss=without_loss,
     )
@@ -295,8 +287,6 @@ class AcceptanceState:
     """Counters of this turn."""
     setting: Counters = _NOTHING
     """Counters of all turns with the present settings."""
-    draft_step_ratio: float | None = None
-    """c: one draft step / one single-token target step."""
     recent: tuple[tuple[int, int], ...] = ()
     """Drafted and accepted tokens of the last rounds, oldest first."""
 

@@ -1,6 +1,6 @@
 """The numbers behind the live panels: events and readings in, one frozen state out.
 
-Among them tokens per second: now, in this turn, in this session, against the target alone.
+Among them tokens per second: now and in this turn, against the target alone.
 """
 
 import time
@@ -47,7 +47,6 @@ class ThroughputState:
     now_tokens_per_s: float | None = None
     """Over the last ``WINDOW_S`` of decoding; None while nothing is decoded."""
     turn_tokens_per_s: float | None = None
-    session_tokens_per_s: float | None = None
     baseline_tokens_per_s: float | None = None
     """The target alone; None before it was measured."""
     baseline_age_min: int | None = None
@@ -92,7 +91,7 @@ class ThroughputMeter:
         """Start without a round."""
         self.phase = Phase.IDLE
         self._prompt: PromptEvaluated | None = None
-        self._turn, self._session, self._sample = Rate(), Rate(), Rate()
+        self._turn, self._sample = Rate(), Rate()
         self._recent: deque[tuple[int, float]] = deque()
         self._recent_s = 0.0
         self._history: deque[float | None] = deque(maxlen=_N_SAMPLES)
@@ -113,7 +112,7 @@ class ThroughputMeter:
 
     def add(self, n_tokens: int, seconds: float) -> None:
         """Count a round."""
-        for rate in (self._turn, self._session, self._sample):
+        for rate in (self._turn, self._sample):
             rate.add(n_tokens, seconds)
         self._recent.append((n_tokens, seconds))
         self._recent_s += seconds
@@ -131,7 +130,6 @@ class ThroughputMeter:
             phase=self.phase,
             now_tokens_per_s=recent.per_s if self.phase is Phase.DECODING else None,
             turn_tokens_per_s=self._turn.per_s,
-            session_tokens_per_s=self._session.per_s,
             baseline_tokens_per_s=None if baseline is None else baseline.tokens_per_s,
             baseline_age_min=None if baseline is None else int(age_s // _MINUTE_S),
             prompt=self._prompt,
@@ -281,7 +279,7 @@ class LiveTally:
         token = self._reads.token(limit, self.baseline_tokens_per_s)
         return machine.traffic_state(shown, self._history, self._dram(), limit, token)
 
-    def _acceptance(self, step_s: float | None) -> rounds.AcceptanceState:
+    def _acceptance(self) -> rounds.AcceptanceState:
         if self._speculation is None:
             return rounds.AcceptanceState(reason=_ALONE, turn=self._turn)
         by_ngrams = self._speculation.model is None
@@ -289,7 +287,6 @@ class LiveTally:
             reason=rounds.undrafted_reason(self._turn, by_ngrams=by_ngrams),
             turn=self._turn,
             setting=self._setting,
-            draft_step_ratio=rounds.ratio(rounds.draft_step_s(self._setting), step_s),
             recent=tuple((one.n_drafted, one.n_accepted) for one in self._recent),
         )
 
@@ -312,7 +309,7 @@ class LiveTally:
         age_s = 0.0 if baseline is None else self._clock() - self._measured_s
         return LiveState(
             throughput=self._throughput.state(baseline, age_s),
-            acceptance=self._acceptance(step_s),
+            acceptance=self._acceptance(),
             rounds=self._rounds(recent, costs),
             memory=machine.memory_state(
                 self._snapshot,

@@ -19,8 +19,6 @@ from spectui.monitor.processes import Key, Processes
 from spectui.monitor.procfs import CpuTimes, core_times, whole_times
 from spectui.monitor.readings import Reading
 
-PRESSURES = ("memory",)
-"""Resources whose ``/proc/pressure`` is read."""
 _PRESSED = re.compile(rb"^some .*\btotal=(\d+)", re.MULTILINE)
 
 
@@ -74,8 +72,8 @@ class Mark:
     """Cores that this process may use at once: fewer than ``n_cores`` under a cgroup's limit."""
     started: Mapping[Key, float]
     """CPU time of living processes that belong to this one."""
-    pressure_s: Mapping[str, Reading]
-    """Time in which some task waited for each of ``PRESSURES``."""
+    memory_pressure_s: Reading
+    """Time in which some task waited for memory."""
     throttled_s: Reading
     """Time for which cgroups' CPU limits held processes back, summed over cores."""
     slow: Slow
@@ -123,18 +121,18 @@ class Counters:
             cpu=cpu,
             n_usable=n_cores if self._limit is None else min(n_cores, self._limit),
             started=self._processes.own_cpu_s(),
-            pressure_s={name: self._pressed(name) for name in PRESSURES},
+            memory_pressure_s=self._memory_pressure(),
             throttled_s=self._throttled(),
             slow=slow,
         )
 
-    def _pressed(self, name: str) -> Reading:
+    def _memory_pressure(self) -> Reading:
         # Where it was turned off at boot, the file is there and reading it fails.
         with suppress(OSError):
-            found = _PRESSED.search((self._proc / "pressure" / name).read_bytes())
+            found = _PRESSED.search((self._proc / "pressure/memory").read_bytes())
             if found is not None:
                 return Reading(int(found[1]) / 1e6)
-        return Reading(None, f"the kernel does not report it (there is no /proc/pressure/{name})")
+        return Reading(None, "the kernel does not report it (there is no /proc/pressure/memory)")
 
     def _throttled(self) -> Reading:
         if isinstance(self._throttling, str):

@@ -1,6 +1,6 @@
 """Disturbances of a measurement by the rest of the machine: how much, of what kind, by whom."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import reduce
@@ -9,7 +9,7 @@ from typing import Any
 
 from spectui.documents import Json, or_reason
 from spectui.format import counted, duration_text, percent_text
-from spectui.monitor.counters import PRESSURES, Mark
+from spectui.monitor.counters import Mark
 from spectui.monitor.readings import Reading
 
 CORE_SHARE = 0.10
@@ -156,7 +156,7 @@ def _length_text(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < _SHORT_S else duration_text(seconds)
 
 
-_SUMMED = "others_s", "steal_s", "throttled_s", "n_throttles"
+_SUMMED = "others_s", "steal_s", "memory_pressure_s", "throttled_s", "n_throttles"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,8 +174,8 @@ class Disturbance:
     others_s: Reading
     """CPU seconds of all others on the cores that this process may use, interrupts included."""
     steal_s: Reading
-    pressure_s: Mapping[str, Reading]
-    """Time in which some task, one's own perhaps, waited for each of ``PRESSURES``."""
+    memory_pressure_s: Reading
+    """Time in which some task, one's own perhaps, waited for memory."""
     throttled_s: Reading
     """Summed over cores."""
     slept_s: float
@@ -214,7 +214,7 @@ class Disturbance:
             yield Cause(kind=Kind.THROTTLED, seconds=min(self.throttled_s.value, wall_s))
         if self.n_throttles.value:
             yield Cause(kind=Kind.HEAT, seconds=wall_s)
-        waited_s = self.pressure_s["memory"].value or 0.0
+        waited_s = self.memory_pressure_s.value or 0.0
         if wall_s > 0 and waited_s > _MEMORY_SHARE * wall_s:
             yield Cause(kind=Kind.MEMORY, seconds=wall_s, share=min(waited_s / wall_s, 1.0))
         if (self.gpu_others.value or 0.0) > _GPU_SHARE:
@@ -245,9 +245,6 @@ class Disturbance:
             wall_s=wall_s,
             idle_share=idle_s / wall_s if wall_s else 0.0,
             own_s=self.own_s + other.own_s,
-            pressure_s={
-                name: _sum(self.pressure_s[name], other.pressure_s[name]) for name in PRESSURES
-            },
             slept_s=self.slept_s + other.slept_s,
             jumped_s=self.jumped_s + other.jumped_s,
             gpu_others=_latest(self.gpu_others, other.gpu_others),
@@ -261,7 +258,7 @@ class Disturbance:
             "others_s": self.others_s,
             "others_share": self.others_share,
             "steal_s": self.steal_s,
-            **{f"pressure_{name}_s": self.pressure_s[name] for name in PRESSURES},
+            "pressure_memory_s": self.memory_pressure_s,
             "throttled_s": self.throttled_s,
             "n_thermal_throttles": self.n_throttles,
             "gpu_others_share": self.gpu_others,
@@ -305,10 +302,9 @@ def between(before: Mark, after: Mark) -> Disturbance:
         own_s=own_s,
         others_s=others,
         steal_s=steal,
-        pressure_s={
-            name: _grown(before.pressure_s[name], after.pressure_s[name], f"{name} pressure")
-            for name in PRESSURES
-        },
+        memory_pressure_s=_grown(
+            before.memory_pressure_s, after.memory_pressure_s, "memory pressure"
+        ),
         throttled_s=_grown(before.throttled_s, after.throttled_s, "throttling"),
         slept_s=slept_s,
         jumped_s=jumped_s,

@@ -169,8 +169,6 @@ def _queries(device: Path, regions: Sequence[str]) -> Mapping[str, Callable[[], 
         "utilisation": lambda: _integer(device / "gpu_busy_percent") / 100,
         "power_w": lambda: _integer(sensor("power1_average", "power1_input")) / 1e6,
         "temperature_c": lambda: _integer(sensor("temp1_input")) / 1e3,
-        "clock_hz": lambda: float(_integer(sensor("freq1_input"))),
-        "memory_clock_hz": lambda: float(_integer(sensor("freq2_input"))),
     }
 
 

@@ -22,8 +22,6 @@ _METRICS = {
     "utilisation": ("utilisation", _ALWAYS_S),
     "power_w": ("power", _EACH_SECOND_S),
     "temperature_c": ("temperature", _SLOWLY_S),
-    "clock_hz": ("the clock", _EACH_SECOND_S),
-    "memory_clock_hz": ("the memory's clock", _EACH_SECOND_S),
     "throttled_by": ("why the clock is low", _EACH_SECOND_S),
     # A link slows down with the power state: what it was once is not what it is.
     "pcie_generation": ("the PCIe generation", _SLOWLY_S),

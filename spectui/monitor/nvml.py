@@ -179,17 +179,11 @@ QUERIES: Mapping[str, Callable[[Handle], Any]] = {
     "temperature_c": lambda gpu: float(
         call(pynvml.nvmlDeviceGetTemperature, gpu, pynvml.NVML_TEMPERATURE_GPU)
     ),
-    "clock_hz": lambda gpu: _clock_hz(gpu, pynvml.NVML_CLOCK_SM),
-    "memory_clock_hz": lambda gpu: _clock_hz(gpu, pynvml.NVML_CLOCK_MEM),
     "throttled_by": throttled_by,
     "pcie_generation": lambda gpu: call(pynvml.nvmlDeviceGetCurrPcieLinkGeneration, gpu),
     "pcie_width": lambda gpu: call(pynvml.nvmlDeviceGetCurrPcieLinkWidth, gpu),
 }
 """Questions about a GPU, by field of ``GpuReading``."""
-
-
-def _clock_hz(gpu: Handle, kind: int) -> float:
-    return float(call(pynvml.nvmlDeviceGetClockInfo, gpu, kind)) * 1e6
 
 
 def pcie_throughput(gpu: Handle) -> tuple[float, float]:

@@ -77,9 +77,6 @@ class GpuReading:
     """Share of the time in which something ran: 0 to 1."""
     power_w: Reading = _UNREAD
     temperature_c: Reading = _UNREAD
-    clock_hz: Reading = _UNREAD
-    """Clock of what computes: streaming multiprocessors, shader engines, execution units."""
-    memory_clock_hz: Reading = _UNREAD
     throttled_by: Known[tuple[Throttle, ...]] = _UNREAD_THROTTLES
     """Reasons for which it holds its clocks back now; none where it does not."""
     pcie_generation: Reading = _UNREAD

@@ -1,25 +1,40 @@
 """The app: screens, the actions that every screen has, and the loop that brings events to them."""
 
+import asyncio
+import signal
 import sys
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.timer import Timer
 
+from spectui.errors import SpectuiError
 from spectui.live.sessions import earlier_prompts
 from spectui.live.setup import Activity, ChatRecorded, Launch, TuningChanged
-from spectui.models.files import FoundModel
 from spectui.models.ranking import ModelInspected
-from spectui.tui.base_app import REPAINT_S, BaseApp
+from spectui.tui.chat.loading import Load
 from spectui.tui.chat.screen import LiveScreen
 from spectui.tui.chat.session import Takers
 from spectui.tui.dialogs import LogScreen
-from spectui.tui.mailbox import Mailbox
-from spectui.tui.picker.controller import PickerController
-from spectui.tui.threads import EngineStarted, ScanFinished, ServersFound, SessionsRead, Threads
+from spectui.tui.help import HelpScreen, actions_of
+from spectui.tui.mailbox import EventsArrived, Mailbox, Pace
+from spectui.tui.ordered import OrderedApp
+from spectui.tui.threads import Threads
 from spectui.tui.tune.controller import TuneController
-from spectui.tui.widgets import QUIT_DISPLAY, hidden, key
+from spectui.tui.widgets import QUIT_DISPLAY, hidden, key, key_name
 
+if TYPE_CHECKING:
+    from spectui.server.watch.poller import Attachment
+    from spectui.server.watch.sample import Sample
+    from spectui.tui.attach import AttachScreen
+    from spectui.tui.picker.screen import PickerScreen
+    from spectui.tui.tune.screen import TuneScreen
+
+_REPAINT_S = 0.1
+"""Between two repaints, at least."""
 _EAGER_S = 0.005
 """While the first word of an answer is waited for: other events come ahead of it."""
 _QUIET_S = 1.0
@@ -29,7 +44,7 @@ _SWITCH_S = 0.0005
 """Longest time that one Python thread keeps the others waiting; the default costs tokens/s."""
 
 
-class SpectuiApp(BaseApp):
+class SpectuiApp(OrderedApp[None]):
     """The interactive cockpit."""
 
     TITLE = "spectui"
@@ -65,8 +80,14 @@ class SpectuiApp(BaseApp):
             launch: options of the command line.
             make_threads: makes what works behind the screens and posts into the mailbox.
         """
-        super().__init__(launch.settings, theme=launch.theme, ascii=launch.ascii)
+        settings = launch.settings
+        super().__init__(theme=launch.theme or settings.theme, ascii=launch.ascii or settings.ascii)
+        self.settings = settings
+        self.set_keymap(settings.keys)
         self._launch = launch
+        self._mailbox: Mailbox[object] = Mailbox(lambda: self.post_message(EventsArrived()))
+        self._pace = Pace(_REPAINT_S)
+        self._next_repaint: Timer | None = None
         self.threads = make_threads(self._mailbox)
         self.live = LiveScreen(
             launch,
@@ -75,26 +96,49 @@ class SpectuiApp(BaseApp):
             warn=self.warn,
         )
         self.session = self.live.session
-        self.picker = PickerController(self, self.session, self.threads)
-        self.tune = TuneController(self, self.session)
+        self.picker: PickerScreen | None = None
+        self.tune = TuneController(self.session, self._refuse_search)
+        self.tuning: TuneScreen | None = None
         self._takers: Takers = {
             **self.session.takers,
-            **dict.fromkeys(
-                (FoundModel, ScanFinished, ServersFound, ModelInspected), self.picker.take
-            ),
-            EngineStarted: self.session.start,
-            TuningChanged: lambda event: self.tune.take(event.state),
+            ModelInspected: self._take_inspection,
+            TuningChanged: self.tune.take,
             ChatRecorded: self.tune.take_recording,
-            SessionsRead: self._take_sessions,
         }
+        self.watched: AttachScreen | None = None
+        """The screen over a server that runs, until that one's models are taken over."""
 
     async def on_mount(self) -> None:
         """Show the live screen, then start what is heavy."""
         sys.setswitchinterval(_SWITCH_S)
-        self.handle_signals()
+        self._handle_signals()
         await self.push_screen(self.live)
         self.watch(self.live, "activity", self._set_pace)
-        self.call_after_refresh(self._start)
+        if self.unknown_theme is not None:
+            self.warn(f"There is no look {self.unknown_theme}; Ctrl+P, Theme, lists them.")
+        if self._launch.watched is None:
+            self.call_after_refresh(self._start)
+        else:
+            await self._watch_server(self._launch.watched)
+
+    async def _watch_server(self, server: "Attachment") -> None:
+        # Imported here: few watch one.
+        from spectui.server.watch.sample import Failure, ServerSample  # noqa: PLC0415
+        from spectui.tui.attach import AttachScreen  # noqa: PLC0415
+
+        poller = self.threads.watch_server(server, self._launch.look_s)
+        self.watched = AttachScreen(server.address.url, poller.try_now)
+        self._takers |= dict.fromkeys((ServerSample, Failure), self._take_sample)
+        await self.push_screen(self.watched)
+        self.call_after_refresh(poller.start)
+
+    def _handle_signals(self) -> None:
+        """End when told to, as shells expect of what a signal ended."""
+        if self.is_headless:
+            return
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            loop.add_signal_handler(number, partial(self.exit, return_code=128 + number))
 
     def on_unmount(self) -> None:
         """Close the session, with every event that has arrived."""
@@ -103,22 +147,62 @@ class SpectuiApp(BaseApp):
     def _start(self) -> None:
         if self._launch.notice is not None:
             self.warn(self._launch.notice)
-        self.warn_of_theme()
-        self.threads.read_sessions()
-        self.threads.start(1 / self.settings.monitor_hz)
+        self.threads.read_sessions(
+            lambda sessions: self.live.prompt.remember(earlier_prompts(sessions))
+        )
+        session = self.session
+        self.threads.start(
+            1 / self.settings.monitor_hz, session.start, session.loader.cannot_start, self.warn
+        )
+
+    def on_events_arrived(self) -> None:
+        """Show events now, or when the last repaint is long enough ago."""
+        delay_s = self._pace.delay_s()
+        if delay_s > 0:
+            self._next_repaint = self.set_timer(delay_s, self._collect)
+        else:
+            self._collect()
+
+    def _repaint_every(self, interval_s: float) -> None:
+        """Space repaints by ``interval_s``, the one that is waited for as well."""
+        if interval_s == self._pace.interval_s:
+            return
+        self._pace.interval_s = interval_s
+        if self._next_repaint is not None:
+            self._next_repaint.stop()
+            self._next_repaint = None
+            self.post_message(EventsArrived())
+
+    def _collect(self) -> None:
+        self._next_repaint = None
+        if not self.is_running:
+            return
+        self._pace.begin()
+        if events := self._mailbox.collect():
+            self._show_events(events)
 
     def _show_events(self, events: Sequence[object]) -> None:
         with self.batch_update():
             for event in events:
-                if (take := self._takers.get(type(event))) is not None:
+                if isinstance(event, BaseException):
+                    raise event
+                if isinstance(event, partial):
+                    event()
+                elif (take := self._takers.get(type(event))) is not None:
                     take(event)
             self.session.flush()
         self._set_pace()
-        self.tune.look_at_chat()
+        if self.tuning is not None:
+            self.tuning.look()
 
-    def _take_sessions(self, event: SessionsRead) -> None:
-        self.live.prompt.remember(earlier_prompts(event.sessions))
-        self.picker.offer(event.sessions)
+    def _take_sample(self, event: "Sample") -> None:
+        # The last one may come after the models were taken over.
+        if self.watched is not None:
+            self.watched.take(event)
+
+    def _take_inspection(self, event: ModelInspected) -> None:
+        if self.picker is not None:
+            self.picker.show_inspection(event)
 
     def _set_pace(self) -> None:
         activity = self.live.activity
@@ -127,60 +211,153 @@ class SpectuiApp(BaseApp):
         elif activity is Activity.READY and self.tune.is_measuring:
             self._repaint_every(_QUIET_S)
         else:
-            self._repaint_every(REPAINT_S)
+            self._repaint_every(_REPAINT_S)
         busy = activity in {Activity.ANSWERING, Activity.LOADING}
         sample_s = 1 / self.settings.monitor_hz
-        self.threads.monitor.sample_every(sample_s if busy else max(sample_s, _IDLE_SAMPLE_S))
+        self.threads.sample_every(sample_s if busy else max(sample_s, _IDLE_SAMPLE_S))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer no way to where one is."""
         del parameters
-        is_open = {
-            "tune": self.tune.is_open(replay=False),
-            "what_if": self.tune.is_open(replay=True),
-            "models": self.picker.is_open,
-        }
-        return not is_open.get(action, False)
+        if self.watched is not None:
+            # Nothing is loaded, but what a process of this machine runs can be taken over.
+            if action == "tune":
+                return self.screen is self.watched and self.watched.pid is not None
+            return action not in {"what_if", "models", "export", "log"}
+        if action == "models":
+            return self.picker is None
+        if self.live.activity is Activity.STARTING and action in {"tune", "what_if"}:
+            # The engine's thread still imports what they need; two must not at once.
+            return False
+        if action in {"tune", "what_if"} and self.tuning is not None:
+            is_other_view = self.tuning.shows_replay is (action == "tune")
+            return is_other_view and self.screen is self.tuning
+        return True
+
+    def action_help(self) -> None:
+        """Show keys and actions of what is open."""
+        if not self.is_open(HelpScreen):
+            nodes = (*self.screen.walk_children(), self.screen, self)
+            kinds = dict.fromkeys(map(type, nodes))
+            keys = self.settings.keys
+            self.push_screen(HelpScreen([one for kind in kinds for one in actions_of(kind, keys)]))
+
+    @property
+    def crash(self) -> Exception | None:
+        """The exception that ended the app, None if it ended by itself."""
+        return self._exception
+
+    def warn(self, reason: str) -> None:
+        """Show a sentence that the user should read."""
+        self.notify(reason, severity="warning", markup=False, timeout=8)
+
+    def is_open(self, kind: type[Screen[Any]]) -> bool:
+        """Whether a screen of that kind is open."""
+        return any(isinstance(screen, kind) for screen in self.screen_stack)
+
+    async def action_quit(self) -> None:
+        """End at once, and stop whatever runs."""
+        self.exit()
+
+    def get_key_display(self, binding: Binding) -> str:
+        """Name a key as everywhere."""
+        return key_name(binding.key_display or binding.key)
 
     def action_tune(self) -> None:
-        """Show the search."""
-        self.tune.open()
+        """Show the search; of a server that is watched its models and options are taken over."""
+        if self.watched is None:
+            self._open_tuning(replay=False)
+        else:
+            self._take_over(self.watched)
+
+    def _open_tuning(self, *, replay: bool) -> None:
+        # Imported here: numpy is not needed to start.
+        from spectui.tui.tune.screen import TuneScreen  # noqa: PLC0415
+
+        if self.tuning is None:
+            self.tuning = TuneScreen(self.tune, self.tune.state)
+            self.push_screen(self.tuning, self._tuning_closed)
+        self.tuning.shows_replay = replay
+        self.tuning.look()
+
+    def _tuning_closed(self, _result: None) -> None:
+        self.tuning = None
+
+    def _refuse_search(self, reason: str) -> None:
+        """Say why nothing was started: in the form, if it is still there."""
+        if self.tuning is None:
+            self.warn(reason)
+        else:
+            self.tuning.look()
+            self.tuning.ask(reason)
+
+    def _take_over(self, watched: "AttachScreen") -> None:
+        """Load what a server runs, in place of watching it, to tune it."""
+        from spectui.commands.sources.source import PROCESS  # noqa: PLC0415 - as needed
+
+        try:
+            load = self.session.loader.prepared(f"{PROCESS}{watched.pid}")
+        except SpectuiError as error:
+            self.warn(str(error))
+            return
+        self.watched = None
+        watched.dismiss()
+        self.threads.stop_watching()
+        # It imports what the engine's thread will: two threads must not begin that together.
+        self._open_tuning(replay=False)
+        self._start()
+        load()
 
     def action_what_if(self) -> None:
         """Ask what other settings would have done."""
-        self.tune.open(replay=True)
+        self._open_tuning(replay=True)
 
     def action_export(self) -> None:
         """Show the flags."""
-        from spectui.tui.export import ExportScreen, export_choices  # noqa: PLC0415 - as needed
-
         setup = self.session.setup
-        if self.is_open(ExportScreen):
-            return
         if setup is None:
             self.warn("There is nothing to export before a pair is chosen.")
+            return
+        from spectui.tui.export import ExportScreen, export_choices  # noqa: PLC0415 - as needed
+
+        if self.is_open(ExportScreen):
             return
         choices = export_choices(setup, self.tune.state)
         self.push_screen(ExportScreen(choices))
 
     def choose_models(self, reason: str | None) -> None:
         """Have another pair chosen, with what went wrong if something did."""
-        self.picker.open(reason)
+        # Imported here: most starts name their models.
+        from spectui.tui.picker.screen import make_picker  # noqa: PLC0415
+
+        if reason is not None:
+            self.warn(reason)
+        if self.picker is None:
+            self.picker = make_picker(self.session, self.threads, self.settings.model_folders)
+            self.push_screen(self.picker, self._picked)
+
+    def _picked(self, load: Load | None) -> None:
+        self.picker = None
+        if load is not None:
+            load()
 
     def action_models(self) -> None:
         """Choose another pair."""
-        self.picker.open(None)
+        self.choose_models(None)
 
     def action_log(self) -> None:
         """Show llama.cpp's log."""
         if not self.is_open(LogScreen):
-            self.push_screen(LogScreen(self.threads.log))
+            self.push_screen(LogScreen())
 
     def action_interrupt(self) -> None:
         """Copy a selection, stop what runs, empty the prompt, or quit."""
-        if self.copy_selection():
-            return
-        if self.live.activity in {Activity.ANSWERING, Activity.LOADING}:
+        if selection := self.screen.get_selected_text():
+            self.copy_to_clipboard(selection)
+            # The key stops and quits as well: the next time it does.
+            self.screen.clear_selection()
+            self.notify("Copied what was selected.")
+        elif self.live.activity in {Activity.ANSWERING, Activity.LOADING}:
             self.session.stop()
         elif self.tune.can_stop:
             self.tune.stop()

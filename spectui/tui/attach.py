@@ -1,7 +1,6 @@
-"""The app over a running llama-server: its panels, in as many columns as fit."""
+"""The screen over a running llama-server: its panels, in one column or in two."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -9,29 +8,19 @@ from textual.binding import BindingType
 from textual.screen import Screen
 from textual.widgets import Static
 
-from spectui.live import machine as live
-from spectui.live.devices import concerned
-from spectui.monitor.readings import Reading, Snapshot
-from spectui.server.watch.poller import Attachment, Poller
-from spectui.server.watch.sample import Failure, HostState, ServerSample
+from spectui.server.watch.sample import Failure, Sample
 from spectui.server.watch.tracker import AttachState, Tracker
-from spectui.settings import Settings
-from spectui.tui.base_app import BaseApp
 from spectui.tui.panels.base import PanelStack
-from spectui.tui.panels.machine import MemoryPanel
 from spectui.tui.panels.server import (
     DraftsPanel,
-    MachinePanel,
     ServedPanel,
     ServerPanel,
     SlotsPanel,
     model_name,
 )
-from spectui.tui.threads import Monitor, MonitorFailed
-from spectui.tui.widgets import QUIT_DISPLAY, KeyBar, StatusBar, hidden, key
+from spectui.tui.widgets import KeyBar, StatusBar, key
 
-_NO_ESTIMATE = Reading(None, "it is only known of models that spectui runs itself")
-_NOT_COUNTED = Reading(None, "page faults are only counted of spectui itself")
+_PANELS = (ServedPanel, DraftsPanel, SlotsPanel, ServerPanel)
 
 
 def connection(state: AttachState) -> str:
@@ -51,77 +40,11 @@ def trouble(failure: Failure | None) -> str:
     return f"{failure.reason}{again}."
 
 
-class Machine:
-    """The last readings, with the server's process in place of spectui's own."""
-
-    def __init__(self) -> None:
-        """Start without a reading."""
-        self._snapshot: Snapshot | None = None
-        self._history = live.TrafficHistory()
-        self._reason: str | None = None
-
-    def add(self, snapshot: Snapshot, host: HostState) -> None:
-        """Take a reading."""
-        disk = replace(
-            snapshot.host,
-            disk_read_bytes_per_s=host.read_bytes_per_s,
-            major_faults_per_s=_NOT_COUNTED,
-        )
-        self._snapshot = replace(snapshot, host=disk)
-        self._history.add(self._snapshot, _NO_ESTIMATE)
-
-    def fail(self, reason: str) -> None:
-        """There are no readings any more."""
-        self._snapshot, self._reason = None, reason
-
-    @property
-    def memory(self) -> live.MemoryState:
-        """All memories, without a plan: whose they are is not known."""
-        if self._reason is not None:
-            return live.MemoryState(reason=self._reason)
-        state = live.memory_state(self._snapshot, {}, is_decoding=False, swap_before_bytes=None)
-        # The panel beside it has the GPUs.
-        return replace(state, pools=tuple(map(_undivided, state.pools)), gpus=())
-
-    @property
-    def traffic(self) -> live.TrafficState:
-        """Load of cores and GPUs, and what moves between them."""
-        shown = None if self._snapshot is None else concerned(self._snapshot, {})
-        state = live.traffic_state(shown, self._history, _NO_ESTIMATE, None)
-        return state if self._reason is None else replace(state, reason=self._reason)
-
-
-def _undivided(pool: live.MemoryPool) -> live.MemoryPool:
-    used_bytes = sum(size_bytes for _use, size_bytes in pool.parts)
-    return replace(pool, parts=((live.Use.OTHER, used_bytes),))
-
-
-class AttachPanels(PanelStack):
-    """Panels of the server, and of its machine if that is this one."""
-
-    def compose(self) -> ComposeResult:
-        """Compose the panels: the server's work first, then the server itself and its machine."""
-        yield ServedPanel()
-        yield DraftsPanel()
-        yield SlotsPanel()
-        yield ServerPanel()
-        yield MemoryPanel()
-        yield MachinePanel()
-
-    def show(self, state: AttachState, machine: Machine) -> None:
-        """Hand every panel its part."""
-        self.set_class(not state.sample.host.is_here, "-remote")
-        for kind in (ServedPanel, DraftsPanel, SlotsPanel, ServerPanel):
-            self.query_one(kind).state = state
-        if state.sample.host.is_here:
-            self.query_one(MemoryPanel).state = machine.memory
-            self.query_one(MachinePanel).state = machine.traffic
-
-
 class AttachScreen(Screen[None]):
-    """Shows what is known of the server and its machine; never asks either."""
+    """Shows what is known of the server; never asks it."""
 
-    HORIZONTAL_BREAKPOINTS = [(0, "-one"), (72, "-two"), (150, "-three")]  # noqa: RUF012 - as Screen has it
+    TITLE = "Attach"
+    HORIZONTAL_BREAKPOINTS = [(0, "-one"), (72, "-two")]  # noqa: RUF012 - as Screen has it
     VERTICAL_BREAKPOINTS = [(0, "-short"), (20, "-tall")]  # noqa: RUF012 - as Screen has it
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -133,8 +56,6 @@ class AttachScreen(Screen[None]):
         super().__init__()
         self._try_now = try_now
         self._tracker = Tracker(url)
-        self._machine = Machine()
-        self._panels = AttachPanels()
         self._status = StatusBar()
         self._trouble = Static(markup=False, id="trouble")
 
@@ -142,32 +63,31 @@ class AttachScreen(Screen[None]):
         """Status, what is wrong, panels, keys."""
         yield self._status
         yield self._trouble
-        yield self._panels
+        with PanelStack(id="attached"):
+            for kind in _PANELS:
+                yield kind()
         yield KeyBar()
 
     def on_mount(self) -> None:
         """Show the beginning."""
-        self.show()
+        self._show()
 
     @property
-    def is_here(self) -> bool:
-        """Whether the server runs on this machine."""
-        return self._tracker.state.sample.host.is_here
+    def pid(self) -> int | None:
+        """Id of the server's process; None where it runs elsewhere, or cannot be found."""
+        process = self._tracker.state.sample.host.process.value
+        return None if process is None else process.pid
 
-    def take(self, event: object) -> None:
-        """Take an answer of the server, or a reading of its machine."""
-        match event:
-            case ServerSample() | Failure():
-                self._tracker.add(event)
-            case Snapshot():
-                self._machine.add(event, self._tracker.state.sample.host)
-            case MonitorFailed():
-                self._machine.fail(event.reason)
-            case BaseException():
-                raise event
+    def take(self, sample: Sample) -> None:
+        """Take an answer of the server, or why there is none."""
+        could_tune = self.pid is not None
+        self._tracker.add(sample)
+        with self.app.batch_update():
+            self._show()
+        if could_tune is not (self.pid is not None):
+            self.refresh_bindings()
 
-    def show(self) -> None:
-        """Show all that was taken."""
+    def _show(self) -> None:
         state = self._tracker.state
         facts = state.sample.facts.value
         address = state.url.removeprefix("http://")
@@ -177,78 +97,9 @@ class AttachScreen(Screen[None]):
         wrong = trouble(state.failure)
         self._trouble.update(wrong)
         self._trouble.set_class(bool(wrong), "-shown")
-        self._panels.show(state, self._machine)
+        for kind in _PANELS:
+            self.query_one(kind).state = state
 
     def action_retry(self) -> None:
         """Ask at once."""
         self._try_now()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttachLaunch:
-    """Options of the command line."""
-
-    attachment: Attachment
-    interval_s: float
-    """Seconds between two looks at the server."""
-    settings: Settings
-    theme: str | None = None
-    ascii: bool = False
-
-
-class AttachApp(BaseApp):
-    """Watches a server."""
-
-    TITLE = "spectui attach"
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        key("f1", "app.help", "Help", "Keys and actions"),
-        hidden("ctrl+c", "app.interrupt", "Copy or quit", "Copy what is selected, else quit"),
-        key("ctrl+q", "app.quit", "Quit", "End spectui", display=QUIT_DISPLAY),
-    ]
-
-    def __init__(
-        self,
-        launch: AttachLaunch,
-        make_poller: Callable[..., Poller] = Poller,
-        make_monitor: Callable[[Callable[[object], None]], Monitor] = Monitor,
-    ) -> None:
-        """Prepare; the questions begin when the screen is on the terminal.
-
-        Args:
-            launch: options of the command line.
-            make_poller: makes what asks the server, on a thread of its own.
-            make_monitor: makes what reads this machine, if the server runs on it.
-        """
-        super().__init__(launch.settings, theme=launch.theme, ascii=launch.ascii)
-        post = self._mailbox.put
-        self.poller = make_poller(
-            launch.attachment, post, interval_s=launch.interval_s, on_failure=post
-        )
-        self.monitor = make_monitor(post)
-        self.watched = AttachScreen(launch.attachment.address.url, self.poller.try_now)
-
-    async def on_mount(self) -> None:
-        """Show the screen, then ask."""
-        self.handle_signals()
-        await self.push_screen(self.watched)
-        self.warn_of_theme()
-        self.call_after_refresh(self.poller.start)
-
-    def _show_events(self, events: Sequence[object]) -> None:
-        for event in events:
-            self.watched.take(event)
-        if self.watched.is_here:
-            self.monitor.start(1 / self.settings.monitor_hz)
-        with self.batch_update():
-            self.watched.show()
-
-    def close(self) -> None:
-        """End the threads."""
-        self.poller.close()
-        self.monitor.close()
-
-    def action_interrupt(self) -> None:
-        """Copy a selection, or quit."""
-        if not self.copy_selection():
-            self.exit()

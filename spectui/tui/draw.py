@@ -1,13 +1,13 @@
 """Parts of panels and tables, as plain strings: numbers with their unit, bars, histories.
 
-All is drawn in Unicode; ``filters.py`` replaces what a terminal lacks.
+All is drawn in Unicode; a filter of ``look.py`` replaces what a terminal lacks.
 """
 
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import Final
 
-from spectui.format import bytes_text, percent_text
+from spectui.format import bytes_text, rate_text
 
 NONE: Final = "–"
 """In place of a number that is not there."""
@@ -19,9 +19,6 @@ _LEVELS = " ▁▂▃▄▅▆▇█"
 """Levels of a history, the first one for nothing."""
 _FILLINGS = " ▏▎▍▌▋▊▉█"
 """Parts of a horizontal bar's last cell, the first one empty and the last one full."""
-_WIDE = 99.95
-"""Limit from which three digits stand before the point, and none is needed after it."""
-_TENTH, _TEN = 0.0995, 9.995
 _SCALES = {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "PB": 1e15}
 
 
@@ -35,31 +32,14 @@ def number(value: float | None, digits: int = 2) -> str:
     return NONE if value is None else f"{value:.{digits}f}"
 
 
-def percent(value: float | None) -> str:
-    """Write a share, such as ``78 %``."""
-    return percent_text(value, int(value is not None and value < _TENTH))
-
-
-def per_s(value: float) -> str:
+def per_s(value: float | None) -> str:
     """Write a throughput at a chart, such as ``18.4/s``."""
-    return f"{_short(value)}/s"
+    return f"{rate_text(value)}/s"
 
 
 def tokens_per_s(value: float | None) -> str:
     """Write a throughput, such as ``18.4 tokens/s``."""
-    return f"{_short(value)} tokens/s"
-
-
-def speedup(value: float | None) -> str:
-    """Write a factor, such as ``1.62×``."""
-    return f"{number(value)}×"
-
-
-def duration(seconds: float | None) -> str:
-    """Write a duration, such as ``61.2 ms`` or ``1.84 s``."""
-    if seconds is not None and seconds >= 1:
-        return f"{seconds:.{1 if seconds >= _TEN else 2}f} s"
-    return f"{_short(None if seconds is None else seconds * 1e3)} ms"
+    return f"{rate_text(value)} tokens/s"
 
 
 def size(n_bytes: float | None) -> str:
@@ -78,10 +58,6 @@ def used_of(part_bytes: float | None, whole_bytes: float | None) -> str:
     if part_bytes is None or whole_bytes is None:
         return f"{NONE} / {whole}"
     return f"{part_bytes / _SCALES[whole.split()[1]]:.1f} / {whole}"
-
-
-def _short(value: float | None) -> str:
-    return number(value, digits=0 if value is not None and value >= _WIDE else 1)
 
 
 def bar(fraction: float, width: int) -> str:

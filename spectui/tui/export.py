@@ -1,38 +1,33 @@
 """The flags for the user's own llama-server: live settings, what tuning found, and off."""
 
-import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from rich.table import Table
-from rich.text import Text
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import VerticalScroll
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
-from textual.widgets import Static, TextArea
+from textual.widgets import Static, Tabs, TextArea
 
 from spectui.commands.command import Start
 from spectui.commands.formats import Format, file_name, render
-from spectui.commands.launch import ExportSetup, Launch
-from spectui.display import displayed, visible
+from spectui.commands.launch import ExportSetup
+from spectui.display import displayed
 from spectui.errors import BadInputError
 from spectui.files import write_new_file
 from spectui.live.setup import LiveSetup
 from spectui.options.dialect import Dialect
 from spectui.options.speculation import Speculation
 from spectui.tui import draw
-from spectui.tui.widgets import ChoiceRow, KeyBar, key
+from spectui.tui.widgets import KeyBar, chosen_tab, key
 from spectui.tune.race import finalist
 
 if TYPE_CHECKING:
     from spectui.tune.progress import TuningState
 
-_ASIDE = re.compile(r"[.:;] | \(")
-"""Where the help of an option goes on to what is not needed beside a command."""
-_DIALECTS, _FORMATS = tuple(Dialect), tuple(Format)
+_DIALECTS = tuple(Dialect)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +51,7 @@ class _Command(TextArea):
 
 
 class ExportScreen(Screen[None]):
-    """Shows one rendering; copies it or saves it."""
+    """Shows the command of one setting in one dialect; copies it or saves it."""
 
     TITLE = "Export"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -75,52 +70,37 @@ class ExportScreen(Screen[None]):
         super().__init__()
         self._choices = choices
         self.text: str | None = None
-        """The exported text; None where the dialect or the format has no words for it."""
+        """The exported text; None where the dialect has no words for it."""
         self._problem = ""
         """Why there is none."""
 
     def compose(self) -> ComposeResult:
-        """Setting, dialect and format, then the text."""
-        labels = tuple(choice.label for choice in self._choices)
-        yield ChoiceRow("Setting", labels, id="choice")
-        yield ChoiceRow("Dialect", tuple(map(str, _DIALECTS)), id="dialect")
-        yield ChoiceRow("Format", tuple(map(str, _FORMATS)), id="format")
+        """Setting and dialect, then the text."""
+        yield Tabs(*(choice.label for choice in self._choices), id="choice")
+        yield Tabs(*map(str, _DIALECTS), id="dialect")
         yield Static(id="note", markup=False)
         yield _Command(read_only=True, soft_wrap=True, show_line_numbers=False)
-        with VerticalScroll(id="flags", can_focus=False):
-            yield Static()
         yield Static(id="problem", markup=False)
         yield KeyBar()
 
-    def on_mount(self) -> None:
-        """Begin at the top."""
-        self.query_one(ChoiceRow).focus()
-        self._show()
-
-    def on_choice_row_changed(self) -> None:
-        """Show what is chosen now."""
-        self._show()
-
+    @on(Tabs.TabActivated)
     def _show(self) -> None:
-        choice, dialect, format_ = self._chosen()
+        choice = self._choice
         try:
-            launch = choice.setup.launch(dialect)
-            self.text = render(launch, format_)
+            launch = choice.setup.launch(_DIALECTS[chosen_tab(self.query_one("#dialect", Tabs))])
+            self.text, self._problem = render(launch, Format.LLAMA_SERVER), ""
         except BadInputError as error:
             self.text, self._problem = None, str(error)
-        else:
-            self.query_one("#flags Static", Static).update(_flags(launch))
         self.query_one(TextArea).load_text(displayed((self.text or "").rstrip("\n")))
-        problem = draw.one_line(f"▲ {self._problem}")
-        self.query_one("#problem", Static).update(problem)
+        self.query_one("#problem", Static).update(draw.one_line(f"▲ {self._problem}"))
         note = self.query_one("#note", Static)
         note.update(draw.one_line(choice.note or ""))
         note.display = bool(choice.note)
         self.set_class(self.text is None, "-failed")
 
-    def _chosen(self) -> tuple[ExportChoice, Dialect, Format]:
-        choice, dialect, format_ = (row.index for row in self.query(ChoiceRow))
-        return self._choices[choice], _DIALECTS[dialect], _FORMATS[format_]
+    @property
+    def _choice(self) -> ExportChoice:
+        return self._choices[chosen_tab(self.query_one("#choice", Tabs))]
 
     def action_copy(self) -> None:
         """Hand the text to the terminal (OSC 52)."""
@@ -133,11 +113,10 @@ class ExportScreen(Screen[None]):
 
     def action_save(self) -> None:
         """Write the text to a file that is not there yet."""
-        choice, _, format_ = self._chosen()
         if self.text is None:
             self._tell(self._problem, severity="warning")
             return
-        path = Path.cwd() / file_name(choice.setup.name, format_)
+        path = Path.cwd() / file_name(self._choice.setup.name, Format.LLAMA_SERVER)
         try:
             write_new_file(path, self.text.encode())
         except FileExistsError:
@@ -150,17 +129,6 @@ class ExportScreen(Screen[None]):
 
     def _tell(self, text: str, *, severity: SeverityLevel = "information") -> None:
         self.notify(draw.one_line(text), severity=severity, markup=False)
-
-
-def _flags(launch: Launch) -> Table:
-    """One option of the command a line, with its meaning."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column(overflow="fold")
-    table.add_column(style="dim")
-    for item in launch.command.items:
-        meaning = "" if item.option is None else _ASIDE.split(item.option.help)[0].rstrip(".")
-        table.add_row(Text(visible(" ".join(item.words))), draw.one_line(meaning))
-    return table
 
 
 def export_choices(setup: LiveSetup, state: "TuningState | None") -> tuple[ExportChoice, ...]:
@@ -179,7 +147,7 @@ def export_choices(setup: LiveSetup, state: "TuningState | None") -> tuple[Expor
             name=setup.target.path.stem,
         )
 
-    found = None if state is None else _found(state, setup)
+    found = None if state is None else _found(state)
     note = "As the chat runs now; nothing was measured for this choice."
     if found is not None and found[0] == setup.drafting:
         note = "As the chat runs now, with the setting that tuning found."
@@ -194,7 +162,7 @@ def export_choices(setup: LiveSetup, state: "TuningState | None") -> tuple[Expor
     return tuple(choices)
 
 
-def _found(state: "TuningState", setup: LiveSetup) -> "tuple[Speculation | None, str, bool] | None":
+def _found(state: "TuningState") -> tuple[Speculation | None, str, bool] | None:
     """Return what tuning advises, the evidence, and whether that is a verdict.
 
     None before any measurement or forecast.
@@ -202,10 +170,7 @@ def _found(state: "TuningState", setup: LiveSetup) -> "tuple[Speculation | None,
     result, best = state.result, state.confirmed
     if result is not None and best is not None:
         advised = best.speculation if result.verdict.use_speculation else None
-        threads = setup.context.threads
-        # Otherwise they are as many as llama-server takes.
-        measured = f" Measured with -t {threads}, which the command says." if threads else ""
-        return advised, f"{result.verdict.reason}{measured}", True
+        return advised, result.verdict.reason, True
     arm = finalist(state.records, state.forecasts)
     if arm is None:
         return None

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import groupby
 from typing import ClassVar
 
 from rich.table import Table
@@ -18,21 +17,9 @@ from spectui.settings import settings_path
 from spectui.tui.look import ROLES
 from spectui.tui.widgets import KeyBar, key, key_name
 
-_SWATCH = 3
+_SWATCH = "███"
 _KEY_CELLS = 16
 """Cells for keys: some actions have several."""
-_PLACES = {
-    "app": "Everywhere",
-    "attach": "Attached server",
-    "live": "Live screen",
-    "prompt": "Prompt",
-    "tune": "Tune screen",
-    "export": "Export screen",
-    "picker": "Choosing models",
-    "settings": "Settings",
-    "question": "Questions",
-    "choice": "Rows of options",
-}
 
 
 def actions_of(node_type: type[DOMNode], keys: Mapping[str, str]) -> Iterator[Binding]:
@@ -47,7 +34,7 @@ def actions_of(node_type: type[DOMNode], keys: Mapping[str, str]) -> Iterator[Bi
 
 
 class HelpScreen(ModalScreen[None]):
-    """A table of all actions with their keys and ids."""
+    """A table of all actions with their keys and ids, those of the screen's widgets first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("escape,f1,q", "help.back", "Back", "Close the help", action="dismiss")
@@ -70,24 +57,14 @@ class HelpScreen(ModalScreen[None]):
         table.add_column(max_width=_KEY_CELLS)
         table.add_column(ratio=1)
         table.add_column(no_wrap=True, style="dim")
-        ordered = sorted(self._actions, key=_place)
-        for place, actions in groupby(ordered, key=_place):
-            table.add_row(Text(_PLACES.get(place, place), style="bold"))
-            for action in actions:
-                # A span: the style of a whole text would fill its cell.
-                keys = Text.assemble((f" {action.key_display} ", "reverse"))
-                table.add_row(keys, Text(action.tooltip or action.description), str(action.id))
-            table.add_row()
-        table.add_row(Text("Colours", style="bold"))
+        for action in self._actions:
+            # A span: the style of a whole text would fill its cell.
+            keys = Text.assemble((f" {action.key_display} ", "reverse"))
+            table.add_row(keys, Text(action.tooltip or action.description), str(action.id))
+        table.add_row()
         for role in ROLES:
             colour = self.app.theme_variables[role.name].removeprefix("ansi_")
-            block = "█" * _SWATCH
-            table.add_row(Text.assemble(f" {block} ", style=colour), Text(role.meaning))
+            table.add_row(Text.assemble(f" {_SWATCH} ", style=colour), Text(role.meaning))
         table.add_row()
         table.add_row("", f"To change a key, write its id under [keys] in {settings_path()}")
         return table
-
-
-def _place(action: Binding) -> str:
-    """Where an action is, as its id says."""
-    return str(action.id).partition(".")[0]

@@ -5,6 +5,7 @@ A filter takes out what a terminal would obey, another one what an ASCII termina
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -95,11 +96,23 @@ class ColouredApp(App[ReturnType]):
     # Absolute: a relative one would be looked for beside the class of an heir.
     CSS_PATH = Path(__file__).with_name("spectui.tcss")
 
-    def __init__(self) -> None:
-        """Know spectui's looks."""
+    def __init__(self, *, theme: str | None = None, ascii: bool = False) -> None:  # noqa: A002 - the option's name
+        """Take a look.
+
+        Args:
+            theme: its name; None for the usual one.
+            ascii: whether only ASCII characters are drawn.
+        """
         super().__init__()
         for each in THEMES:
             self.register_theme(each)
+        self.unknown_theme = None if theme in {None, *self.available_themes} else theme
+        self.theme = THEMES[0].name if theme is None or self.unknown_theme else theme
+        self._own_filters = (SanitisingFilter(), *((AsciiFilter(),) if ascii else ()))
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Draw what a terminal may be given, and ASCII where it has nothing else."""
+        return (*super().get_line_filters(), *self._own_filters)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Return the roles' colours for looks that have none of their own."""
@@ -121,7 +134,7 @@ _IN_ASCII = {
     "╺╸╶╴": "    ",
     "■□▪•◆●": "#x+*=o",
     "⟨⟩↑↓▲": "[]^v!",
-    "–−…×·±’°αγ": "--.x.~'oag",
+    "–−…×·±’°αγµ": "--.x.~'oagu",
 }
 _TABLE = {
     one: other

@@ -1,68 +1,19 @@
 """Gives Textual the terminal for itself: nothing native may ever write into the picture.
 
-What others do to the terminal or to the program, its end and a stop included, is survived here.
+The end of the terminal is survived here.
 """
 
 import io
 import os
-import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
-
-from textual.app import App
-from textual.drivers.linux_driver import LinuxDriver
 
 from spectui.errors import UsageError
 from spectui.files import open_private
 
 _STDOUT, _STDERR = 1, 2
-_POP_KEYS = "\x1b[<u"
-"""Takes back the keyboard's mode, of which a terminal keeps a stack."""
-
-
-class StoppableDriver(LinuxDriver):
-    """Draws on a terminal, and goes on after any stop.
-
-    SIGSTOP comes without a word, so that nothing is let go before it. Textual begins to read and
-    draw a second time after it: two threads take turns at the keys, one of which waits for ever for
-    a key that the other has got, and the modes of its own are the ones that it restores at the end.
-    """
-
-    def __init__(
-        self,
-        app: App[Any],
-        *,
-        debug: bool = False,
-        mouse: bool = True,
-        size: tuple[int, int] | None = None,
-    ) -> None:
-        """Take Textual's arguments, and the signals that stop and continue."""
-        super().__init__(app, debug=debug, mouse=mouse, size=size)
-        # By the loop: one in the middle of the other would leave the threads of both.
-        self._loop.add_signal_handler(signal.SIGTSTP, self._sigtstp_application)
-        self._loop.add_signal_handler(signal.SIGCONT, self._sigcont_application)
-
-    def resume_application_mode(self) -> None:
-        """Draw again, whether the terminal was let go or not."""
-        before = self.attrs_before
-        if self._writer_thread is not None and self._writer_thread.is_alive():
-            self._end_threads()
-        super().resume_application_mode()
-        if before is not None:
-            self.attrs_before = before
-        self._app.refresh(layout=True)
-
-    def _end_threads(self) -> None:
-        """End what reads and writes; what was typed meanwhile stays."""
-        self.exit_event.set()
-        if self._key_thread is not None:
-            self._key_thread.join()
-        self.exit_event.clear()
-        self.write(_POP_KEYS)
-        self.close()
 
 
 class _Drawing(io.TextIOWrapper):

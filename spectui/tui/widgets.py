@@ -1,26 +1,18 @@
-"""Widgets of several screens: a row of options, the footer, the line at the top."""
+"""Parts of several screens: keys, the footer, the line at the top."""
 
 from functools import partial
-from typing import ClassVar
 
 from rich.cells import cell_len
-from rich.style import Style
-from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import ActiveBinding, Binding, BindingType
+from textual.binding import ActiveBinding, Binding
 from textual.containers import Horizontal
 from textual.dom import DOMNode
-from textual.events import Click
 from textual.keys import format_key
-from textual.message import Message
-from textual.reactive import reactive
 from textual.screen import Screen
-from textual.widgets import Footer, Static
+from textual.widgets import Footer, Static, Tab, Tabs
 from textual.widgets._footer import FooterKey  # Textual exports it nowhere else
 
 from spectui.settings import Settings
-
-_LABEL_CELLS = 11
 
 
 def key(
@@ -82,66 +74,9 @@ def key_name(keys: str) -> str:
     return "+".join([*map(str.title, modifiers), word.title() if is_word else word])
 
 
-class ChoiceRow(Static, can_focus=True):
-    """A label and its options, on as many lines as they need.
-
-    Brackets stand around what is chosen, and ``>`` before the row that has the keys.
-    """
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        hidden("left,h", "choice.previous", "Previous", action="move(-1)"),
-        key(
-            "right,l,space",
-            "choice.next",
-            "Choose",
-            "Choose the next option; up and down change the row",
-            action="move(1)",
-            display="arrows",
-        ),
-        hidden("up,k", "choice.up", "Row up", action="app.focus_previous"),
-        hidden("down,j,enter", "choice.down", "Row down", action="app.focus_next"),
-    ]
-
-    index: reactive[int] = reactive(0, layout=True)
-
-    class Changed(Message):
-        """Another option was chosen."""
-
-    def __init__(self, label: str, options: tuple[str, ...], *, id: str) -> None:  # noqa: A002 - Textual's name
-        """Offer ``options``, at least one; the first is chosen."""
-        super().__init__(id=id)
-        self._label = label
-        self._options = options
-
-    def render(self) -> Text:
-        """Label and options."""
-        mark = ">" if self.has_focus else " "
-        line = Text(f"{mark} {self._label}".ljust(_LABEL_CELLS), "bold")
-        for index, option in enumerate(self._options):
-            chosen = index == self.index
-            shown = f"[{option}]" if chosen else f" {option} "
-            style = Style(bold=chosen, reverse=chosen, meta={"option": index})
-            line.append(shown, style)
-        return line
-
-    def validate_index(self, index: int) -> int:
-        """Go around at both ends."""
-        return index % len(self._options)
-
-    def watch_index(self) -> None:
-        """Tell the screen."""
-        if self.is_mounted:
-            self.post_message(self.Changed())
-
-    def action_move(self, by: int) -> None:
-        """Choose a neighbour."""
-        self.index += by
-
-    def on_click(self, event: Click) -> None:
-        """Choose what is under the pointer."""
-        option = event.style.meta.get("option")
-        if isinstance(option, int):
-            self.index = option
+def chosen_tab(tabs: Tabs) -> int:
+    """Return the place of the active tab, from 0 on."""
+    return 0 if tabs.active_tab is None else list(tabs.query(Tab)).index(tabs.active_tab)
 
 
 class KeyBar(Footer):
@@ -161,20 +96,16 @@ class KeyBar(Footer):
 
         What a key of the screen does is not said again by a function key, nor how to open it.
         """
-        active, here = self.screen.active_bindings.values(), self.screen.TITLE
-        shown = [one for one in active if one.binding.show and one.binding.description != here]
-        by_action = dict[str, ActiveBinding]()
-        for one in shown:
-            by_action.setdefault(one.binding.action, one)
-        by_label = dict[str, FooterKey]()
-        order = sorted(by_action.values(), key=lambda one: _place(one.binding))
+        by_label = dict[str, ActiveBinding]()
+        for one in self.screen.active_bindings.values():
+            if one.binding.show and one.binding.description != self.screen.TITLE:
+                by_label.setdefault(one.binding.description, one)
+        order = sorted(by_label.values(), key=lambda one: _place(one.binding))
         for _, binding, enabled, tooltip in order:
-            name = self.app.get_key_display(binding)
-            label = binding.description
+            name, label = self.app.get_key_display(binding), binding.description
             keys = FooterKey(binding.key, name, label, binding.action, not enabled, tooltip)
             keys.compact = False
-            by_label.setdefault(label, keys)
-        yield from by_label.values()
+            yield keys
 
     async def recompose(self) -> None:
         """Build the keys, and show those for which there is room."""

@@ -19,7 +19,7 @@ from spectui.tune.tuning import Tuning
 
 
 class BackgroundTuning:
-    """One search. ``pause``, ``resume``, ``stop`` and ``close`` may be called from any thread."""
+    """One search. ``stop`` and ``close`` may be called from any thread."""
 
     def __init__(
         self,
@@ -52,21 +52,11 @@ class BackgroundTuning:
         """State of the search."""
         return self._state
 
-    def pause(self) -> None:
-        """Let go of the engine at once; the prompt that is being measured will be repeated."""
-        self._engine.client.hold()
-        self._change(paused=True)
-
-    def resume(self) -> None:
-        """Go on."""
-        self._change(paused=False)
-        self._engine.client.release()
-
     def stop(self) -> None:
         """End the search with what it has found. Returns before it has ended."""
         with self._lock:
             if self._state.is_running:
-                self._change(phase=Phase.STOPPING, paused=False)
+                self._change(phase=Phase.STOPPING)
         self._engine.client.quit()
 
     def close(self) -> None:

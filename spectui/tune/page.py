@@ -46,7 +46,7 @@ def findings_page(found: Tuned) -> list[Part]:
         told.append(present_sentence(found.present, result))
     told += [f"note: {note}" for note in _notes(found)]
     if result.lossless is not None:
-        told += _lossless_line(result.lossless)
+        told += lossless_lines(result.lossless)
     beside = (cache_sentence(result.experts), _sampled_sentence(found))
     page: list[Part] = [*map(Line, told), *map(Paragraph, filter(None, beside))]
     if result.requests.value:
@@ -135,7 +135,8 @@ def _forecast_error(result: TuneResult) -> str | None:
     )
 
 
-def _lossless_line(check: LosslessCheck) -> Iterator[str]:
+def lossless_lines(check: LosslessCheck) -> Iterator[str]:
+    """Say that speculation changed the output, where rounding does not explain it."""
     divergence = check.divergence
     if not check.lossless and divergence is not None:
         where = f"at token {divergence.position} of prompt {divergence.prompt_id}"

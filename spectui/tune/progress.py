@@ -45,8 +45,6 @@ class TuningState:
     """A search at one moment."""
 
     phase: Phase = Phase.IDLE
-    paused: bool = False
-    """Whether the user paused it. A turn of the chat holds it back as well, without this."""
     study: str | None = None
     records: tuple[TrialRecord, ...] = ()
     """Trials so far, by number."""

@@ -64,7 +64,7 @@ class Watched:
     ) -> ChatRecording:
         while True:
             found = self.wait(ChatRecorded).recording
-            if found is not None and wanted(found) and not found.n_waiting:
+            if found is not None and wanted(found) and all(one.chains for one in found.answers):
                 return found
 
     @property

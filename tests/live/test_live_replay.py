@@ -150,7 +150,7 @@ def turn(n_predict: int = 24, prompt: tuple[int, ...] = PROMPT, **changes: objec
 
 
 def recorded(n: int) -> Callable[[ChatRecording], bool]:
-    return lambda state: len(state.recordings) == n and not state.n_waiting
+    return lambda state: len(state.recordings) == n == len(state.answers)
 
 
 def test_an_answer_is_recorded_and_replays_exactly(chat: Chat) -> None:

@@ -356,25 +356,17 @@ def test_drafts_longer_than_tuning_tries_are_loaded_for_as_far_as_the_batch_goes
 
 
 @pytest.mark.ci
-def test_a_paused_search_waits_and_a_stopped_one_is_taken_up(
-    watched: Watched, setup: LiveSetup
-) -> None:
+def test_a_stopped_search_is_taken_up(watched: Watched, setup: LiveSetup) -> None:
     watched.load(setup)
 
-    def pause_after_the_recording(event: object) -> None:
+    def stop_after_the_recording(event: object) -> None:
         if isinstance(event, TuningChanged) and event.state.forecasts:
             watched.on_event = lambda _event: None
-            search_of(watched).pause()
+            search_of(watched).stop()
 
-    watched.on_event = pause_after_the_recording
+    watched.on_event = stop_after_the_recording
     watched.session.start_tuning(setup, SearchRequest(prompts=prompts(6)))
-    watched.wait(TuningChanged, lambda event: event.state.paused)
-    for _ in range(3):
-        watched.ask(setup)
-    assert search_of(watched).state.is_running
-    assert not search_of(watched).state.raced
     # What it has is kept.
-    search_of(watched).stop()
     stopped = watched.wait(TuningChanged, is_finished).state
     assert stopped.phase is Phase.FINISHED
     assert stopped.result is not None

@@ -128,13 +128,13 @@ def test_clocks_that_jump_are_told(
 def test_a_kernel_without_pressure_says_so(tmp_path: Path) -> None:
     machine = Machine(tmp_path, has_pressure=False)
     found = during(machine, 1.0, own_s=1.0)
-    assert found.pressure_s["memory"] == Reading(
+    assert found.memory_pressure_s == Reading(
         None, "the kernel does not report it (there is no /proc/pressure/memory)"
     )
     # Turned off at boot.
     machine.write("proc/pressure/memory", "")
     found = during(machine, 1.0, own_s=1.0)
-    assert found.pressure_s["memory"].value is None
+    assert found.memory_pressure_s.value is None
     assert not found.causes
     document = found.document()
     assert document["pressure_memory_s"] is None

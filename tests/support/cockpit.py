@@ -23,7 +23,7 @@ from textual.widget import Widget
 
 from spectui.commands.sources.processes import RunningServer
 from spectui.commands.sources.reading import read_command
-from spectui.demo import DemoModel
+from spectui.demo import DemoModel, DemoProgress
 from spectui.engine.events import (
     EngineFailed,
     GenerationResult,
@@ -38,6 +38,8 @@ from spectui.errors import CancelledError
 from spectui.live.pair import SearchRequest
 from spectui.live.recording import ChatRecording
 from spectui.live.session import LiveSession
+from spectui.live.sessions import Session as StoredSession
+from spectui.live.sessions import recent_sessions
 from spectui.live.setup import (
     Activity,
     BaselineMeasured,
@@ -53,15 +55,17 @@ from spectui.models.files import FoundModel
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import GREEDY, ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
+from spectui.paths import ensure_dir, log_path
 from spectui.settings import Settings
 from spectui.speculative.counters import Round, RoundTimes, count
 from spectui.speculative.decoder import Stop
 from spectui.speculative.models import Rollback
 from spectui.tui.app import SpectuiApp
+from spectui.tui.chat.loading import Choice
 from spectui.tui.chat.prompt_box import PromptBox
 from spectui.tui.look import ColouredApp
 from spectui.tui.mailbox import Mailbox, Pace
-from spectui.tui.threads import EngineStarted, ServersFound, Threads
+from spectui.tui.threads import Threads
 from spectui.tune.progress import TuningState
 from tests.support.live import make_round, placed, traffic
 
@@ -209,8 +213,6 @@ class ScriptedSearch:
     """Notes how a search is steered."""
 
     def __init__(self, note: Callable[[str], None]) -> None:
-        self.pause = partial(note, "pause_tuning")
-        self.resume = partial(note, "resume_tuning")
         self.stop = partial(note, "end_tuning")
 
 
@@ -293,35 +295,76 @@ class ScriptedThreads(Threads):
         super().__init__(mailbox)
         self.post = mailbox.put
         self.script = ScriptedSession(mailbox.put)
-        self.found: list[object] = []
-        """What a scan finds."""
+        self.found: tuple[FoundModel, ...] = ()
+        """What a scan finds; without any it goes on until it is told what it has found."""
         self.servers: tuple[RunningServer, ...] = ()
         """Those that run."""
         self.starts = True
         self.built: list[DemoModel] = []
         self.n_stopped_builds = 0
+        self.log = log_path()
+        ensure_dir(self.log.parent)
+        self.log.touch()
 
-    def start(self, interval_s: float) -> None:
+    def start(
+        self,
+        interval_s: float,
+        on_engine: Callable[[LiveSession], None],
+        on_failure: Callable[[str], None],
+        warn: Callable[[str], None],
+    ) -> None:
         del interval_s
+        self._on_failure, self._warn = on_failure, warn
         if self.starts:
-            self.post(EngineStarted(session=cast("LiveSession", self.script)))
+            self.post(partial(on_engine, cast("LiveSession", self.script)))
 
-    def build_demo(self, target: DemoModel) -> None:
+    def build_demo(
+        self,
+        target: DemoModel,
+        on_progress: Callable[[DemoProgress], None],
+        on_built: Callable[[dict[DemoModel, Path]], None],
+        on_failure: Callable[[str], None],
+    ) -> None:
+        del on_progress, on_failure
         self.built.append(target)
+        self._on_built = on_built
 
     def stop_demo(self) -> None:
         self.n_stopped_builds += 1
 
-    def read_sessions(self) -> None:
-        self._read_sessions()
+    def tell_failure(self, reason: str) -> None:
+        self.post(partial(self._on_failure, reason))
 
-    def look_for_servers(self) -> None:
-        self.post(ServersFound(servers=self.servers))
+    def tell_unread(self, reason: str) -> None:
+        """Tell why the machine is not read any more."""
+        self.post(partial(self._warn, reason))
 
-    def scan(self, folders: Sequence[Path]) -> None:
+    def tell_built(self, paths: dict[DemoModel, Path]) -> None:
+        self.post(partial(self._on_built, paths))
+
+    def read_sessions(self, on_read: Callable[[tuple[StoredSession, ...]], None]) -> None:
+        self.post(partial(on_read, recent_sessions(20)))
+
+    def look_for_servers(self, on_servers: Callable[[Sequence[RunningServer]], None]) -> None:
+        self.post(partial(on_servers, self.servers))
+
+    def scan(
+        self,
+        folders: Sequence[Path],
+        on_model: Callable[[FoundModel], None],
+        on_end: Callable[[Sequence[str]], None],
+    ) -> None:
         del folders
-        for event in self.found:
-            self.post(event)
+        self._on_model, self._on_end = on_model, on_end
+        if self.found:
+            self.tell_found(*self.found)
+
+    def tell_found(self, *models: FoundModel, ends: bool = True) -> None:
+        """Tell what the scan has found, and that it has ended."""
+        for model in models:
+            self.post(partial(self._on_model, model))
+        if ends:
+            self.post(partial(self._on_end, ()))
 
 
 class Alone(ColouredApp[None]):
@@ -486,6 +529,11 @@ class Cockpit:
     async def settled(self, condition: Callable[[], bool] = lambda: True) -> None:
         await settled(self.pilot, condition)
 
+    def choose(self, choice: Choice) -> None:
+        """Choose in the picker, which is open."""
+        assert self.app.picker is not None
+        self.app.picker.dismiss(self.app.session.loader.prepared(choice))
+
     async def reach(self, activity: Activity) -> None:
         await self.settled(lambda: self.app.live.activity is activity)
 
@@ -515,6 +563,11 @@ class Cockpit:
     @property
     def notices(self) -> list[str]:
         return notices(self.app)
+
+    @property
+    def said(self) -> str:
+        """All turns of the chat."""
+        return "\n\n".join("".join(parts) for _role, parts in self.app.live.transcript._said)
 
     def lines(self) -> list[str]:
         """What stands on the screen."""

@@ -42,8 +42,6 @@ def _gpu(time_s: float) -> GpuReading:
         utilisation=Reading(round(_wave(time_s, 0.27, 0.34, 2.9), 2)),
         power_w=Reading(_wave(time_s, 98, 118, 2.9)),
         temperature_c=Reading(round(46 + 12 * (1 - math.exp(-time_s / 9)))),
-        clock_hz=Reading(2.52e9),
-        memory_clock_hz=Reading(None, _UNTOLD),
         throttled_by=Known(None, _UNTOLD),
         pcie_generation=Reading(_GENERATION),
         pcie_width=Reading(_WIDTH),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.monitor.counters import PRESSURES, Clocks
+from spectui.monitor.counters import Clocks
 from spectui.monitor.disturbance import Cause, Disturbance, DisturbanceSummary, Kind
 from spectui.monitor.readings import Reading
 from spectui.monitor.watch import MachineWatch
@@ -135,7 +135,7 @@ QUIET = DisturbanceSummary(
         own_s=240.0,
         others_s=_NONE,
         steal_s=_NONE,
-        pressure_s=dict.fromkeys(PRESSURES, _NONE),
+        memory_pressure_s=_NONE,
         throttled_s=_NONE,
         slept_s=0.0,
         jumped_s=0.0,

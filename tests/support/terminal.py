@@ -2,7 +2,6 @@
 
 import os
 import re
-import signal
 import sys
 import termios
 import time
@@ -21,7 +20,6 @@ _ON_OFF = re.compile(r"\x1b\[\?(1049|25|1000|1002|1003|1006|2004)([hl])")
 _NOT_OURS = frozenset({"NO_COLOR", "COLUMNS", "LINES", "TEXTUAL_FPS"})
 """Variables of whoever runs the tests; the terminal has a size of its own, and draws as usual."""
 TIMEOUT_S = 60
-_LOOK_S = 0.05
 
 
 def drawn(text: str) -> str:
@@ -96,24 +94,6 @@ class Terminal:
             raise AssertionError(f"still there after {within_s:g} s:\n{self._drawn()[-2000:]}")
         self.child.wait()
         return self._read
-
-    def wait_until_stopped(self) -> None:
-        """Wait until the guarding process has stopped, as by Ctrl-Z."""
-        deadline_s = time.monotonic() + TIMEOUT_S
-        pid = status = 0
-        # A terminal reads on: what is still being drawn would wait for it.
-        while not pid and time.monotonic() < deadline_s:
-            self._receive(time.monotonic() + _LOOK_S)
-            pid, status = os.waitpid(self.child.pid, os.WUNTRACED | os.WNOHANG)
-        assert pid, "it has not stopped"
-        assert os.WIFSTOPPED(status)
-
-    def go_on(self) -> None:
-        """Continue after a stop, and wait until keys are the program's again."""
-        os.kill(self.child.pid, signal.SIGCONT)
-        deadline_s = time.monotonic() + TIMEOUT_S
-        while termios.tcgetattr(self.child.child_fd) == self.modes_before:
-            assert self._receive(deadline_s), "the program does not go on"
 
     def assert_restored(self, rest: str) -> None:
         """Require that every mode that was switched on in ``rest`` was switched off again."""

@@ -24,7 +24,6 @@ from spectui.tui.export import ExportScreen, export_choices
 from spectui.tui.look import plain
 from spectui.tui.picker.screen import PickerScreen
 from spectui.tui.picker.targets import TargetList
-from spectui.tui.threads import ScanFinished
 from spectui.tui.tune.form import PromptSource, TuneSetup, Wanted
 from spectui.tui.tune.screen import TuneScreen
 from spectui.tui.widgets import StatusBar
@@ -176,7 +175,7 @@ async def test_without_a_pair_or_a_draft_the_form_says_how_to_get_one() -> None:
         assert "choose a target and a draft first (F7)" in form_problem(cockpit)
         await cockpit.press("escape")
         assert isinstance(cockpit.app.screen, PickerScreen)
-        cockpit.app.picker.choose(Pair(target=TARGET, draft=None))
+        cockpit.choose(Pair(target=TARGET, draft=None))
         await cockpit.is_ready()
         cockpit.app.clear_notifications()
         cockpit.app.tune.start(Wanted(source=PromptSource.BUILTIN))
@@ -193,26 +192,17 @@ async def test_a_search_step_by_step() -> None:
         await cockpit.press("f5", "s")
         assert started_with(cockpit) == builtin_suite()
         await cockpit.tell(SEARCHING)
-        await cockpit.press("space")
-        await cockpit.tell(replace(SEARCHING, paused=True))
-        await cockpit.press("space", "x")
-        steps = ["start_tuning", "pause_tuning", "resume_tuning", "end_tuning"]
-        assert cockpit.script.names()[3:] == steps
-        for state in (SEARCHING, TURN_OFF, USE_IT):
-            await cockpit.tell(state)
-            await cockpit.press("a")
-            wanted = None if state is TURN_OFF else RECORDS[3].arm.speculation
-            assert cockpit.setup.speculation == wanted
+        await cockpit.press("x")
+        assert cockpit.script.names()[3:] == ["start_tuning", "end_tuning"]
+        await cockpit.tell(USE_IT)
+        await cockpit.press("enter")
+        assert cockpit.setup.speculation == RECORDS[3].arm.speculation
         await cockpit.press("f6")
         assert isinstance(cockpit.app.screen, ExportScreen)
         await cockpit.press("escape", "escape")
         # Ctrl+C ends each search, and then the app.
         confirming = replace(SEARCHING, phase=Phase.CONFIRMING, n_done=5, n_steps=20)
-        for state, said in (
-            (replace(SEARCHING, paused=True), "tuning paused"),
-            (SEARCHING, "tuning •"),
-            (confirming, "tuning 5/20"),
-        ):
+        for state, said in ((SEARCHING, "tuning •"), (confirming, "tuning 5/20")):
             await cockpit.tell(state)
             assert said in str(bar(StatusBar).right.content)
         await cockpit.press("ctrl+c")
@@ -249,7 +239,7 @@ async def test_the_screen_is_quiet_while_a_trial_is_measured_and_no_first_word_w
         await cockpit.settled(lambda: pace.interval_s < lively_s)
         cockpit.app._mailbox.put(TokenEmitted(token=0, piece=b"Light", from_draft=False))
         await cockpit.settled(lambda: pace.interval_s == lively_s)
-        assert "Light" in cockpit.app.live.transcript.plain_text
+        assert "Light" in cockpit.said
 
 
 # Export
@@ -272,7 +262,7 @@ async def test_the_live_settings_and_what_tuning_found_are_exported(
             assert words in text()
         await cockpit.press("c")
         assert cockpit.app.clipboard == text()
-        await cockpit.press("down", "down", "right", "s")
+        await cockpit.press("s")
         (path,) = tmp_path.glob("Qwen3*")
         assert path.read_text("utf-8")
         await cockpit.press("escape")
@@ -297,10 +287,7 @@ async def test_what_may_be_chosen() -> None:
     own = ["~nobody-of-that-name/models", "~/mine"]
     settings = Settings(keep_sessions=False, model_folders=own)
     cockpit = Cockpit(launch(pair=None, settings=settings))
-    cockpit.threads.found = [
-        *(found(TARGET.stem, 20_000), found(DRAFT.stem)),
-        ScanFinished(reasons=()),
-    ]
+    cockpit.threads.found = (found(TARGET.stem, 20_000), found(DRAFT.stem))
     async with cockpit.shown():
         screen = await picker(cockpit)
         # A user that is unknown does not keep it closed.
@@ -324,7 +311,7 @@ async def test_what_may_be_chosen() -> None:
         await cockpit.press("escape")
         await cockpit.settled(lambda: cockpit.is_live)
         # What a scan still finds is nobody's business any more.
-        cockpit.threads.post(found(TARGET.stem))
+        cockpit.threads.tell_found(found("late"))
         await cockpit.settled()
         assert cockpit.app.live.activity is Activity.READY
         alone = Pair(target=Path("/alone.gguf"), draft=None)
@@ -332,7 +319,7 @@ async def test_what_may_be_chosen() -> None:
             cockpit.script.asked.clear()
             await cockpit.press("f7")
             await picker(cockpit)
-            cockpit.app.picker.choose(choice)
+            cockpit.choose(choice)
             await cockpit.is_ready()
             assert "load_draft" not in cockpit.script.names()
             name = "alone" if choice is alone else "small"
@@ -362,7 +349,7 @@ async def test_a_command_that_is_pasted_or_runs_may_be_chosen() -> None:
         assert "http://127.0.0.1:8123" in str(screen.query_one("#detail", Static).content)
         await cockpit.press("enter")
         await is_loaded()
-        cockpit.app.picker.open(None)
+        cockpit.app.choose_models(None)
         screen = await picker(cockpit)
         screen.post_message(events.Paste("llama-server -c"))
         await cockpit.settled(lambda: bool(cockpit.notices))
@@ -392,11 +379,12 @@ async def test_sessions_are_offered_once_each_and_taken_up() -> None:
     cockpit = Cockpit(launch(pair=None, settings=Settings()))
     cockpit.script.answers.append(answer_events(WORDS))
     async with cockpit.shown():
-        await picker(cockpit)
-        last, other = cockpit.app.picker._recent
+        screen = await picker(cockpit)
+        await cockpit.settled(lambda: bool(screen.targets._recent))
+        last, other = screen.targets._recent
         # A chat that was taken up is one.
         assert (last.prompts, other.prompts) == (("2+2?", "3+3?"), ("other",))
-        cockpit.app.picker.choose(last)
+        cockpit.choose(last)
         await cockpit.is_ready()
         assert cockpit.app.live.transcript.last_answer == "6"
         # Prompts of earlier sessions are recalled once, and before those of this one.
@@ -482,7 +470,7 @@ async def test_the_footer_has_what_the_screen_does_first_and_then_function_keys_
         await cockpit.tell(USE_IT)
         await cockpit.press("f5", "f5")
         # Tuning needs no key to be opened.
-        assert names() == ["Enter", "s", "a", "Esc", "F1", "F6", "F7", "F8", "F10", "^Q"]
+        assert names() == ["Enter", "s", "Esc", "F1", "F6", "F7", "F8", "F10", "^Q"]
         await cockpit.resize(32, 24)
         assert [key.key_display for key in keys() if key.display] == ["Esc", "F1", "^Q"]
         await cockpit.press("escape")
@@ -500,8 +488,8 @@ def test_what_was_found_is_exported_as_the_note_beside_it_says() -> None:
         (SEARCHING, True, "not confirmed"),
         (replace(TURN_OFF, result=tuned(interrupted=True)), True, "not confirmed"),
         (PREDICTED, True, "not confirmed"),
-        (USE_IT, True, "Measured with -t"),
-        (TURN_OFF, False, "Measured with -t"),
+        (USE_IT, True, "worth +34 %"),
+        (TURN_OFF, False, "Turn it off"),
     ):
         first, second, _off = export_choices(live, state)
         # What is not confirmed does not come first.

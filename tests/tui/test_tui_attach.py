@@ -1,7 +1,7 @@
 """The screen over a running llama-server: pictures, and what its keys do."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, cast
@@ -12,22 +12,18 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from spectui.documents import Known
-from spectui.monitor.readings import Snapshot
+from spectui.errors import BadInputError
+from spectui.live.setup import Activity, Launch
 from spectui.server.address import parse_address
 from spectui.server.watch.poller import Attachment, Poller
 from spectui.server.watch.sample import Failure, HostState, Trouble
 from spectui.settings import Settings
-from spectui.tui.attach import AttachApp, AttachLaunch, AttachPanels
+from spectui.tui.app import SpectuiApp
+from spectui.tui.chat.screen import LiveScreen
 from spectui.tui.help import HelpScreen
 from spectui.tui.panels.base import Panel
-from spectui.tui.panels.machine import MemoryPanel
-from spectui.tui.panels.server import (
-    DraftsPanel,
-    MachinePanel,
-    ServerPanel,
-    SlotsPanel,
-)
-from spectui.tui.threads import Monitor, MonitorFailed
+from spectui.tui.panels.server import DraftsPanel, ServerPanel, SlotsPanel
+from spectui.tui.tune.screen import TuneScreen
 from spectui.tui.widgets import StatusBar
 from tests.support.attached import (
     COUNTERS,
@@ -40,8 +36,18 @@ from tests.support.attached import (
     sample,
     slot,
 )
-from tests.support.cockpit import handled, press_keys, resize, screen_lines
-from tests.tui.test_tui_snapshots import SnapCompare, with_gpu, without_gpu
+from tests.support.cockpit import (
+    ScriptedThreads,
+    handled,
+    has_mail,
+    launch,
+    notices,
+    press_keys,
+    resize,
+    screen_lines,
+    settled,
+)
+from tests.tui.test_tui_snapshots import SnapCompare
 
 URL = "http://localhost:8080"
 
@@ -59,39 +65,35 @@ class ScriptedPoller(Poller):
         self.n_tries += 1
 
 
-class ScriptedMonitor(Monitor):
-    """Reads what the test has laid out."""
+class WatchingThreads(ScriptedThreads):
+    """Ask nobody, neither a server nor the machine."""
 
-    def __init__(self, post: Callable[[object], None]) -> None:
-        super().__init__(post)
-        self.post = post
-        self.readings: list[Snapshot] = []
+    poller: ScriptedPoller
 
-    def start(self, interval_s: float) -> None:
-        del interval_s
-        readings, self.readings = self.readings, []
-        for snapshot in readings:
-            self.post(snapshot)
+    def watch_server(self, server: Attachment, interval_s: float) -> Poller:
+        self.poller = ScriptedPoller(server, self.post, interval_s=interval_s)
+        return self.poller
+
+    def stop_watching(self) -> None:
+        self.poller.n_started = 0
 
 
 class Watched:
     """An app with its script."""
 
-    def __init__(self, *, settings: Settings | None = None, **look: Any) -> None:  # noqa: ANN401 - how it looks
-        launch = AttachLaunch(
-            attachment=Attachment(address=parse_address(URL)),
-            interval_s=0.5,
-            settings=settings or Settings(),
-            **({"theme": None, "ascii": False} | look),
-        )
-        self.app = AttachApp(launch, ScriptedPoller, ScriptedMonitor)
-        self.poller = cast("ScriptedPoller", self.app.poller)
-        self.monitor = cast("ScriptedMonitor", self.app.monitor)
+    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - of a launch
+        attachment = Attachment(address=parse_address(URL))
+        self.app = SpectuiApp(launch(watched=attachment, pair=None, **options), WatchingThreads)
+        self.threads = cast("WatchingThreads", self.app.threads)
+
+    @property
+    def poller(self) -> ScriptedPoller:
+        return self.threads.poller
 
     async def told(self, pilot: Pilot[None], *events: object) -> None:
         """Let events come, and wait until they are shown."""
         for event in events:
-            self.monitor.post(event)
+            self.threads.post(event)
         await shown(pilot)
 
     @asynccontextmanager
@@ -104,10 +106,8 @@ class Watched:
 
 async def shown(pilot: Pilot[None]) -> None:
     """Wait until every event is collected, at the pace of the screen."""
-    app = pilot.app
-    assert isinstance(app, AttachApp)
     async with asyncio.timeout(60):
-        while app._mailbox._is_awake:
+        while has_mail(pilot.app):
             await pilot.pause(0.02)
     await handled(pilot)
 
@@ -124,29 +124,22 @@ LITTLE = sample(
     ),
     slots=IDLE_SLOTS[:1],
 )
-PICTURES: dict[str, tuple[Sequence[object], Sequence[Snapshot], dict[str, Any]]] = {
-    **{f"busy {width}": (busy(), with_gpu(), {}) for width in SIZES},
-    "idle 80": ([sample(step / 2) for step in range(20)], without_gpu(20), {}),
-    "lost": (
-        [*busy(60), LOST, replace(LOST, retry_s=8.0)],
-        *(without_gpu(20), {}),
-    ),
-    "remote 80": ([replace(each, host=ELSEWHERE) for each in busy()], (), {}),
-    "tells little 80": (
-        [replace(LITTLE, time_s=step / 2) for step in range(9)],
-        *(without_gpu(9), {}),
-    ),
-    "ascii": ([*busy(60), LOST], without_gpu(9), {"ascii": True}),
-    "light": (busy(), with_gpu(), {"theme": "spectui-light"}),
+PICTURES: dict[str, tuple[Sequence[object], dict[str, Any]]] = {
+    **{f"busy {width}": (busy(), {}) for width in SIZES},
+    "idle 80": ([sample(step / 2) for step in range(20)], {}),
+    "lost": ([*busy(60), LOST, replace(LOST, retry_s=8.0)], {}),
+    "remote 80": ([replace(each, host=ELSEWHERE) for each in busy()], {}),
+    "tells little 80": ([replace(LITTLE, time_s=step / 2) for step in range(9)], {}),
+    "ascii": ([*busy(60), LOST], {"ascii": True}),
+    "light": (busy(), {"theme": "spectui-light"}),
 }
 """Pictures by a name that ends with their width, where that is not 120."""
 
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_server(snap_compare: SnapCompare, name: str) -> None:
-    events, readings, look = PICTURES[name]
+    events, look = PICTURES[name]
     watched = Watched(**look)
-    watched.monitor.readings = list(readings)
 
     async def run(pilot: Pilot[None]) -> None:
         watched.app.animation_level = "none"
@@ -179,7 +172,8 @@ TROUBLES = {
 
 
 async def test_it_asks_when_it_is_drawn_and_says_how_the_connection_is() -> None:
-    watched = Watched(settings=Settings(keys={"attach.retry": "r,f12"}))
+    settings = Settings(keep_sessions=False, keys={"attach.retry": "r,f12"})
+    watched = Watched(settings=settings)
     async with watched.running() as pilot:
         assert watched.poller.n_started == 1
         assert status_of(pilot) == ("localhost:8080", "connecting")
@@ -223,25 +217,37 @@ async def test_a_restart_is_told() -> None:
         assert "rate" in text_of(screen.query_one(DraftsPanel))
 
 
-async def test_the_machine_is_shown_where_the_server_is() -> None:
-    watched = Watched()
-    watched.monitor.readings = without_gpu(3)
+async def test_one_key_takes_over_what_it_runs_to_tune_it() -> None:
+    asked = list[str]()
+
+    def with_command(text: str) -> Launch:
+        asked.append(text)
+        if len(asked) == 1:
+            raise BadInputError("process 7 belongs to another user")
+        return launch()
+
+    watched = Watched(with_command=with_command)
     async with watched.running() as pilot:
-        panels = pilot.app.screen.query_one(AttachPanels)
-        memory = panels.query_one(MemoryPanel)
-        assert not is_shown(memory)
+
+        def footer() -> list[str]:
+            return [one.binding.description for one in pilot.app.screen.active_bindings.values()]
+
+        # Of a server that runs elsewhere nothing can be taken over.
         await watched.told(pilot, sample(0.0, where=ELSEWHERE))
-        assert not is_shown(memory)
-        assert watched.monitor.readings
-        await watched.told(pilot, sample(1.0), sample(2.0))
-        assert is_shown(memory)
-        assert not watched.monitor.readings
-        # What spectui itself reads from disk is nobody's concern here.
-        assert "disk" in text_of(panels.query_one(MachinePanel))
-        await watched.told(pilot, LOST)
-        assert is_shown(memory)
-        await watched.told(pilot, sample(4.0), MonitorFailed(reason="/proc is not there"))
-        assert "/proc is not there" in text_of(panels.query_one(MachinePanel))
+        assert "Tune" not in footer()
+        await watched.told(pilot, sample(1.0))
+        assert "Tune" in footer()
+        assert not {"Models", "Export", "What if"}.intersection(footer())
+        await press_keys(pilot, "f5")
+        assert notices(watched.app) == ["process 7 belongs to another user"]
+        assert watched.poller.n_started == 1
+        await press_keys(pilot, "f5")
+        assert asked == [f"pid:{PROCESS.pid}"] * 2
+        assert [type(one) for one in pilot.app.screen_stack[1:]] == [LiveScreen, TuneScreen]
+        assert watched.poller.n_started == 0
+        await settled(pilot, lambda: watched.app.live.activity is Activity.READY)
+        await press_keys(pilot, "escape")
+        assert pilot.app.screen is watched.app.live
 
 
 async def test_slots_and_odd_facts_are_drawn_whatever_the_room() -> None:
@@ -276,7 +282,7 @@ async def test_a_defect_of_the_poller_ends_the_screen() -> None:
 
     async def run() -> None:
         async with watched.running() as pilot:
-            watched.monitor.post(ZeroDivisionError("asked nothing"))
+            watched.threads.post(ZeroDivisionError("asked nothing"))
             await pilot.pause()
 
     with pytest.raises(ZeroDivisionError, match="asked nothing"):

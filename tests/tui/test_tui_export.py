@@ -5,7 +5,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from textual.widgets import TextArea
+from textual.widgets import Tab, Tabs, TextArea
 
 from spectui.commands.formats import Format, render
 from spectui.commands.launch import ExportSetup
@@ -43,8 +43,8 @@ class Host(cockpit.Host):
         self.opened = self.export
 
 
-def rendered(choice: int, dialect: Dialect, format_: Format) -> str:
-    return render(CHOICES[choice].setup.launch(dialect), format_)
+def rendered(choice: int, dialect: Dialect) -> str:
+    return render(CHOICES[choice].setup.launch(dialect), Format.LLAMA_SERVER)
 
 
 async def test_every_choice_is_reached_with_the_arrows_and_by_clicks() -> None:
@@ -55,33 +55,23 @@ async def test_every_choice_is_reached_with_the_arrows_and_by_clicks() -> None:
         shown = await stage.press("right")
         assert "The target alone." in shown
         assert "# speculation off" in shown
-        await stage.press("right", "down")
+        await stage.press("right", "tab")
         for dialect in Dialect:
-            assert app.export.text == rendered(0, dialect, Format.LLAMA_SERVER)
-            assert f"[{dialect}]" in app.text()
-            await stage.press("l")
-        await stage.press("down")
-        for format_ in (*Format, Format.LLAMA_SERVER):
-            assert app.export.text == rendered(0, Dialect.LLAMA_CPP, format_)
-            assert f"[{format_}]" in app.text()
+            assert app.export.text == rendered(0, dialect)
             await stage.press("right")
-        await stage.press("left")
-        assert app.export.text == rendered(0, Dialect.LLAMA_CPP, Format.LLAMA_SERVER)
-        await stage.press("up", "up", "left")
-        assert app.export.text == rendered(2, Dialect.LLAMA_CPP, Format.LLAMA_SERVER)
-        column = screen_lines(app)[2].index(" ini ")
-        for x in (column + 2, 1):
-            await stage.click("#format", x)
-            assert app.export.text == rendered(2, Dialect.LLAMA_CPP, Format.INI)
+        await stage.press("left", "shift+tab", "left")
+        assert app.export.text == rendered(2, Dialect.IK)
+        tabs = app.export.query_one("#dialect", Tabs).query(Tab)
+        await stage.click(tabs[1])
+        assert app.export.text == rendered(2, Dialect.LEGACY)
         await stage.at((40, 20))
-        assert "[ini]" in app.text()
-        assert app.export.text == rendered(2, Dialect.LLAMA_CPP, Format.INI)
+        assert app.export.text == rendered(2, Dialect.LEGACY)
 
 
 async def test_what_a_dialect_cannot_say_stands_in_place_of_the_text() -> None:
     reason = "ik has no --cpu-moe-draft that spectui knows"
     async with staged(Host(), (80, 24)) as (app, stage):
-        await stage.press("right", "down", "left")
+        await stage.press("right", "tab", "left")
         assert app.export.text is None
         assert f"▲ {reason}" in app.words()
         assert not app.export.query_one(TextArea).display
@@ -98,7 +88,7 @@ async def test_the_text_is_copied_and_cannot_be_edited(monkeypatch: pytest.Monke
         assert app._driver is not None
         monkeypatch.setattr(app._driver, "write", written.append)
         await stage.press("c")
-        text = rendered(0, Dialect.LLAMA_CPP, Format.LLAMA_SERVER).removesuffix("\n")
+        text = rendered(0, Dialect.LLAMA_CPP).removesuffix("\n")
         code = base64.b64encode(text.encode()).decode()
         assert f"\x1b]52;c;{code}\a" in "".join(written)
         assert app.clipboard == text
@@ -130,16 +120,12 @@ async def test_saving_writes_a_new_file(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 async def test_everything_is_in_sight_at_every_size() -> None:
-    options = (*(c.label for c in CHOICES), *Dialect, *Format)
+    options = (*(c.label for c in CHOICES), *Dialect)
     async with staged(Host()) as (app, stage):
         for size in SIZES:
             shown = await stage.at(size)
             assert [option for option in options if option not in shown] == []
             assert "llama-server -m" in shown
-        # Every option stands on a line of its own, with its meaning.
-        rows = [line.strip() for line in screen_lines(app)]
-        (longest,) = [row for row in rows if row.startswith("--spec-draft-n-max")]
-        assert longest.endswith("Most tokens per draft")
     # A long path is shown to its end, a hostile one is copied as it is.
     path = Path("/m") / ("x" * 200) / "\x1b[31mred\u202egnp.gguf"
     setup = dataclasses.replace(OFF, target=ModelOptions(path=path))

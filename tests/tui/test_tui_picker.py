@@ -1,12 +1,13 @@
 """The picker: what can be chosen, how, and why not; every action by keyboard and by mouse."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from types import SimpleNamespace
+from typing import Any, NoReturn, cast
 
 import pytest
 from hypothesis import given
@@ -18,15 +19,19 @@ from textual.widgets import Input, Static
 
 from spectui.demo import DemoModel
 from spectui.display import aligned, clip, fit
-from spectui.live.sessions import Header, Session, UserTurn
+from spectui.errors import BadInputError
+from spectui.live.sessions import Header, UserTurn
+from spectui.live.sessions import Session as StoredSession
 from spectui.live.setup import Pair
 from spectui.models.files import FoundModel, Scan
 from spectui.models.ranking import ModelInspected
 from spectui.presets import Preset
+from spectui.tui.chat.session import SessionController
 from spectui.tui.picker.drafts import DraftList
 from spectui.tui.picker.list import columns, short_folder
-from spectui.tui.picker.screen import Chooser, PickerScreen
-from spectui.tui.picker.targets import OPEN_FOLDER, PASTE, TargetList
+from spectui.tui.picker.screen import PickerScreen
+from spectui.tui.picker.targets import PASTE, TargetList
+from spectui.tui.threads import Threads
 from tests.support import cockpit
 from tests.support.cockpit import Stage, facts, found, screen_lines, staged
 from tests.support.models import TARGET, write_tiny
@@ -47,7 +52,7 @@ BROKEN = found("Broken-70B-Q2_K", 40 * GB, missing=("Broken-70B-Q2_K-00002-of-00
 MODELS = (BIG, GOOD, LARGER_DRAFT, BROKEN)
 PAIR = Pair(target=BIG.path, draft=GOOD.path)
 
-RECENT = Session(
+RECENT = StoredSession(
     path=Path("recent.jsonl"),
     header=Header(
         started=datetime(2026, 5, 3, 14, 2, tzinfo=UTC), target=str(BIG.path), draft=str(GOOD.path)
@@ -67,15 +72,46 @@ def inspected(draft: FoundModel, reason: str | None = None, **changes: Any) -> M
     return replace(made, **changes)
 
 
+class Session(cockpit.Recorder):
+    """In place of a session: notes what is compared and chosen, and loads none of it."""
+
+    def __init__(self, n_ctx: int, *, is_loaded: bool) -> None:
+        super().__init__()
+        self.launch = SimpleNamespace(n_ctx=n_ctx, make_setup=lambda pair: pair)
+        self.setup = "a pair" if is_loaded else None
+        self.engine = self.inspector = self.loader = self
+
+    def prepared(self, choice: object) -> NoReturn:
+        self.heard.append(("choose", choice))
+        # The picker stays.
+        raise BadInputError("it is only noted")
+
+
 class Host(cockpit.Host):
     """A picker, and what is known of models."""
 
-    def __init__(self, **changes: Any) -> None:  # noqa: ANN401 - the picker's
+    def __init__(
+        self,
+        *,
+        folders: Sequence[Path] = (Path("/models"),),
+        presets: Sequence[Preset] = (),
+        n_ctx: int = 4096,
+        is_loaded: bool = False,
+    ) -> None:
         super().__init__()
-        usual: dict[str, Any] = {"folders": (Path("/models"),), "n_ctx": 4096, "can_close": False}
-        usual |= {"recent": (), "presets": (), **changes}
-        self.picker = self.opened = PickerScreen(cast("Chooser", self.controller), **usual)
+        self.controller = session = Session(n_ctx, is_loaded=is_loaded)
+        self.picker = self.opened = PickerScreen(
+            cast("SessionController", session),
+            cast("Threads", session),
+            folders=folders,
+            presets=presets,
+        )
         self.n_bells = 0
+
+    def take(self) -> list[tuple[object, ...]]:
+        """What the picker has asked for since the last look, but for the searches of its start."""
+        quiet = {"warn", "read_sessions", "look_for_servers"}
+        return [wish for wish in super().take() if wish[0] not in quiet]
 
     def bell(self) -> None:
         self.n_bells += 1
@@ -153,9 +189,9 @@ async def test_what_can_be_chosen_and_why_not() -> None:
         assert "checking" in shown
         assert app.detail.startswith("Is being checked.")
         await stage.press("enter")
-        assert app.take() == [
-            ("forget_comparisons",),
-            ("compare", BIG, (GOOD, LARGER_DRAFT)),
+        assert app.take()[1:] == [
+            ("forget",),
+            *(("compare", Pair(target=BIG.path, draft=one.path)) for one in (GOOD, LARGER_DRAFT)),
             ("choose", PAIR),
         ]
         await stage.press("home", "enter")
@@ -236,14 +272,14 @@ async def test_the_best_draft_is_highlighted_as_results_arrive_until_the_user_go
 
 async def test_models_that_arrive_move_nothing_and_are_one_row_each() -> None:
     app = Host(folders=())
+    reason = "/secret cannot be read (Permission denied)"
     # Before the first paint.
     for _ in range(2):
         app.picker.add_model(BIG)
-        app.picker.scan_finished(("/secret cannot be read (Permission denied)",))
+    app.picker.scan_finished((reason,))
+    assert cockpit.Host.take(app) == [("warn", f"{reason}.")]
     async with staged(app, (80, 24)) as (_, stage):
         assert app.targets.models == (BIG,)
-        # What could not be read is said once.
-        assert app.text().count("/secret cannot be read (Permission denied)") == 1
         await look_at(stage, BIG)
         shown = await show(stage, *(found(f"m{index}", GB) for index in range(100)))
         assert app.targets.key == str(BIG.path)
@@ -256,16 +292,16 @@ async def test_models_that_arrive_move_nothing_and_are_one_row_each() -> None:
 
 
 async def test_earlier_pairs_presets_and_the_demo_are_one_key_away() -> None:
-    async with picking(app=Host(recent=[RECENT], presets=[PRESET])) as (app, stage):
+    async with picking(app=Host(presets=[PRESET])) as (app, stage):
+        app.targets.show_recent([RECENT])
         when = RECENT.header.started.astimezone()
         for size in SIZES:
-            shown = await stage.at(size)
+            await stage.at(size)
             row = app.row("Big-30B-Q4_K_M  ")
             for expected in ("with Good-1B-Q8_0", "What d", f"{when:%m-%d %H:%M}"):
                 assert expected in row
             assert app.detail.startswith(f"{when:%Y-%m-%d %H:%M}, 12 turns.")
-            assert f"{BIG.path} + {GOOD.path}" in shown
-        for n_down, choice in ((0, RECENT), (3, PRESET), (4, DemoModel.DENSE)):
+        for n_down, choice in ((0, RECENT), (2, PRESET), (3, DemoModel.DENSE)):
             await stage.press("home", *["down"] * n_down, "enter")
             assert app.chosen() == [choice]
     async with picking(app=Host(presets=[PRESET]), size=(80, 24)) as (app, stage):
@@ -277,22 +313,21 @@ async def test_earlier_pairs_presets_and_the_demo_are_one_key_away() -> None:
             await stage.idle()
             seen.append(app.targets.value)
             await stage.press("down")
-        assert seen == [OPEN_FOLDER, RECENT, OPEN_FOLDER]
+        assert seen == [PASTE, RECENT, PASTE]
     # Own models stand before all else that was not used yet.
     async with picking(*MODELS, app=Host(presets=[PRESET]), size=(80, 24)) as (app, stage):
         values = [entry.value for entry in app.targets.entries]
-        assert values == [*MODELS, OPEN_FOLDER, PASTE, PRESET, DemoModel.DENSE]
+        assert values == [*MODELS, PASTE, PRESET, DemoModel.DENSE]
         assert app.targets.value == BIG
 
 
-async def test_a_click_looks_and_a_second_one_chooses() -> None:
+async def test_a_click_chooses() -> None:
     async with picking(*MODELS) as (app, stage):
         # A heading is nothing to look at.
         await stage.click(app.targets, 2)
         assert app.targets.key == str(BIG.path)
         await inspect(stage, inspected(GOOD))
         for list_, model, chosen in (
-            (app.drafts, LARGER_DRAFT, []),
             (app.drafts, LARGER_DRAFT, [replace(PAIR, draft=LARGER_DRAFT.path)]),
             (app.targets, GOOD, []),
         ):
@@ -312,32 +347,28 @@ async def test_the_filter_leaves_what_contains_every_word_and_how_the_picker_is_
         await show(stage, *MODELS)
         for again in ((), ("escape", "slash", *"q8", "space", *"goo")):
             await stage.press(*again)
-            assert [entry.value for entry in app.targets.entries] == [GOOD, OPEN_FOLDER]
+            assert [entry.value for entry in app.targets.entries] == [GOOD]
         await stage.press("escape")
         assert app.targets.has_focus
-        assert len(app.targets.entries) == 3 + len(MODELS)
+        assert len(app.targets.entries) == 2 + len(MODELS)
         for key in ("enter", "down"):
             await stage.press("slash", *"broken", key)
             assert app.targets.has_focus
             assert app.targets.key == str(BROKEN.path)
             await stage.press("slash", "escape")
         await stage.press("slash", *"zzz")
-        assert "Escape shows all again." in app.words()
+        assert "Escape empties the filter." in app.words()
         await stage.press("escape")
-        assert "Back" not in screen_lines(app)[-1]
         # Escape leads from the drafts to the targets; the list that has the keys is marked.
         for key in ("escape", "left"):
             assert marked() == ["Target"]
             await stage.press("right")
             assert marked() == ["Draft"]
-            assert "Back" in screen_lines(app)[-1]
             await stage.press(key)
         await stage.press("escape", "slash", "q")
         assert app.screen is app.picker
         assert app.picker.query_one("#filter", Input).value == "q"
-        await stage.press("escape", "q")
-        assert app._exit
-    async with picking(app=Host(can_close=True)) as (app, stage):
+    async with picking(app=Host(is_loaded=True)) as (app, stage):
         await stage.press("escape")
         assert app.screen is not app.picker
 
@@ -354,8 +385,9 @@ async def test_a_folder_whose_path_is_typed_is_searched_and_its_models_are_shown
     write_tiny(TARGET, folder / "tiny.gguf")
     async with picking(*MODELS) as (app, stage):
         app.take()
-        await stage.press("o", *"alpha", "enter")
-        assert app.take() == [("look_in", folder)]
+        await stage.press("slash", *"~/alpha", "enter")
+        ((what, folders, *_),) = app.take()
+        assert (what, folders) == ("scan", (folder,))
         assert app.targets.has_focus
         assert app.status.startswith("looking…")
         await show(stage, *Scan((folder,)))
@@ -369,16 +401,12 @@ async def test_a_folder_whose_path_is_typed_is_searched_and_its_models_are_shown
 # States
 
 
-async def test_without_models_it_says_where_it_looked_and_what_to_do() -> None:
-    for folders, where in (
-        ((Path("/models"), Path("/srv/gguf")), "Looked in /models, /srv/gguf."),
-        ((), "None of the usual folders exists."),
-    ):
-        async with picking(app=Host(folders=folders), size=(80, 24)) as (app, stage):
-            assert app.status == "looking… 0 models"
-            await show(stage)
-            for words in ("No GGUF file was found", where, "take the demo pair"):
-                assert words in app.words()
+async def test_without_models_it_says_what_to_do() -> None:
+    async with picking(size=(80, 24)) as (app, stage):
+        assert app.status == "looking… 0 models"
+        await show(stage)
+        for words in ("No GGUF file was found", "take the demo pair"):
+            assert words in app.words()
 
 
 # Text

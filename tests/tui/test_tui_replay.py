@@ -134,11 +134,11 @@ async def test_it_follows_what_is_recorded_and_the_search() -> None:
         assert f"in use {NAME}: max 5, min 0, p_min 0.00" in shown
         # The search itself, and back.
         app.tune.show(SEARCHING)
-        assert "Pause" not in app.footer()
+        assert "Stop" not in app.footer()
         app.tune.shows_replay = False
         assert "Tuning: searching" in await stage.idle()
         assert app.focused is app.table
-        assert "Pause" in app.footer()
+        assert "Stop" in app.footer()
 
 
 def mtp(draft_max: int) -> Speculation:

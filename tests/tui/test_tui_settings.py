@@ -55,7 +55,7 @@ async def test_an_ngram_drafter_stays_who_drafts_with_what_was_set(*, draft: boo
     async with cockpit.loaded():
         # A draft that cannot be loaded does not cost it.
         assert cockpit.setup.drafting == Speculation(MOD)
-        said = " ".join(cockpit.app.live.transcript.plain_text.split())
+        said = " ".join(cockpit.said.split())
         assert ("the draft is broken. It is not needed." in said) is draft
         await cockpit.press("f3")
         type_into(cockpit, "n_max", "12")

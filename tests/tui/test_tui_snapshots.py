@@ -20,7 +20,6 @@ from spectui.models.ranking import ModelInspected
 from spectui.monitor.readings import HostReading, Reading, Snapshot
 from spectui.tui.picker.screen import PickerScreen
 from spectui.tui.picker.targets import TargetList
-from spectui.tui.threads import ScanFinished
 from spectui.tune.forecast import Forecast
 from spectui.tune.progress import Phase
 from tests.support.cockpit import Cockpit, answer_events, facts, found, launch, press_keys, settled
@@ -197,7 +196,7 @@ def test_tuning(snap_compare: SnapCompare, name: str) -> None:
 @pytest.mark.parametrize(("key", "size"), [("f6", (120, 40)), ("f8", (80, 24))])
 def test_export_and_log(snap_compare: SnapCompare, key: str, size: tuple[int, int]) -> None:
     async def log(cockpit: Cockpit, _pilot: Pilot[None]) -> None:
-        cockpit.threads.log.add("llama_model_loader: loaded [meta] data")
+        cockpit.threads.log.write_text("llama_model_loader: loaded [meta] data\n")
 
     check(snap_compare, size, keys=(key,), answers=(), then=log)
 
@@ -211,7 +210,7 @@ def compared(target: FoundModel, draft: FoundModel, reason: str | None = None) -
 def steady() -> Iterator[None]:
     """No folders of this machine, and its time zone always the same."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("spectui.tui.picker.controller.usual_folders", lambda: (Path("/models"),))
+        patch.setattr("spectui.tui.picker.screen.usual_folders", lambda: (Path("/models"),))
         patch.setenv("TZ", "UTC")
         time.tzset()
         yield
@@ -222,7 +221,7 @@ def steady() -> Iterator[None]:
 def test_picker_without_models(snap_compare: SnapCompare) -> None:
     async def scan(cockpit: Cockpit, pilot: Pilot[None]) -> None:
         await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
-        cockpit.threads.post(ScanFinished(reasons=()))
+        cockpit.threads.tell_found()
 
     check(snap_compare, (80, 24), started=launch(pair=None), then=scan)
 
@@ -246,8 +245,7 @@ def test_picker_with_ranked_drafts(snap_compare: SnapCompare, size: tuple[int, i
 
     async def look(cockpit: Cockpit, pilot: Pilot[None]) -> None:
         await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
-        for event in (target, good, fair, unfit, ScanFinished(reasons=())):
-            cockpit.threads.post(event)
+        cockpit.threads.tell_found(target, good, fair, unfit)
         await settled(pilot)
         targets = cockpit.app.screen.query_one(TargetList)
         targets.highlighted = targets.get_option_index(str(target.path))

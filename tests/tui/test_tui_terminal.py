@@ -4,8 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import termios
-import time
 from pathlib import Path
 
 import psutil
@@ -18,7 +16,6 @@ from tests.support.terminal import TIMEOUT_S, Terminal
 pytest_plugins = ["tests.support.fixtures"]
 
 CTRL_Q = "\x11"
-CTRL_Z = "\x1a"
 F8 = "\x1b[19~"
 
 ENDLESS = ["-n", "-1", "-c", "4096"]
@@ -106,13 +103,6 @@ def test_a_chat_in_a_terminal(arguments: list[str], tmp_path: Path) -> None:
     assert "llama_" in (tmp_path / "data" / "logs" / "spectui.log").read_text()
 
 
-def become(status: str, *processes: psutil.Process) -> None:
-    """Wait until all are in a state: a busy one stops a moment later."""
-    deadline_s = time.monotonic() + TIMEOUT_S
-    while {one.status() for one in processes} != {status}:
-        assert time.monotonic() < deadline_s, status
-
-
 ENDING = [signal.SIGTERM, signal.SIGHUP, signal.SIGINT]
 
 
@@ -165,38 +155,6 @@ def test_a_signal_before_the_screen_is_there_ends_it(
         assert terminal.exit_code == 128 + number
         terminal.assert_restored(rest)
         assert "error" not in rest
-
-
-@pytest.mark.ci
-@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGTSTP])
-def test_after_stops_in_an_answer_keys_count_and_the_terminal_is_as_it_was(
-    arguments: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    number: signal.Signals,
-) -> None:
-    # A process that is stopped for longer does not count as one that hangs.
-    monkeypatch.setenv("SPECTUI_PATIENCE", "2")
-    with Terminal([*arguments, *ENDLESS], tmp_path) as terminal:
-        answer(terminal)
-        n_threads = terminal.program.num_threads()
-        models = models_of(terminal)
-        for _ in range(3):
-            if number is signal.SIGTSTP:
-                terminal.press(CTRL_Z)
-            else:
-                terminal.program.send_signal(number)
-            terminal.wait_until_stopped()
-            become(psutil.STATUS_STOPPED, models)
-            # Whoever gets the terminal meanwhile finds it as it was.
-            assert termios.tcgetattr(terminal.child.child_fd) == terminal.modes_before
-            terminal.go_on()
-            # Of the acceptance: the answer goes on.
-            terminal.see("tokens/round")
-        assert models.status() != psutil.STATUS_STOPPED
-        # Who reads the keys twice waits for ever for those that the other has got.
-        assert terminal.program.num_threads() <= n_threads
-        assert_quits(terminal)
 
 
 @pytest.mark.ci

@@ -1,7 +1,5 @@
 """Text for the screen: bytes cut anywhere give the same whole lines, and nothing is obeyed."""
 
-from collections.abc import Sequence
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,10 +9,8 @@ from textual.color import Color
 from textual.widgets import Log, Static
 
 from spectui.display import displayed, visible
-from spectui.settings import Settings
-from spectui.tui.base_app import BaseApp
 from spectui.tui.chat.transcript import Transcript
-from spectui.tui.look import SanitisingFilter
+from spectui.tui.look import ColouredApp, SanitisingFilter
 from tests.support.cockpit import handled, screen_lines
 
 FRAGMENTS = (
@@ -85,7 +81,6 @@ def test_a_character_belongs_to_the_token_that_completes_it() -> None:
         transcript.start_turn("assistant")
         transcript.append_tokens([(said, True)])
     assert shown(transcript) == "\ufffd\n\ufffdb"
-    assert transcript.plain_text == "assistant:\n\ufffd\n\nassistant:\n\ufffdb"
 
 
 def test_rejected_drafts_continue_the_text_in_its_line() -> None:
@@ -99,20 +94,16 @@ def test_rejected_drafts_continue_the_text_in_its_line() -> None:
     assert shown(transcript) == "a⟨é␊⟩"
 
 
-def test_tokens_and_rejections_without_a_turn_begin_an_answer() -> None:
-    first, second, third = (Transcript() for _ in range(3))
-    for transcript in (first, second):
-        transcript.end_turn("ignored")
-    first.append_tokens([(b"a", True)])
-    second.append_rejected([b"a"])
-    assert (first.plain_text, second.plain_text) == ("assistant:\na", "assistant:\n")
-    third.append_text("only a notice")
-    assert third.last_answer == ""
-    assert third.plain_text == "notice:\nonly a notice"
+def test_tokens_without_a_turn_begin_an_answer() -> None:
+    transcript = Transcript()
+    transcript.end_turn("ignored")
+    transcript.append_tokens([(b"a", True)])
+    assert transcript.last_answer == "a"
 
 
 def test_long_texts_are_cut_into_paragraphs_that_together_say_the_same() -> None:
     transcript = Transcript()
+    transcript.start_turn("notice")
     lines = "".join(f"line {n} of many\n" for n in range(1_000))
     transcript.append_text(lines)
     assert shown(transcript) == lines.removesuffix("\n")
@@ -130,18 +121,16 @@ def test_long_texts_are_cut_into_paragraphs_that_together_say_the_same() -> None
 HOSTILE = "a\x1b]0;title\x07b\x1b[31mc\x9b2Jd\u202e"
 
 
-class Shown(BaseApp):
+class Shown(ColouredApp[None]):
     """Shows hostile text in two widgets that know nothing of it."""
 
     def compose(self) -> ComposeResult:
         yield Static(HOSTILE, markup=False)
         yield Log()
 
-    def _show_events(self, events: Sequence[object]) -> None: ...
-
 
 async def test_no_widget_draws_what_a_terminal_obeys() -> None:
-    app = Shown(Settings(), theme=None, ascii=False)
+    app = Shown()
     async with app.run_test() as pilot:
         app.query_one(Log).write_line(HOSTILE)
         await handled(pilot)

@@ -49,7 +49,7 @@ async def test_turns_are_marked_and_notes_stand_below_them() -> None:
         transcript.clear()
         await handled(pilot)
         assert rows(pilot)[:3] == ["", "  Ask [something].", ""]
-        assert transcript.plain_text == ""
+        assert transcript.last_answer == ""
         say(transcript, "What is\nthis?")
         transcript.append_tokens(tokens("An", " answer"))
         transcript.end_turn("2 tokens, 24.1 tokens/s, stopped")

@@ -7,22 +7,22 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from textual.widgets import Input
+from textual.widgets import Input, Tab
 
 from spectui.engine.events import GenerationResult
 from spectui.measure.arm import OFF, Arm
-from spectui.measure.lossless import Divergence, LosslessCheck
+from spectui.measure.lossless import LosslessCheck
 from spectui.measure.measurer import Pair
 from spectui.measure.speedup import Speedup
 from spectui.measure.verdict import judge, undecided
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.tui.tune import words
+from spectui.tui.tune.controller import TuneController
 from spectui.tui.tune.form import PromptSource, TuneSetup, Wanted
-from spectui.tui.tune.ledger import Choice, Ledger, best_choice, digest
-from spectui.tui.tune.screen import Search, TuneScreen
+from spectui.tui.tune.ledger import Ledger, digest
+from spectui.tui.tune.screen import TuneScreen
 from spectui.tui.tune.views import SettingsTable, VerdictBox
-from spectui.tui.widgets import ChoiceRow
 from spectui.tune.forecast import Forecast
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.race import Standing
@@ -148,7 +148,7 @@ class Host(cockpit.Host):
 
     def __init__(self, state: TuningState | None = None) -> None:
         super().__init__()
-        self.tune = self.opened = TuneScreen(cast("Search", self.controller), state)
+        self.tune = self.opened = TuneScreen(cast("TuneController", self.controller), state)
 
     @property
     def table(self) -> SettingsTable:
@@ -215,14 +215,13 @@ async def test_a_source_is_chosen_with_arrows_and_with_the_mouse(
             await stage.press("right")
             found.append(setup.source)
         assert found == [*PromptSource, PromptSource.BUILTIN]
-        for source in PromptSource:
-            await stage.click(ChoiceRow, str(setup.sources.render()).index(source))
+        for tab, source in zip(setup.sources.query(Tab), PromptSource, strict=True):
+            await stage.click(tab)
             assert setup.source is source
         await stage.press("s")
         assert app.take() == [("start", Wanted(source=PromptSource.CHAT))]
         # Files need a path.
-        setup.sources.index = [*PromptSource].index(files)
-        await stage.idle()
+        await stage.click(setup.sources.query(Tab)[[*PromptSource].index(files)])
         for typed in ("", "nothing", "~nobody-has-this-name/\0" + "x" * 5000):
             path.value = typed
             assert "There is nothing at this path" in await stage.press("enter")
@@ -251,16 +250,14 @@ async def test_after_a_search_start_first_shows_what_would_be_started() -> None:
 # Steering
 
 
-PAUSED = replace(SEARCHING, paused=True)
 CONFIRMING = replace(SEARCHING, phase=Phase.CONFIRMING)
 INTERRUPTED = replace(USE_IT, result=tuned(interrupted=True))
 FOOTERS = [
     (TuningState(), {"Start"}),
-    (TuningState(phase=Phase.STARTING), {"Pause", "Stop", "Apply"}),
-    (SEARCHING, {"Pause", "Stop", "Apply", "Apply row"}),
-    (PAUSED, {"Resume", "Stop", "Apply", "Apply row"}),
-    (replace(SEARCHING, phase=Phase.STOPPING), {"Apply", "Apply row"}),
-    (USE_IT, {"Start", "Apply", "Apply row"}),
+    (TuningState(phase=Phase.STARTING), {"Stop"}),
+    (SEARCHING, {"Stop", "Apply"}),
+    (replace(SEARCHING, phase=Phase.STOPPING), {"Apply"}),
+    (USE_IT, {"Start", "Apply"}),
     (TuningState(phase=Phase.FAILED, error="no room"), {"Start"}),
 ]
 STEERING = set[str]().union(*(possible for _state, possible in FOOTERS))
@@ -271,14 +268,10 @@ async def test_keys_and_the_footer_have_what_makes_sense() -> None:
         for state, possible in FOOTERS:
             await show(stage, state)
             assert STEERING.intersection(app.footer()) == possible, state.phase
-        for key, wish, *states in (
-            ("space", "toggle_pause", SEARCHING, PAUSED, CONFIRMING),
-            ("x", "stop", SEARCHING),
-        ):
-            for state in states:
-                await show(stage, state)
-                await stage.press(key)
-                assert app.take() == [(wish,)]
+        for state in (SEARCHING, CONFIRMING):
+            await show(stage, state)
+            await stage.press("x")
+            assert app.take() == [("stop",)]
 
 
 async def test_the_facts_of_a_verdict_stand_below_it() -> None:
@@ -289,7 +282,6 @@ async def test_the_facts_of_a_verdict_stand_below_it() -> None:
         for expected in (
             "another process (cc1plus) took 40 % of a core for 31 s",
             "the machine slept for 12 min 00 s",
-            "output equal to the target's on every prompt",
             "Not explained: nothing was drafted",
         ):
             assert expected in app.words()
@@ -306,48 +298,29 @@ async def test_the_facts_of_a_verdict_stand_below_it() -> None:
 async def test_what_is_applied_and_what_is_said_of_it() -> None:
     best = RECORDS[3].arm
     cases = [
-        (USE_IT, ("a",), best, "confirmed best"),
-        (TURN_OFF, ("a",), OFF, "Speculation is turned off. Turn it off:"),
-        (INTERRUPTED, ("a",), best, "not confirmed yet"),
-        (SEARCHING, ("a",), best, "not confirmed yet"),
-        (replace(SEARCHING, records=RECORDS[:3:2]), ("a",), OFF, "no setting is faster"),
-        (PREDICTED, ("a",), FORECASTS[0].arm, "not confirmed yet"),
-        (DECIDED, ("a",), FORECASTS[0].arm, "confirmed best"),
+        (USE_IT, (), best, "trial 3"),
+        (PREDICTED, (), FORECASTS[0].arm, "forecast"),
         # The selected row, against the verdict; and the row of off.
-        (TURN_OFF, ("home", "down", "down", "enter"), RECORDS[1].arm, "trial 1"),
-        (PREDICTED, ("home", "down", "enter"), FORECASTS[2].arm, "forecast"),
-        (DECIDED, ("home", "enter"), FORECASTS[0].arm, "raced"),
-        (SEARCHING, ("home", "down", "down", "down", "enter"), OFF, "turned off"),
+        (TURN_OFF, ("home", "down", "down"), RECORDS[1].arm, "trial 1"),
+        (PREDICTED, ("home", "down"), FORECASTS[2].arm, "forecast"),
+        (DECIDED, ("home",), FORECASTS[0].arm, "raced"),
+        (SEARCHING, ("home", "down", "down", "down"), OFF, "turned off"),
     ]
     async with staged(Host(replace(SEARCHING, records=RECORDS[:1]))) as (app, stage):
-        # Dimmed until something is known.
-        assert app.tune.check_action("apply", ()) is None
-        await stage.press("a")
-        assert app.notices == []
         for state, keys, expected, word in cases:
             app.clear_notifications()
             await show(stage, state)
             app.table.focus()
-            await stage.press(*keys)
+            await stage.press(*keys, "enter")
             assert app.take() == [("apply", expected)], (keys, word)
             (notice,) = app.notices
             assert word in notice
         # A failed trial cannot be applied.
         await stage.press("end", "enter")
-        assert "Apply row" not in app.footer()
+        assert "Apply" not in app.footer()
         assert app.take() == []
         await stage.press("up")
-        assert "Apply row" in app.footer()
-
-
-def chosen(state: TuningState) -> Choice | None:
-    return best_choice(state, digest(state))
-
-
-def test_nothing_is_chosen_before_a_setting_is_known() -> None:
-    for records in ((), RECORDS[:1], (failed(0, "no"),)):
-        assert chosen(TuningState(records=records)) is None
-    assert chosen(replace(USE_IT, records=(), result=tuned((), interrupted=True))) is None
+        assert "Apply" in app.footer()
 
 
 # What the head says
@@ -362,10 +335,8 @@ def test_the_phase_progress_and_the_time_left_in_words() -> None:
         (TuningState(), "not started", "not started"),
         (TuningState(phase=Phase.STARTING), "starting", "held back by the chat"),
         (RECORDING, "recording", "held back by the chat"),
-        (replace(RECORDING, paused=True), "paused while recording", "paused while recording"),
         (replace(SEARCHING, current=OFF), "measuring the target alone", "held back by the chat"),
         (SEARCHING, "searching", "held back by the chat"),
-        (PAUSED, "paused while searching", "paused while searching"),
         (CONFIRMING, "confirming", "held back by the chat"),
         (replace(SEARCHING, phase=Phase.STOPPING), "stopping", "stopping"),
         (USE_IT, "finished", "finished"),
@@ -415,31 +386,13 @@ def test_the_verdict_or_how_far_it_is_known() -> None:
         assert told.speedup == (None if factor is None else pytest.approx(factor))
 
 
-def test_whether_the_output_was_lossless() -> None:
-    gain, where = speedup(1.3, 1.2, 1.4), "at token 3 of prompt p"
-    likely = Divergence(prompt_id="p", position=3, margin=0.01, noise=0.01)
-    unlikely = f"▲ differs from the target's {where}, which rounding is not known to explain"
-    for check, expected in (
-        (None, "not checked"),
-        (LosslessCheck(divergence=None), "equal to the target's on every prompt"),
-        (
-            LosslessCheck(divergence=likely),
-            f"equal but for rounding (two tokens as likely {where})",
-        ),
-        (LosslessCheck(divergence=replace(likely, margin=1.0)), unlikely),
-    ):
-        assert words.lossless(tuned(speedup=gain, lossless=check)) == expected
-    # Without a confirmation it is no matter.
-    assert "output" not in dict(words.facts(INTERRUPTED, None))
-
-
 async def test_at_every_size_what_matters_is_in_view() -> None:
     open_case = judge(speedup(1.1, 0.9, 1.2), min_gain=0.02, what=BEST, temp=0.8)
     undecided = tuned(speedup=speedup(1.1, 0.9, 1.2))
     undecided = replace(undecided, verdict=open_case, conditions=DISTURBED)
     lost = replace(tuned(), not_kept="the disk is full")
     broken = replace(SEARCHING, phase=Phase.FAILED, error="the GPU is gone")
-    running = ("searching", "trial 6, prompt 2 of 8", "25%", "1.40×", "tokens/s", "Pause", "Apply")
+    running = ("searching", "trial 6, prompt 2 of 8", "25%", "1.40×", "tokens/s", "Stop", "Apply")
     cases = [
         (replace(SEARCHING, current=arm(), n_done=2, n_steps=8), running),
         (PREDICTED, ("4 settings replayed", "1.45×", "forecast", "tokens/s")),

@@ -48,8 +48,7 @@ def test_it_runs_from_its_start_until_it_has_stopped() -> None:
     assert TuningState().phase is Phase.IDLE
     rests = {Phase.IDLE, Phase.FINISHED, Phase.FAILED}
     for phase in Phase:
-        for paused in (False, True):
-            assert TuningState(phase=phase, paused=paused).is_running is (phase not in rests)
+        assert TuningState(phase=phase).is_running is (phase not in rests)
 
 
 def test_a_recording_counts_its_steps_and_ends_with_the_forecasts() -> None:
@@ -93,10 +92,8 @@ def test_a_confirmation_counts_its_prompts_from_nothing() -> None:
         assert state.n_done == n
 
 
-def test_a_stop_and_a_pause_are_the_users_and_what_was_asked_stays() -> None:
+def test_a_stop_is_the_users_and_what_was_asked_stays() -> None:
     for event in EVENTS:
         assert advance(replace(STARTING, phase=Phase.STOPPING), event).phase is Phase.STOPPING
-        assert advance(replace(STARTING, paused=True), event).paused
         state = advance(STARTING, event)
-        assert not state.paused
         assert state.study == "s"

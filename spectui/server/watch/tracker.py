@@ -44,8 +44,6 @@ class AttachState:
     """Tokens per second at every look; None where nothing was known."""
     last_drafts: DraftCounts | None = None
     """Counts of the requests that ended last, without positions."""
-    rates: tuple[float | None, ...] = ()
-    """Acceptance rates of the requests that ended, one after the other."""
 
 
 def is_exact_enough(difference: float, total: float) -> bool:
@@ -150,7 +148,6 @@ class Tracker:
         self._meter = SlotMeter()
         self._answers, self._prompts, self._drafts = Ended(), Ended(), Ended()
         self._speeds: deque[float | None] = deque(maxlen=_N_LOOKS)
-        self._rates: deque[float | None] = deque(maxlen=_N_LOOKS)
 
     def add(self, sample: Sample) -> None:
         """Take the next sample."""
@@ -203,7 +200,6 @@ class Tracker:
             last_prompt_tokens_per_s=_rate(self._prompts),
             speeds=tuple(self._speeds),
             last_drafts=_drafts(self._drafts),
-            rates=tuple(self._rates),
         )
 
     def _count(self, now: Counters) -> bool:
@@ -214,10 +210,7 @@ class Tracker:
         self._prompts.add(now.n_prompt, now.prompt_s, is_anew=is_anew)
         if now.drafts is not None:
             counts = now.drafts.n_drafts, now.drafts.n_drafted, now.drafts.n_accepted
-            ended = self._drafts
-            last = _drafts(ended) if ended.add(*counts, is_anew=is_anew) else None
-            if last is not None:
-                self._rates.append(last.acceptance_rate)
+            self._drafts.add(*counts, is_anew=is_anew)
         return is_anew
 
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from spectui.demo import DemoModel, DemoProgress
@@ -15,13 +17,21 @@ from spectui.live.sessions import Session
 from spectui.live.setup import Activity, Launch, LiveSetup, Pair
 from spectui.live.tally import LiveTally
 from spectui.options.speculation import Speculation
+from spectui.presets import Preset
 from spectui.tui.chat.conversation import ConversationController
 from spectui.tui.chat.view import LiveView
 from spectui.tui.dialogs import QuestionScreen
-from spectui.tui.threads import DemoBuilt, StartFailed, Threads
+from spectui.tui.threads import Threads
 
 if TYPE_CHECKING:
     from spectui.live.session import LiveSession
+
+Choice = Pair | Session | Preset | DemoModel | str
+"""What can be loaded: two files, an earlier pair with its chat, a preset, a demo target, or a
+llama-server command as ``--from`` takes it."""
+
+Load = Callable[[], None]
+"""Begins to load."""
 
 
 class LoadingSession(Protocol):
@@ -36,9 +46,6 @@ class LoadingSession(Protocol):
 
     def ready(self) -> None:
         """Enter the idle state."""
-
-    def put_back(self) -> None:
-        """Give a prompt that waits back to the user."""
 
     def speculate(self, speculation: Speculation | None) -> None:
         """Draft in another way from the next answer on."""
@@ -87,7 +94,7 @@ class PairLoader:
         self._building = demo
         self._screen.activity = Activity.LOADING
         self._screen.loading_bars.set_part("demo models", None)
-        self._threads.build_demo(demo)
+        self._threads.build_demo(demo, self._show_build, self._built, self.cannot_start)
 
     def _end_build(self) -> None:
         """End the build: its remaining messages are ignored."""
@@ -103,10 +110,38 @@ class PairLoader:
             self.fail("The build of the demo models was cancelled.")
         return is_building
 
-    def resume(self, session: Session, pair: Pair) -> None:
+    def prepared(self, choice: Choice) -> Load:
+        """Return what loads a choice.
+
+        Raises:
+            SpectuiError: a preset's or a command's models or options cannot be used.
+        """
+        match choice:
+            case Pair():
+                return partial(self.load, choice)
+            case Session():
+                return partial(self._resume, choice)
+            case Preset():
+                launch = self.launch.with_preset(choice.name)
+            case DemoModel():
+                # As --demo does.
+                launch = replace(self.launch.with_preset("demo"), pair=None, demo=choice)
+            case _:
+                launch = self.launch.with_command(choice)
+        before = self.launch
+        launch = replace(launch, from_disk=before.from_disk, settings=before.settings)
+        return partial(self._start_anew, launch)
+
+    def _start_anew(self, launch: Launch) -> None:
+        if launch.notice is not None:
+            self._session.warn(launch.notice)
+        self.begin(launch)
+
+    def _resume(self, session: Session) -> None:
         """Load a stored conversation's pair and take the conversation up."""
-        self._resumed = session
-        self.load(pair)
+        self._resumed, header = session, session.header
+        draft = None if header.draft is None else Path(header.draft)
+        self.load(Pair(target=Path(header.target), draft=draft))
 
     def load(self, pair: Pair, *, from_disk: bool = False) -> None:
         """Load a pair in place of what is loaded.
@@ -152,21 +187,24 @@ class PairLoader:
         resumed = replace(setup, speculation=speculation)
         return setup if resumed.drafting is None else resumed
 
-    def take(self, event: StartFailed | DemoProgress | DemoBuilt | events.LoadProgress) -> None:
-        """Take how far models are, or that there will be none."""
-        match event:
-            case StartFailed():
-                if self._session.engine is None:
-                    self._no_engine = event.reason
-                self._building = None
-                self.fail(event.reason)
-            case DemoProgress() if self._building is not None:
-                self._screen.loading_bars.set_part(f"demo {event.model}", event.fraction)
-            case DemoBuilt() if self._building is not None:
-                target, draft = event.paths[self._building], event.paths[DemoModel.DRAFT]
-                self.load(Pair(target=target, draft=draft))
-            case events.LoadProgress():
-                self._screen.loading_bars.set_part(event.path.name, event.fraction)
+    def cannot_start(self, reason: str) -> None:
+        """Say that there is no engine, or no demo model."""
+        if self._session.engine is None:
+            self._no_engine = reason
+        self._building = None
+        self.fail(reason)
+
+    def _show_build(self, progress: DemoProgress) -> None:
+        if self._building is not None:
+            self._screen.loading_bars.set_part(f"demo {progress.model}", progress.fraction)
+
+    def _built(self, paths: dict[DemoModel, Path]) -> None:
+        if self._building is not None:
+            self.load(Pair(target=paths[self._building], draft=paths[DemoModel.DRAFT]))
+
+    def progressed(self, event: events.LoadProgress) -> None:
+        """Show how far a file is read."""
+        self._screen.loading_bars.set_part(event.path.name, event.fraction)
 
     def loaded(self, event: events.ModelLoaded) -> None:
         """Go on with the draft, or begin to chat."""
@@ -196,11 +234,9 @@ class PairLoader:
     def refuse(self, error: DoesNotFitError) -> None:
         """Say that there is no room for the pair, or ask whether to load what would be slow."""
         pair = self._pair
-        if self.target is not None or pair is None:
+        if self.target is not None or pair is None or not isinstance(error, ReadsFromDiskError):
             self.fail(str(error))
             return
-        is_slow = isinstance(error, ReadsFromDiskError)
-        reason = f"{error.reason}." if isinstance(error, ReadsFromDiskError) else f"{error}."
         self._screen.loading_bars.finish()
         self._screen.activity = Activity.NO_MODEL
 
@@ -211,7 +247,7 @@ class PairLoader:
                 self.fail(None)
 
         question = QuestionScreen(
-            reason, yes="Load it all the same" if is_slow else None, no="Choose another pair"
+            f"{error.reason}.", yes="Load it all the same", no="Choose another pair"
         )
         self._screen.app.push_screen(question, answered)
 

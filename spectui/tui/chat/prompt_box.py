@@ -28,8 +28,6 @@ class PromptBox(TextArea):
         # Not in the footer: the empty box says it.
         hidden("enter", "prompt.submit", "Send"),
         hidden("ctrl+j,shift+enter,alt+enter", "prompt.newline", "New line"),
-        # As in shells: Ctrl+Z suspends.
-        hidden("ctrl+underscore", "prompt.undo", "Undo", "Take back the last change"),
     ]
 
     class Submitted(Message):

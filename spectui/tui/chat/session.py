@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from spectui.demo import DemoProgress
 from spectui.engine import events
 from spectui.errors import CancelledError, DoesNotFitError, EngineDiedError, SpectuiError
 from spectui.live.chat import SessionStore
@@ -25,7 +24,7 @@ from spectui.options.speculation import Speculation
 from spectui.tui.chat.conversation import ConversationController, explain_failure
 from spectui.tui.chat.loading import PairLoader
 from spectui.tui.chat.view import LiveView
-from spectui.tui.threads import DemoBuilt, EngineStarted, MonitorFailed, StartFailed, Threads
+from spectui.tui.threads import Threads
 from spectui.tui.widgets import key_of
 
 if TYPE_CHECKING:
@@ -160,11 +159,11 @@ class SessionController:
     @property
     def takers(self) -> Takers:
         """Handlers of the events of the session."""
-        answer, load = self.conversation.take, self.loader.take
+        answer = self.conversation.take
         return {
             **dict.fromkeys((events.TokenEmitted, events.RoundFinished), answer),
             events.PromptEvaluated: self._begun,
-            **dict.fromkeys((StartFailed, DemoProgress, DemoBuilt, events.LoadProgress), load),
+            events.LoadProgress: self.loader.progressed,
             events.LoadWarned: lambda event: self.warn(f"{event.warning}."),
             events.ModelLoaded: self.loader.loaded,
             events.GenerationResult: self._finished,
@@ -173,12 +172,11 @@ class SessionController:
             BaselineMeasured: self.tally.baseline,
             RamMeasured: self.tally.ram_measured,
             Snapshot: self.tally.snapshot,
-            MonitorFailed: self._monitor_failed,
         }
 
-    def start(self, event: EngineStarted) -> None:
+    def start(self, engine: "LiveSession") -> None:
         """Load what the command line names."""
-        self.engine = event.session
+        self.engine = engine
         self.engine.records_chats = self.loader.launch.settings.record_chats
         self.loader.begin()
 
@@ -191,9 +189,6 @@ class SessionController:
         if self.conversation.is_answering:
             self.conversation.take(event)
             self.ready()
-
-    def _monitor_failed(self, event: MonitorFailed) -> None:
-        self.warn(event.reason)
 
     def _failed(self, event: events.EngineFailed) -> None:
         reason = explain_failure(event, self.screen.app)

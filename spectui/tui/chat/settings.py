@@ -1,14 +1,14 @@
 """The form for drafting and sampling of the answers to come."""
 
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Grid, VerticalScroll
 from textual.screen import ModalScreen
+from textual.validation import Integer, Number
 from textual.widgets import Input, Label
 
 from spectui.live.setup import LiveSetup
@@ -17,38 +17,29 @@ from spectui.options.option import INT_MAX, Decimal, Whole
 from spectui.options.speculation import Speculation
 from spectui.tui.widgets import KeyBar, key, key_of
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
-    """A number that the user may type."""
-
-    id: str
-    label: str
-    value: float
-    values: Whole | Decimal
-    why: str = ""
-    """Reason for the limit, as it goes on after "must be 1 to 16"."""
-
-    @property
-    def text(self) -> str:
-        """The number as it stands in the form."""
-        return str(int(self.value)) if isinstance(self.values, Whole) else f"{self.value:g}"
-
-    def parse(self, text: str) -> float:
-        """Return the number. Raises ``ValueError`` with a sentence."""
-        low, high = self.values.low, self.values.high
-        try:
-            number = int(text) if isinstance(self.values, Whole) else float(text)
-        except ValueError:
-            number = math.nan
-        if not low <= number <= (math.inf if high is None else high) or math.isinf(number):
-            has_limit = high not in {None, INT_MAX}
-            bounds = f"{low:g} to {high:g}" if has_limit else f"at least {low:g}"
-            raise ValueError(f"{self.label} must be {bounds}{self.why}")
-        return number
+_TOKENS = "n_predict"
 
 
-def drafter_fields(drafter: drafters.DrafterSetting, max_draft: int) -> Iterator[Field]:
+def number_field(name: str, value: float, values: Whole | Decimal, why: str = "") -> Input:
+    """Return the field of a number.
+
+    Args:
+        name: its id.
+        value: the number now.
+        values: those that it may have.
+        why: reason for the limit, as it goes on after "must be 1 to 16".
+    """
+    is_whole = isinstance(values, Whole)
+    has_limit = values.high not in {None, INT_MAX}
+    bounds = f"{values.low:g} to {values.high:g}" if has_limit else f"at least {values.low:g}"
+    check = (Integer if is_whole else Number)(
+        values.low, values.high, failure_description=f"{name} must be {bounds}{why}"
+    )
+    text = str(int(value)) if is_whole else f"{value:g}"
+    return Input(text, id=name, compact=True, validators=[check], validate_on=["submitted"])
+
+
+def drafter_fields(drafter: drafters.DrafterSetting, max_draft: int) -> Iterator[Input]:
     """Yield the fields of a drafter, for a pair loaded for drafts up to ``max_draft``."""
     is_model = isinstance(drafter, drafters.ModelDrafter)
     for number in drafters.numbers_of(type(drafter)):
@@ -59,21 +50,17 @@ def drafter_fields(drafter: drafters.DrafterSetting, max_draft: int) -> Iterator
             values = Whole(values.low, max_draft)
             why = ", which is what the pair was loaded for"
         if number.is_read:
-            value = getattr(drafter, number.name)
-            yield Field(id=number.name, label=number.name, value=value, values=values, why=why)
+            yield number_field(number.name, getattr(drafter, number.name), values, why)
 
 
-def answer_fields(setup: LiveSetup) -> Iterator[Field]:
+def answer_fields(setup: LiveSetup) -> Iterator[Input]:
     """Yield the fields of every answer, independent of the drafter."""
-    yield Field(
-        id="n_predict", label="tokens (-1: all)", value=setup.n_predict, values=Whole(-1, INT_MAX)
-    )
+    yield number_field(_TOKENS, setup.n_predict, Whole(-1, INT_MAX))
     samplers = (catalogue.TEMPERATURE, *(one for one in catalogue.SAMPLING if not one.is_switch))
     for option in samplers:
-        name, values = option.parameter, option.values
+        values = option.values
         assert isinstance(values, Whole | Decimal)  # noqa: S101 - a sampler takes a number
-        label = "temperature" if option is catalogue.TEMPERATURE else name
-        yield Field(id=name, label=label, value=getattr(setup.sampling, name), values=values)
+        yield number_field(option.parameter, getattr(setup.sampling, option.parameter), values)
 
 
 class SettingsScreen(ModalScreen[LiveSetup | None]):
@@ -92,6 +79,7 @@ class SettingsScreen(ModalScreen[LiveSetup | None]):
         self._setup = setup
         self._drafting = tuple(drafter_fields(setup.wanted.own, max_draft))
         self._answer = tuple(answer_fields(setup))
+        self._system = Input(setup.system, id="system", compact=True)
 
     def compose(self) -> ComposeResult:
         """The drafter's numbers, then the fields of every answer."""
@@ -102,10 +90,10 @@ class SettingsScreen(ModalScreen[LiveSetup | None]):
             for fields in (self._drafting, self._answer):
                 with Grid():
                     for field in fields:
-                        yield Label(field.label)
-                        yield Input(field.text, id=field.id, compact=True)
+                        yield Label(str(field.id))
+                        yield field
             yield Label("system message")
-            yield Input(self._setup.system, id="system", compact=True)
+            yield self._system
             yield Label("", id="error", markup=False)
         yield KeyBar()
 
@@ -134,25 +122,31 @@ class SettingsScreen(ModalScreen[LiveSetup | None]):
             return
         self.dismiss(changed)
 
-    def _read(self, field: Field) -> Any:  # noqa: ANN401 - the field's type
-        return field.parse(self.query_one(f"#{field.id}", Input).value)
-
     def _changed(self) -> LiveSetup:
         """Return what was typed. Raises ``ValueError`` with a sentence."""
         setup, own = self._setup, self._setup.wanted.own
-        numbers = own.numbers | {field.id: self._read(field) for field in self._drafting}
-        drafter = type(own)(**numbers)
+        drafter = type(own)(**own.numbers | dict(map(_typed, self._drafting)))
         if (problem := drafter.check()) is not None:
             raise ValueError(problem)
         speculation = Speculation(drafter, setup.wanted.ahead)
-        n_predict, *sampling = ((field.id, self._read(field)) for field in self._answer)
-        if n_predict[1] == 0:
+        answer = dict(map(_typed, self._answer))
+        n_predict = answer.pop(_TOKENS)
+        if n_predict == 0:
             raise ValueError("0 tokens would be no answer; -1 is as many as fit")
         return replace(
             setup,
             speculation=None if setup.speculation is None else speculation,
             resting=speculation,
-            sampling=replace(setup.sampling, **dict(sampling)),
-            n_predict=int(n_predict[1]),
-            system=self.query_one("#system", Input).value,
+            sampling=replace(setup.sampling, **answer),
+            n_predict=n_predict,
+            system=self._system.value,
         )
+
+
+def _typed(field: Input) -> tuple[str, Any]:
+    """Return the id and the number of a field. Raises ``ValueError`` with a sentence."""
+    checked = field.validate(field.value)
+    if checked is not None and not checked.is_valid:
+        raise ValueError(checked.failure_descriptions[0])
+    is_whole = isinstance(field.validators[0], Integer)
+    return str(field.id), int(field.value) if is_whole else float(field.value)

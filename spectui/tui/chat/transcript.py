@@ -178,9 +178,7 @@ class Transcript(VerticalScroll):
             self._turns.mount(paragraph)
 
     def append_text(self, text: str) -> None:
-        """Add whole text to the open turn; with none open, to a new notice."""
-        if not self._is_open:
-            self.start_turn("notice")
+        """Add whole text to the open turn."""
         self._say(text, self._kind)
         self.paragraphs[-1].fit()
 
@@ -194,9 +192,7 @@ class Transcript(VerticalScroll):
         self.paragraphs[-1].fit()
 
     def append_rejected(self, pieces: Sequence[bytes]) -> None:
-        """Add the draft tokens that the target refused at this point of the answer."""
-        if not self._is_open:
-            self.start_turn("assistant")
+        """Add the draft tokens that the target refused at this point of the open answer."""
         # They continue the text, so also a character that the last token left unfinished.
         unfinished, _ = self._decoder.getstate()
         refused = displayed((unfinished + b"".join(pieces)).decode("utf-8", "replace"))
@@ -232,8 +228,3 @@ class Transcript(VerticalScroll):
         """The assistant's last turn; empty if it has had none."""
         answers = ("".join(parts) for role, parts in reversed(self._said) if role == "assistant")
         return next(answers, "")
-
-    @property
-    def plain_text(self) -> str:
-        """All turns, each below the name of its speaker."""
-        return "\n\n".join(f"{role}:\n{''.join(parts)}" for role, parts in self._said)

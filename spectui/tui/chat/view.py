@@ -1,14 +1,14 @@
 """The live screen's widgets, and what they show of the session: its owner changes that."""
 
-from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
+from textual.content import Content
 from textual.events import Resize
 from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Static
 
+from spectui.format import percent_text
 from spectui.live.setup import Activity, LiveSetup
 from spectui.live.tally import LiveState
 from spectui.tui import draw
@@ -25,7 +25,6 @@ _FRAMED = 33
 """Lines from which on six panels in a column can have a frame each."""
 _HELLO = "Ask something. Every token shows who wrote it: underlined ones come from the draft."
 _PANELS_FROM = 64
-_NARROW = f"Panels: widen the terminal to {_PANELS_FROM} columns or more."
 
 
 class Panels(PanelStack):
@@ -75,15 +74,16 @@ class Loading(Widget):
         self.parts = ()
         self.remove_class("-busy")
 
-    def render(self) -> Text:
+    def render(self) -> Content:
         """Draw a line per part."""
-        lines = []
-        for name, fraction in self.parts:
-            if fraction is None:
-                lines.append(Text(f"{name} …"))
-                continue
-            lines.append(Text(f"{draw.bar(fraction, _BAR_CELLS)} {fraction:4.0%}  {name}"))
-        return Text("\n").join(lines)
+        return Content(
+            "\n".join(
+                f"{name} …"
+                if fraction is None
+                else f"{draw.bar(fraction, _BAR_CELLS)} {percent_text(fraction)}  {name}"
+                for name, fraction in self.parts
+            )
+        )
 
 
 class LiveView(Screen[None]):
@@ -95,7 +95,6 @@ class LiveView(Screen[None]):
         (100, "-normal"),
         (160, "-wide"),
     ]
-    VERTICAL_BREAKPOINTS = [(0, "-short"), (16, "-tall")]  # noqa: RUF012 - as Screen has it
 
     activity: reactive[Activity] = reactive(Activity.STARTING, init=False)
     setup: reactive[LiveSetup | None] = reactive(None, init=False)
@@ -116,7 +115,6 @@ class LiveView(Screen[None]):
     def compose(self) -> ComposeResult:
         """Status, then transcript and prompt beside the panels."""
         yield self._status
-        yield Static(_NARROW, id="narrow", markup=False)
         with Horizontal(id="body"):
             with Vertical(id="talk"):
                 yield self.loading_bars

@@ -17,6 +17,7 @@ from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
 
+from spectui.format import times_text
 from spectui.tui import draw
 
 
@@ -140,7 +141,7 @@ class Pen:
         """Return a speedup, its direction as an arrow and as a colour."""
         if value is None:
             return draw.NONE, Look.MUTED
-        text = draw.speedup(value)
+        text = times_text(value)
         if abs(value - 1) < NOTABLE:
             return text, Look.STRONG
         arrow, look = ("↑", Look.GAIN) if value > 1 else ("↓", Look.LOSS)

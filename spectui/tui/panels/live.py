@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from spectui.format import counted
+from spectui.format import counted, time_text, times_text
 from spectui.live.rounds import (
     LOSSES,
     AcceptanceState,
@@ -16,7 +16,6 @@ from spectui.speculative.counters import RoundTimes
 from spectui.tui import draw
 from spectui.tui.panels.base import Block, Line, Lines, Look, Panel, Part, Pen, any_of, labelled
 
-_HOUR_MIN = 60
 _LABEL = len("predicted ")
 _NUMBER = len(" 10.00x")
 _PART = len("rollback ")
@@ -31,16 +30,11 @@ class ThroughputPanel(Panel[ThroughputState]):
     heading = "Throughput"
 
     def blocks(self, state: ThroughputState, pen: Pen) -> Iterator[Block]:
-        """Verdict, averages, history, prompt."""
+        """Verdict, baseline, history, prompt."""
         yield Block(0, _headline(state, pen))
-        turn, baseline = state.turn_tokens_per_s, state.baseline_tokens_per_s
+        baseline = state.baseline_tokens_per_s
         alone = draw.tokens_per_s(baseline) if baseline else "not measured yet"
         yield Block(10, (pen.spread(labelled("target alone", alone), _age(state)),))
-        if turn is not None and state.phase is Phase.DECODING:
-            average = labelled("turn", draw.tokens_per_s(turn))
-            yield Block(40, (pen.spread(average, (pen.factor(state.speedup_turn),)),))
-        if state.session_tokens_per_s:
-            yield Block(70, (labelled("session", draw.tokens_per_s(state.session_tokens_per_s)),))
         if any_of(state.history):
             # With the baseline in the picture, a gain is seen as one.
             yield Block(
@@ -67,17 +61,14 @@ def _headline(state: ThroughputState, pen: Pen) -> Lines:
 
 def _age(state: ThroughputState) -> Line:
     minutes = state.baseline_age_min
-    if not minutes:
-        return ()
-    hours = minutes // _HOUR_MIN
-    return ((f"{hours} h ago" if hours else f"{minutes} min ago", Look.MUTED),)
+    return ((f"{minutes} min ago", Look.MUTED),) if minutes else ()
 
 
 def _prompt(state: ThroughputState) -> Lines:
     prompt = state.prompt
     if prompt is None:
         return ()
-    took = f"{counted(prompt.n_tokens, 'token')} in {draw.duration(prompt.seconds)}"
+    took = f"{counted(prompt.n_tokens, 'token')} in {time_text(prompt.seconds)}"
     if prompt.n_reused:
         took += f", {prompt.n_reused} reused"
     return (labelled("prompt", took),)
@@ -100,13 +91,13 @@ class ExpectationPanel(Panel[ExpectationState]):
         top = max((value for _rank, _name, value, _look in rows if value is not None), default=0.0)
         for rank, name, value, look in rows:
             if value is not None:
-                share, told = ratio(value, top) or 0.0, draw.speedup(value).rjust(_NUMBER)
+                share, told = ratio(value, top) or 0.0, times_text(value).rjust(_NUMBER)
                 yield Block(rank, (pen.gauge(name.ljust(_LABEL), share, told, look),))
         if state.loss is not None:
             name, condition = LOSSES[state.loss]
             loss: Line = (("loses most to ", Look.MUTED), (name, Look.STRONG))
             yield Block(10, (loss,))
-            yield Block(20, pen.sentence(f"{draw.speedup(state.without_loss)} {condition}"))
+            yield Block(20, pen.sentence(f"{times_text(state.without_loss)} {condition}"))
 
 
 class AcceptancePanel(Panel[AcceptanceState]):
@@ -128,17 +119,7 @@ class AcceptancePanel(Panel[AcceptanceState]):
             yield Block(30, pen.positions(shares))
         if state.recent:
             yield Block(10, (_strip(state.recent, pen),))
-            yield Block(50, (_LEGEND,))
-
-
-_LEGEND: Line = (
-    ("■", Look.DRAFT),
-    (" accepted ", Look.MUTED),
-    ("□", Look.REJECTED),
-    (" rejected ", Look.MUTED),
-    ("▪", Look.MUTED),
-    (" no draft", Look.MUTED),
-)
+            yield Block(50, ((("■ accepted, □ rejected, ▪ no draft", Look.MUTED),),))
 
 
 def _strip(recent: Sequence[tuple[int, int]], pen: Pen) -> Line:
@@ -181,7 +162,7 @@ class RoundPanel(Panel[RoundState]):
         yield from _parts(state.times, pen)
         yield Block(12, (_total(state, state.times, pen),))
         yield Block(40, _costs(state.verify_costs, pen), is_whole=True)
-        yield Block(50, chart=lambda height: pen.chart(state.history_s, height, draw.duration))
+        yield Block(50, chart=lambda height: pen.chart(state.history_s, height, time_text))
 
 
 def _parts(times: RoundTimes, pen: Pen) -> Iterator[Block]:
@@ -199,14 +180,14 @@ def _parts(times: RoundTimes, pen: Pen) -> Iterator[Block]:
     offset = 0
     for (name, part_s, look), text in zip(named, bars, strict=True):
         bar = (" " * offset + text).ljust(room)
-        number = draw.duration(part_s).rjust(_MS)
+        number = time_text(part_s).rjust(_MS)
         offset += len(text)
         line = ((name.ljust(_PART), Look.MUTED), (bar, look), (number, ""))
         yield Block(0 if part_s >= longest[1] else 30, (line,))
 
 
 def _total(state: RoundState, times: RoundTimes, pen: Pen) -> Line:
-    left: Line = labelled("round", draw.duration(times.total_s))
+    left: Line = labelled("round", time_text(times.total_s))
     if state.batch is None or state.batch.ratio is None:
         tokens = draw.number(state.tokens_per_round, 1)
         return pen.spread(left, ((f"{tokens} tokens", ""),))

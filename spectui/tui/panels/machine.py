@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from spectui.format import percent_text
 from spectui.live.machine import (
     DramLimit,
     MemoryPool,
@@ -13,7 +14,7 @@ from spectui.live.machine import (
 )
 from spectui.monitor.readings import GpuReading
 from spectui.tui import draw
-from spectui.tui.panels.base import Block, Line, Lines, Look, Panel, Pen, labelled
+from spectui.tui.panels.base import Block, Line, Look, Panel, Pen, labelled
 
 _LOOKS = {
     Use.TARGET: Look.TARGET,
@@ -22,8 +23,6 @@ _LOOKS = {
     Use.COMPUTE: Look.COMPUTE,
     Use.OTHER: Look.MUTED,
 }
-_LABEL = len("# compute ")
-_COLUMN = len(" 123.4 MB ")
 
 
 class MemoryPanel(Panel[MemoryState]):
@@ -32,7 +31,7 @@ class MemoryPanel(Panel[MemoryState]):
     heading = "VRAM and RAM"
 
     def blocks(self, state: MemoryState, pen: Pen) -> Iterator[Block]:
-        """Warnings, bars, GPUs; why there is no GPU; the parts, if they are known."""
+        """Warnings, bars, GPUs, or why there is none, and the legend of the bars."""
         if state.reason is not None:
             yield from pen.told(0, state.reason)
             return
@@ -42,16 +41,13 @@ class MemoryPanel(Panel[MemoryState]):
         for index, pool in enumerate(state.pools):
             # RAM is the last one.
             yield Block(index and 1, (_bar(pool, label, pen),))
-        yield from gpu_blocks(state.gpus, pen, rank=15)
+        yield from _gpus(state.gpus, pen)
         for reason in dict.fromkeys(pool.reason for pool in state.pools if pool.reason):
             yield from pen.told(25, reason)
         if state.gpu_reason is not None:
             # Doctor tells what is in brackets.
             yield Block(18, (((state.gpu_reason.partition(" (")[0], Look.MUTED),),))
-        if all(len(pool.parts) == len(Use) for pool in state.pools):
-            yield Block(20, (_legend(state.pools),))
-            table = _table(state.pools[: (pen.width - _LABEL) // _COLUMN])
-            yield Block(40, table, is_whole=True)
+        yield Block(20, (_legend(state.pools),))
 
 
 def _warnings(state: MemoryState) -> Iterator[str]:
@@ -85,36 +81,18 @@ def _legend(pools: Sequence[MemoryPool]) -> Line:
     )
 
 
-def _table(pools: Sequence[MemoryPool]) -> Lines:
-    """Bytes by use, a column per memory."""
-    names = "".join(pool.name.rjust(_COLUMN) for pool in pools)
-    rows: list[Line] = [(("".ljust(_LABEL) + names, Look.MUTED),)]
-    for index, (use, filling) in enumerate(zip(Use, draw.SEGMENTS, strict=False)):
-        sizes = (draw.size(pool.parts[index][1]).rjust(_COLUMN) for pool in pools)
-        rows.append(
-            (
-                (f"{filling} ", _LOOKS[use]),
-                (str(use).ljust(_LABEL - 2), Look.MUTED),
-                ("".join(sizes), Look.PLAIN),
-            )
-        )
-    free = (draw.size(pool.free_bytes).rjust(_COLUMN) for pool in pools)
-    rows.append((("  free".ljust(_LABEL), Look.MUTED), ("".join(free), Look.PLAIN)))
-    return tuple(rows)
-
-
-def gpu_blocks(gpus: Sequence[GpuReading], pen: Pen, *, rank: int) -> Iterator[Block]:
+def _gpus(gpus: Sequence[GpuReading], pen: Pen) -> Iterator[Block]:
     """Yield how busy and hot each GPU is; nothing of one of which the driver tells none of it."""
     for gpu in gpus:
         readings = gpu.utilisation, gpu.power_w, gpu.temperature_c
         if all(reading.value is None for reading in readings):
             continue
-        busy = f"{draw.percent(gpu.utilisation.value)} busy"
+        busy = f"{percent_text(gpu.utilisation.value)} busy"
         power, heat = gpu.power_w.value, gpu.temperature_c.value
         watts = [] if power is None else [f"{power:.0f} W"]
         taken = ", ".join([*watts, *([] if heat is None else [f"{heat:.0f} °C"])])
         name = "GPU" if len(gpus) == 1 else _name(gpu)
-        yield Block(rank, (pen.spread(labelled(name, busy), ((taken, Look.MUTED),)),))
+        yield Block(15, (pen.spread(labelled(name, busy), ((taken, Look.MUTED),)),))
 
 
 def _name(gpu: GpuReading) -> str:
@@ -128,15 +106,16 @@ class TrafficPanel(Panel[TrafficState]):
 
     def blocks(self, state: TrafficState, pen: Pen) -> Iterator[Block]:
         """Links, DRAM, bytes of a token, disk, cores."""
-        yield from link_blocks(state, pen)
+        yield from _links(state, pen)
         yield from _dram(state, pen)
         if state.token is not None:
             yield from _token(state.token, pen)
-        yield from disk_blocks(state, pen)
-        yield cores_block(state.cpu_per_core, pen, rank=9)
+        yield from _disk(state, pen)
+        if state.cpu_per_core:
+            yield _cores(state.cpu_per_core, pen)
 
 
-def link_blocks(state: TrafficState, pen: Pen) -> Iterator[Block]:
+def _links(state: TrafficState, pen: Pen) -> Iterator[Block]:
     """Yield a line per link, and of a single one the history of what it received."""
     for gpu in state.links:
         name = "PCIe" if len(state.links) == 1 else f"PCIe {gpu.label}"
@@ -145,7 +124,7 @@ def link_blocks(state: TrafficState, pen: Pen) -> Iterator[Block]:
             yield from pen.told(0, f"{name}: {rx.reason}")
             continue
         rates = labelled(name, f"↓{draw.rate(rx.value)} ↑{draw.rate(tx.value)}")
-        use = draw.percent(link_use(gpu))
+        use = percent_text(link_use(gpu))
         yield Block(0, (pen.spread(rates, ((use, Look.STRONG),)),))
     if len(state.links) == 1 and any(state.link_history[0][0]):
         limit = state.links[0].pcie_limit_bytes_per_s.value
@@ -185,16 +164,14 @@ def _token(token: TokenReads, pen: Pen) -> Iterator[Block]:
         yield Block(7, (pen.spread(speed, ((measured, Look.MUTED),)),))
 
 
-def cores_block(shares: Sequence[float], pen: Pen, *, rank: int) -> Block:
+def _cores(shares: Sequence[float], pen: Pen) -> Block:
     """Return how busy each core is, and all together."""
-    if not shares:
-        return Block(rank)
     busy = f"{sum(shares):.1f} of {len(shares)} cores"
     bars = draw.spark(shares, min(len(shares), pen.width // 2), maximum=1.0)[0]
-    return Block(rank, (pen.spread(labelled("CPU", bars), ((busy, Look.STRONG),)),))
+    return Block(9, (pen.spread(labelled("CPU", bars), ((busy, Look.STRONG),)),))
 
 
-def disk_blocks(state: TrafficState, pen: Pen) -> Iterator[Block]:
+def _disk(state: TrafficState, pen: Pen) -> Iterator[Block]:
     """Yield the reads from disk, or the reason why they are unknown."""
     reading, faults = state.disk_bytes_per_s, state.major_faults_per_s.value
     if reading.value is None:

@@ -1,10 +1,9 @@
-"""Panels of an attached server: its work, the server itself, and the machine under it."""
+"""Panels of an attached server: its work, and the server itself."""
 
 from collections.abc import Iterator
 from pathlib import PurePath
 
 from spectui.format import bytes_text, count_text, counted
-from spectui.live.machine import TrafficState
 from spectui.server.metrics import DraftCounts
 from spectui.server.replies import SlotPhase, SlotReply
 from spectui.server.watch.sample import HostState, ServerFacts, Work
@@ -20,12 +19,6 @@ from spectui.tui.panels.base import (
     any_of,
     cells,
     labelled,
-)
-from spectui.tui.panels.machine import (
-    cores_block,
-    disk_blocks,
-    gpu_blocks,
-    link_blocks,
 )
 
 _SMALLEST_BAR = 4
@@ -57,9 +50,6 @@ class ServedPanel(Panel[AttachState]):
             yield Block(10, _pair("generation", state.last_tokens_per_s, told.tokens_per_s, pen))
             read = told.prompt_tokens_per_s
             yield Block(20, _pair("prompts", state.last_prompt_tokens_per_s, read, pen))
-            generated = labelled("generated", f"{told.n_predicted:,}")
-            prompt = labelled("prompt tokens", f"{told.n_prompt:,}")
-            yield Block(40, (pen.spread(generated, prompt),))
         if any_of(state.speeds):
             yield Block(15, chart=lambda height: pen.chart(state.speeds, height, draw.per_s))
 
@@ -99,12 +89,6 @@ class DraftsPanel(Panel[AttachState]):
         if shares := counts.share_per_position:
             yield Block(40, ((("accepted by position, of all drafts", Look.MUTED),),))
             yield Block(30, pen.positions(shares))
-        if any_of(state.rates):
-            yield Block(70, ((("rate of each request", Look.MUTED),),))
-            yield Block(
-                71,
-                chart=lambda height: pen.chart(state.rates, height, draw.number, maximum=1.0),
-            )
         told = f"{counts.n_accepted:,} of {counts.n_drafted:,} tokens"
         by = f" of {', '.join(state.sample.drafters)}" if state.sample.drafters else ""
         yield Block(50, pen.sentence(f"{told} in {counted(counts.n_drafts, 'draft')}{by}"))
@@ -137,8 +121,6 @@ class SlotsPanel(Panel[AttachState]):
         for slot in slots:
             is_idle = slot.phase is SlotPhase.IDLE
             yield Block(20 if is_idle else 10, (_slot(slot, speeds.get(slot.id), pen),))
-            if details := _details(slot):
-                yield Block(30, (((f"   {details}", Look.MUTED),),))
 
 
 def _waiting(state: AttachState) -> Line:
@@ -172,17 +154,6 @@ def _context(slot: SlotReply) -> str:
     return f"{used.rjust(len(str(n_ctx)))}/{n_ctx}"
 
 
-def _details(slot: SlotReply) -> str:
-    """Describe the slot's request, the last one if it rests."""
-    processed, cached = slot.n_prompt_processed, slot.n_prompt_cached
-    reused = f" + {cached} cached" if cached else ""
-    said = [
-        f"prompt {processed or 0}{reused}" if processed or cached else "",
-        "" if slot.n_decoded is None else f"{slot.n_decoded} generated",
-    ]
-    return ", ".join(filter(None, said))
-
-
 class ServerPanel(Panel[AttachState]):
     """Shows facts that hardly change."""
 
@@ -207,8 +178,6 @@ class ServerPanel(Panel[AttachState]):
         yield from pen.told(25, f"{state.url}{build}")
         if state.n_restarts:
             yield Block(40, pen.sentence(f"restarted {counted(state.n_restarts, 'time')}"))
-        if facts is not None and len(facts.models) > 1:
-            yield Block(45, pen.sentence(f"models: {', '.join(facts.models)}"))
 
 
 def model_name(facts: ServerFacts) -> str:
@@ -246,19 +215,3 @@ def _process(host: HostState) -> str:
     busy = "" if host.cores is None else f", {draw.number(host.cores, 1)} cores busy"
     size = draw.size(process.rss_bytes)
     return f"{process.name} {process.pid}: {size} of RAM{busy}"
-
-
-class MachinePanel(Panel[TrafficState]):
-    """Shows cores, GPUs, links and disk."""
-
-    heading = "CPU, GPU, PCIe, disk"
-
-    def blocks(self, state: TrafficState, pen: Pen) -> Iterator[Block]:
-        """Cores, GPUs, links, disk."""
-        if state.reason is not None:
-            yield from pen.told(0, state.reason)
-            return
-        yield cores_block(state.cpu_per_core, pen, rank=1)
-        yield from gpu_blocks(state.links, pen, rank=2)
-        yield from link_blocks(state, pen)
-        yield from disk_blocks(state, pen)

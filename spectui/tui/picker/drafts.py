@@ -1,15 +1,12 @@
 """The right list: drafts for one target, the promising ones first; all that is known of a row."""
 
-import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from textual.widgets.option_list import Option
 
-from spectui.commands.sources.processes import RunningServer
 from spectui.display import visible
 from spectui.format import bytes_text, count_text, counted
-from spectui.live.sessions import Session
 from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
 from spectui.models.ranking import DraftOption, ModelInspected, assess, rank
@@ -131,21 +128,6 @@ def detail(entry: Entry | None, inspected: ModelInspected | None) -> str:
             return _draft_line(option)
         case _:
             return visible(entry.about)
-
-
-def path_of(value: object) -> str:
-    """Return the files that a row stands for, empty if it stands for none."""
-    match value:
-        case FoundModel():
-            return str(value.path)
-        case DraftOption():
-            return str(value.model.path)
-        case Session(header=header):
-            return f"{header.target} + {header.draft}" if header.draft else header.target
-        case RunningServer(command=command) if command is not None:
-            return shlex.join((*command.prelude, *command.arguments))
-        case _:
-            return ""
 
 
 def problem(model: FoundModel, inspected: ModelInspected | None) -> str | None:

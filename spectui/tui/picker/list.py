@@ -7,7 +7,6 @@ from pathlib import Path
 from textwrap import wrap
 from typing import ClassVar
 
-from textual import events
 from textual.binding import BindingType
 from textual.content import Content
 from textual.widgets import OptionList
@@ -67,10 +66,7 @@ class Entry(Option):
 
 
 class PickerList(OptionList):
-    """Keeps the highlighted row when the rows change.
-
-    A click highlights, a second click chooses: looking at a row must not load a model.
-    """
+    """Keeps the highlighted row when the rows change."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key(
@@ -114,16 +110,6 @@ class PickerList(OptionList):
             self.highlighted = self.get_option_index(key)
         else:
             self.action_first()
-
-    def on_click(self, event: events.Click) -> None:
-        """Highlight, or choose what is highlighted."""
-        event.prevent_default()
-        index = event.style.meta.get("option")
-        if index is None or self.get_option_at_index(index).disabled:
-            return
-        if index == self.highlighted:
-            self.action_select()
-        self.highlighted = index
 
 
 def heading(line: str) -> Option:

@@ -1,9 +1,9 @@
-"""The start screen: a target, and a draft for it."""
+"""The start screen: a target, and a draft for it; it loads what is chosen."""
 
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -15,95 +15,73 @@ from textual.widgets import Input, OptionList, Static
 from spectui.commands.sources.processes import RunningServer
 from spectui.demo import DemoModel
 from spectui.display import visible
+from spectui.errors import SpectuiError
 from spectui.format import counted
 from spectui.live.sessions import Session
 from spectui.live.setup import Pair
-from spectui.models.files import FoundModel
+from spectui.models.files import FoundModel, expand_home, usual_folders
 from spectui.models.ranking import DraftOption, ModelInspected
-from spectui.presets import Preset
-from spectui.tui.picker.drafts import DraftList, detail, path_of
+from spectui.paths import cache_dir
+from spectui.presets import Preset, list_presets
+from spectui.tui.chat.loading import Choice, Load
+from spectui.tui.chat.session import SessionController
+from spectui.tui.picker.drafts import DraftList, detail
 from spectui.tui.picker.list import PickerList
-from spectui.tui.picker.targets import OPEN_FOLDER, PASTE, TargetList
+from spectui.tui.picker.targets import PASTE, TargetList
+from spectui.tui.threads import Threads
 from spectui.tui.widgets import KeyBar, hidden, key
 
+_DEMOS = frozenset({"demo", "demo-moe"})
+"""Presets of the demo models, which have one row of their own."""
 _BESIDE_CELLS = 150
 """Width from which on both lists show all their columns beside each other."""
 
 
-Choice = Pair | Session | Preset | DemoModel
-"""Possible choices: two files, an earlier pair with its chat, a preset, a demo target."""
-
-
-class Chooser(Protocol):
-    """Wishes of the screen."""
-
-    def look_in(self, folder: Path) -> None:
-        """Search another folder."""
-
-    def forget_comparisons(self) -> None:
-        """Forget all comparisons, since another target is looked at."""
-
-    def compare(self, target: FoundModel, drafts: tuple[FoundModel, ...]) -> None:
-        """Ask which drafts fit; the likely ones come first."""
-
-    def choose(self, choice: Choice) -> None:
-        """Load what was chosen."""
-
-    def choose_command(self, text: str) -> None:
-        """Load the models of a llama-server command, with its options."""
-
-
-class PickerScreen(Screen[None]):
+class PickerScreen(Screen[Load | None]):
     """Offers earlier pairs, presets, the demo pair and every model found, with drafts ranked.
 
-    The screen looks at no file and loads nothing: its chooser does, and feeds ``add_model``,
-    ``show_inspection`` and ``scan_finished``.
+    Ends with what loads the choice, None without one.
     """
 
     TITLE = "Models"
     HORIZONTAL_BREAKPOINTS = [(0, "-stacked"), (_BESIDE_CELLS, "-beside")]  # noqa: RUF012 - as Screen has it
     AUTO_FOCUS = "#targets"
     BINDINGS: ClassVar[list[BindingType]] = [
-        key("slash", "picker.filter", "Filter", "Filter by typing"),
-        key("o", "picker.folder", "Open folder", "Search a folder"),
+        key("slash", "picker.filter", "Filter", "Filter by typing, or search a folder"),
         hidden("left", "picker.targets", "", "Go to the targets"),
         hidden("right", "picker.drafts", "", "Go to the drafts"),
         hidden(
             "down", "picker.leave_filter", "", "Go from the filter to the targets", action="targets"
         ),
         key("escape", "picker.back", "Back", "Show all targets again, or go back to them"),
-        hidden("q", "picker.quit", "Quit", "Leave spectui", action="app.quit"),
     ]
 
     def __init__(
         self,
-        chooser: Chooser,
+        session: SessionController,
+        threads: Threads,
         *,
         folders: Sequence[Path],
-        recent: Sequence[Session] = (),
         presets: Sequence[Preset] = (),
-        n_ctx: int = 4096,
-        can_close: bool = False,
     ) -> None:
-        """Offer these.
+        """Offer what is known without looking for it.
 
         Args:
-            chooser: Finds models, compares pairs, and loads what is chosen.
-            folders: Where models are being looked for.
-            recent: Earlier pairs, the last one first.
-            presets: All there are.
-            n_ctx: Tokens that a context holds.
-            can_close: Whether the user may leave without a choice.
+            session: compares pairs, and loads what is chosen.
+            threads: look for models, servers and stored sessions.
+            folders: where models are looked for.
+            presets: those to offer.
         """
         super().__init__()
-        self._chooser = chooser
-        self._folders = list(folders)
+        self._session = session
+        self._threads = threads
+        self._folders = tuple(folders)
         self._n_scans = 1
         """Searches under way: one of the usual folders, one of each that is opened."""
         self._is_stale = False
-        self._can_close = can_close
-        self.targets = TargetList(recent, presets)
-        self._drafts = DraftList(n_ctx)
+        self._can_close = session.setup is not None
+        self.targets = TargetList(presets)
+        self._drafts = DraftList(session.loader.launch.n_ctx)
 
     def compose(self) -> ComposeResult:
         """Lay out the two lists and what is known of the highlighted row."""
@@ -125,8 +103,17 @@ class PickerScreen(Screen[None]):
                     yield Static("", id="draft-title", markup=False)
                 yield self._drafts
         yield Static("", id="detail", markup=False)
-        yield Static("", id="path", markup=False)
         yield KeyBar()
+
+    def on_mount(self) -> None:
+        """Look for what can be chosen."""
+        self._threads.scan(self._folders, self.add_model, self.scan_finished)
+        self._threads.read_sessions(self.targets.show_recent)
+        self._threads.look_for_servers(self.targets.show_running)
+
+    def on_unmount(self) -> None:
+        """Nobody wants to know any more which drafts fit."""
+        self._forget_comparisons()
 
     def add_model(self, model: FoundModel) -> None:
         """Offer a model that was found."""
@@ -142,8 +129,10 @@ class PickerScreen(Screen[None]):
     def scan_finished(self, reasons: Sequence[str]) -> None:
         """Say that one search has ended, and in sentences what could not be read."""
         self._n_scans -= 1
-        self.targets.complete(reasons, self._folders)
+        self.targets.complete()
         self._show_status()
+        for reason in reasons:
+            self._session.warn(f"{reason}.")
 
     @property
     def _status(self) -> str:
@@ -151,7 +140,8 @@ class PickerScreen(Screen[None]):
         return f"looking… {n_models}" if self._n_scans else n_models
 
     def _show_status(self) -> None:
-        if self.is_mounted:
+        # What a scan still finds once the screen is closed is nobody's.
+        if self.is_mounted and self.is_running:
             self.query_one("#status", Static).update(self._status)
 
     @on(OptionList.OptionHighlighted, "#targets")
@@ -162,9 +152,13 @@ class PickerScreen(Screen[None]):
         if target is None or target != self._drafts.target:
             if target is not None:
                 # What was asked about the one before is void.
-                self._chooser.forget_comparisons()
+                self._forget_comparisons()
             self._rank(target)
         self._show_detail()
+
+    def _forget_comparisons(self) -> None:
+        if (engine := self._session.engine) is not None:
+            engine.inspector.forget()
 
     def _rank_soon(self) -> None:
         """Rank again once, however much was found or inspected until then."""
@@ -185,8 +179,11 @@ class PickerScreen(Screen[None]):
         else:
             title = f"for {target.name}"
             self._drafts.show_target(target, self.targets.models)
-            if unknown := self._drafts.take_unknown():
-                self._chooser.compare(target, unknown)
+            engine, launch = self._session.engine, self._session.loader.launch
+            if engine is not None:
+                for draft in self._drafts.take_unknown():
+                    pair = Pair(target=target.path, draft=draft.path)
+                    engine.inspector.compare(launch.make_setup(pair))
         self.query_one("#draft-title", Static).update(visible(title))
 
     @on(OptionList.OptionHighlighted, "#drafts")
@@ -195,17 +192,14 @@ class PickerScreen(Screen[None]):
         focused: PickerList = self._drafts if self._drafts.has_focus else self.targets
         text = detail(focused.entry, self._drafts.target_inspection)
         self.query_one("#detail", Static).update(text)
-        self.query_one("#path", Static).update(visible(path_of(focused.value)))
 
     @on(OptionList.OptionSelected, "#targets")
     def _choose_target(self) -> None:
         value = self.targets.value
         if isinstance(value, Preset | DemoModel | Session):
-            self._chooser.choose(value)
+            self._choose(value)
         elif isinstance(value, RunningServer):
-            self._chooser.choose_command(value.text)
-        elif value == OPEN_FOLDER:
-            self.action_folder()
+            self._choose(value.text)
         elif value == PASTE:
             self.notify("Paste the command now, with Ctrl+Shift+V in most terminals.")
         elif self._drafts.target_problem is None:
@@ -216,7 +210,7 @@ class PickerScreen(Screen[None]):
     def on_paste(self, event: events.Paste) -> None:
         """Take a pasted llama-server command over."""
         if event.text.strip():
-            self._chooser.choose_command(event.text.strip())
+            self._choose(event.text.strip())
 
     @on(OptionList.OptionSelected, "#drafts")
     def _choose_draft(self) -> None:
@@ -226,12 +220,20 @@ class PickerScreen(Screen[None]):
             self.app.bell()
             return
         draft = value.model.path if isinstance(value, DraftOption) else None
-        self._chooser.choose(Pair(target=target.path, draft=draft))
+        self._choose(Pair(target=target.path, draft=draft))
+
+    def _choose(self, choice: Choice) -> None:
+        """Load what was chosen, or say why that cannot be; then the screen stays."""
+        try:
+            load = self._session.loader.prepared(choice)
+        except SpectuiError as error:
+            self._session.warn(str(error))
+            return
+        self.dismiss(load)
 
     @on(Input.Changed, "#filter")
     def _filter(self, event: Input.Changed) -> None:
         self.targets.filter(event.value)
-        self.refresh_bindings()
 
     @on(Input.Submitted, "#filter")
     def _look_in(self, event: Input.Submitted) -> None:
@@ -239,10 +241,9 @@ class PickerScreen(Screen[None]):
         folder = os.path.expanduser(event.value.strip())  # noqa: PTH111 - there may be no home
         if folder.startswith("/"):
             event.input.value = folder
-            self._folders.append(Path(folder))
             self._n_scans += 1
             self._show_status()
-            self._chooser.look_in(Path(folder))
+            self._threads.scan((Path(folder),), self.add_model, self.scan_finished)
         self.action_targets()
 
     def action_targets(self) -> None:
@@ -268,17 +269,13 @@ class PickerScreen(Screen[None]):
         elif self._can_close:
             self.dismiss(None)
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer to go back only where there is a way back."""
-        del parameters
-        if action != "back" or self._can_close or not self.is_mounted:
-            return True
-        return not self.targets.has_focus or bool(self.query_one("#filter", Input).value)
 
-    def action_folder(self) -> None:
-        """Have the path of a folder typed, where a filter is."""
-        field = self.query_one("#filter", Input)
-        field.value = "~/"
-        field.focus()
-        field.action_end()
-        self.notify("Type the path of a folder; Enter searches it.")
+def make_picker(
+    session: SessionController, threads: Threads, own_folders: Sequence[str]
+) -> PickerScreen:
+    """Return the picker over the usual folders and presets, and the user's own folders."""
+    # The demo's models lie in the cache: behind the user's own.
+    own = map(expand_home, own_folders)
+    folders = sorted((*own, *usual_folders()), key=cache_dir().absolute().__eq__)
+    presets = [one for one in list_presets(session.warn) if one.is_ready and one.name not in _DEMOS]
+    return PickerScreen(session, threads, folders=folders, presets=presets)

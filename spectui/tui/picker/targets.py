@@ -21,10 +21,15 @@ from spectui.tui.picker.list import (
 )
 
 _NAME, _SIZE, _LABEL = 34, -8, 18
+_N_RECENT = 8
 _PORT = "8080"
 """Where llama-server listens if its command does not say."""
-OPEN_FOLDER, PASTE = "open a folder", "paste a command"
-"""Values of the rows that ask for one."""
+_NONE = (
+    "No GGUF file was found. Type / and the path of your folder, or take the demo pair. "
+    "Escape empties the filter."
+)
+PASTE = "paste a command"
+"""Value of the row that asks for one."""
 
 
 def _entry(value: object, name: str, about: str) -> tuple[str, Entry]:
@@ -77,19 +82,21 @@ def _model_line(name: str, size: str, label: str, folder: str) -> str:
     return columns((name, _NAME), (size, _SIZE), (label, _LABEL), (folder, 0))
 
 
+def _goes_on(later: Session, earlier: Session) -> bool:
+    return later.entries[: len(earlier.entries)] == earlier.entries
+
+
 class TargetList(PickerList):
     """Last used pairs, the models found so far, presets and the demo pair."""
 
-    def __init__(self, recent: Sequence[Session], presets: Sequence[Preset]) -> None:
-        """Offer these; models come one by one."""
+    def __init__(self, presets: Sequence[Preset]) -> None:
+        """Offer these; all else comes bit by bit."""
         super().__init__(id="targets", markup=False)
-        self._recent = tuple(recent)
+        self._recent: tuple[Session, ...] = ()
         self._presets = tuple(presets)
         self._servers: tuple[RunningServer, ...] = ()
-        self._folders: tuple[Path, ...] = ()
         self._models: dict[Path, FoundModel] = {}
         self._words: tuple[str, ...] = ()
-        self._reasons: tuple[str, ...] = ()
         self._is_complete = False
         self._is_stale = False
         """Whether models were found that are not shown yet."""
@@ -116,17 +123,22 @@ class TargetList(PickerList):
         self._servers = tuple(running)
         self._show_soon()
 
-    def show_recent(self, recent: Sequence[Session]) -> None:
-        """Offer other pairs as the last used ones."""
-        if tuple(recent) != self._recent:
-            self._recent = tuple(recent)
-            self._show_soon()
+    def show_recent(self, sessions: Sequence[Session]) -> None:
+        """Offer pairs as the last used ones; of a chat that was taken up its last session.
 
-    def complete(self, reasons: Sequence[str], folders: Sequence[Path]) -> None:
-        """Say that all ``folders`` were searched, and what could not be read."""
+        Args:
+            sessions: the stored ones, the newest first.
+        """
+        kept: list[Session] = []
+        for session in sessions:
+            if not any(_goes_on(later, session) for later in kept):
+                kept.append(session)
+        self._recent = tuple(kept[:_N_RECENT])
+        self._show_soon()
+
+    def complete(self) -> None:
+        """Say that all folders were searched."""
         self._is_complete = True
-        self._reasons = tuple(dict.fromkeys((*self._reasons, *reasons)))
-        self._folders = tuple(folders)
         self._show_soon()
 
     def filter(self, text: str) -> None:
@@ -155,9 +167,7 @@ class TargetList(PickerList):
         yield heading(_model_line("Models found", "size", "parameters, quant", "folder"))
         yield from models
         if self._is_complete and not models:
-            yield from notes(self._none_shown())
-        about = "Looks for GGUF files in a folder of your choice."
-        yield Entry(OPEN_FOLDER, "Open a folder…", "folder", about=about)
+            yield from notes(_NONE)
         command = "llama-server's, with Ctrl+Shift+V in most terminals"
         demo = "SmolLM2-135M and a target made from it"
         others = (
@@ -166,10 +176,6 @@ class TargetList(PickerList):
             _entry(DemoModel.DENSE, "Demo pair", demo),
         )
         yield from self._section("Or begin with", others)
-        if self._is_complete and self._reasons:
-            yield heading("Could not be looked at")
-            for reason in self._reasons:
-                yield from notes(reason)
 
     def _section(self, title: str, rows: Iterable[tuple[str, Entry]]) -> Iterator[Option]:
         if matching := self._matching(rows):
@@ -181,10 +187,3 @@ class TargetList(PickerList):
         return [
             entry for text, entry in rows if all(word in text.casefold() for word in self._words)
         ]
-
-    def _none_shown(self) -> str:
-        if self._models:
-            return "No model's name or folder contains this. Escape shows all again."
-        places = ", ".join(short_folder(folder) for folder in self._folders)
-        looked = f"Looked in {places}." if places else "None of the usual folders exists."
-        return f"No GGUF file was found. {looked} Open the folder of yours, or take the demo pair."

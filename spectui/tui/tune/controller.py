@@ -1,16 +1,16 @@
-"""Leads the search beside the chat: started, paused, stopped and applied from the tune screen."""
+"""Leads the search beside the chat: started, stopped and applied from the tune screen."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spectui.errors import SpectuiError, UsageError
 from spectui.format import counted
-from spectui.live.setup import Activity, ChatRecorded
+from spectui.live.setup import Activity, ChatRecorded, TuningChanged
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt, PromptFile, builtin_suite, load_prompts
 from spectui.prompts.chats import Chats, load_chats
-from spectui.tui.base_app import BaseApp
 from spectui.tui.chat.session import SessionController
 from spectui.tui.tune.form import PromptSource, Wanted
 from spectui.tui.widgets import key_of
@@ -18,7 +18,7 @@ from spectui.tui.widgets import key_of
 if TYPE_CHECKING:
     from spectui.live.recording import ChatRecording
     from spectui.measure.arm import Arm
-    from spectui.tui.tune.screen import TuneScreen
+    from spectui.trace.costs import Costs
     from spectui.tune.progress import TuningState
 
 
@@ -39,100 +39,79 @@ _NOTHING = (
 class TuneController:
     """Knows how the search stands, whether its screen is open or not."""
 
-    def __init__(self, app: BaseApp, session: SessionController) -> None:
-        """Start without a screen; ``session`` has the chat beside the search."""
-        self._app = app
+    def __init__(self, session: SessionController, refuse: Callable[[str], None]) -> None:
+        """Start without a search.
+
+        Args:
+            session: has the chat beside it.
+            refuse: is told in a sentence why nothing was started.
+        """
         self._session = session
-        self._screen: TuneScreen | None = None
+        self._refuse = refuse
         self.state: TuningState | None = None
         self._is_stopping = False
         """Whether the search was asked to end and has not told yet that it did."""
-        self._prompts: str | None = None
+        self.prompts: str | None = None
         """Which prompts the search uses, in words."""
         self._recording: ChatRecording | None = None
 
     @property
     def is_measuring(self) -> bool:
         """Whether a search measures, so that the screen should be quiet."""
-        return self.state is not None and self.state.is_running and not self.state.paused
+        return self.state is not None and self.state.is_running
 
     @property
     def can_stop(self) -> bool:
         """Whether a search runs that nobody has stopped yet."""
         return self.state is not None and self.state.is_running and not self._is_stopping
 
-    def is_open(self, *, replay: bool) -> bool:
-        """Whether a view of the screen is shown, or lies below another screen."""
-        screen = self._screen
-        return screen is not None and (
-            screen.shows_replay is replay or self._app.screen is not screen
-        )
-
-    def open(self, *, replay: bool = False) -> None:
-        """Show the screen: the search, or what replay says of the chat."""
-        # Imported here: numpy is not needed to start.
-        from spectui.tui.tune.screen import TuneScreen  # noqa: PLC0415
-
-        if self._screen is not None:
-            self._screen.shows_replay = replay
-            return
-        self._screen = TuneScreen(self, self.state)
-        self._screen.prompts = self._prompts
-        self._screen.shows_replay = replay
-        self.look_at_chat()
-        self._app.push_screen(self._screen, self._closed)
-
     def take_recording(self, event: ChatRecorded) -> None:
         """Take the present recording of the chat; None for another pair."""
         self._recording = event.recording
 
-    def _closed(self, _result: None) -> None:
-        self._screen = None
-
-    def take(self, state: "TuningState") -> None:
+    def take(self, event: TuningChanged) -> None:
         """Take a change of the search."""
         # Loaded by whoever made the state; it brings numpy, which is not needed to start.
         from spectui.tune.progress import Phase  # noqa: PLC0415
 
+        state = event.state
         refused = _refusal(state)
         self.state = state if refused is None else replace(state, phase=Phase.IDLE, error=None)
         self._is_stopping = self._is_stopping and state.is_running
         self._show_word()
-        if self._screen is not None:
-            self._screen.show(self.state)
         if refused is not None:
-            self._refuse(refused)
-
-    def _refuse(self, reason: str) -> None:
-        """Say why nothing was started: in the form, if it is still there."""
-        if self._screen is None:
-            self._app.warn(f"{reason}.")
-        else:
-            self._screen.ask(f"{reason}.")
+            self._refuse(f"{refused}.")
 
     def _show_word(self) -> None:
         if self.state is not None:
             word = "stopping the search" if self._is_stopping else _word(self.state)
             self._session.screen.tuning = word
 
-    def look_at_chat(self) -> None:
-        """Tell the screen how the chat stands, and what of it is recorded."""
-        screen = self._screen
-        if screen is None:
-            return
-        screen.chat_is_busy = self._session.screen.activity is Activity.ANSWERING
-        recording, setup = self._recording, self._session.setup
-        screen.not_recorded = self._not_recorded()
-        if recording is None or setup is None:
-            screen.recorded = screen.in_use = None
-        else:
-            tuned = None if self.state is None else self.state.costs.get(recording.draft)
-            alone = recording.alone(setup.speculation)
-            screen.in_use = None if alone is None else Speculation(alone)
-            screen.recorded = recording, tuned
+    @property
+    def chat_is_busy(self) -> bool:
+        """Whether a turn of the chat has the engine."""
+        return self._session.screen.activity is Activity.ANSWERING
 
-    def _not_recorded(self) -> str:
-        """Return why there is no answer to replay."""
+    @property
+    def recorded(self) -> "tuple[ChatRecording, Costs | None] | None":
+        """Answers of the chat, with the costs that the search measured; None before a pair."""
+        recording = self._recording
+        if recording is None or self._session.setup is None:
+            return None
+        return recording, None if self.state is None else self.state.costs.get(recording.draft)
+
+    @property
+    def in_use(self) -> Speculation | None:
+        """How the chat drafts, if it does so with who is recorded alone."""
+        recording, setup = self._recording, self._session.setup
+        if recording is None or setup is None:
+            return None
+        alone = recording.alone(setup.speculation)
+        return None if alone is None else Speculation(alone)
+
+    @property
+    def not_recorded(self) -> str:
+        """Why there is no answer to replay."""
         recording = self._recording
         if not self._session.loader.launch.settings.record_chats:
             return _OFF
@@ -150,15 +129,13 @@ class TuneController:
             found = self._read(wanted)
             self._start(found.prompts, chats, wanted)
         except SpectuiError as error:
-            self._refuse(str(error))
+            self._refuse(f"{error}.")
             return
         for note in found.notes:
-            self._app.warn(f"{note}.")
+            self._session.warn(f"{note}.")
         n_prompts = counted(len(found.prompts), "prompt")
         read = n_prompts if chats is None else counted(len(chats.prompts), "answer")
-        self._prompts = f"{wanted.path or wanted.source} ({read})"
-        if self._screen is not None:
-            self._screen.prompts = self._prompts
+        self.prompts = f"{wanted.path or wanted.source} ({read})"
 
     def _read(self, wanted: Wanted) -> PromptFile:
         match wanted.source:
@@ -177,7 +154,7 @@ class TuneController:
     def _start(self, prompts: tuple[Prompt, ...], chats: Chats | None, wanted: Wanted) -> None:
         session = self._session
         setup, engine, target = session.setup, session.engine, session.loader.target
-        by = key_of(self._app, "app.models")
+        by = key_of(session.screen.app, "app.models")
         if setup is None:
             raise UsageError(f"choose a target and a draft first ({by})")
         if engine is None or not session.can_measure:
@@ -195,16 +172,6 @@ class TuneController:
         )
         engine.start_tuning(setup, request)
 
-    def toggle_pause(self) -> None:
-        """Pause or go on."""
-        engine = self._session.engine
-        if engine is None or engine.tuning is None or self.state is None:
-            return
-        if self.state.paused:
-            engine.tuning.resume()
-        else:
-            engine.tuning.pause()
-
     def stop(self) -> None:
         """End the search with what it has."""
         engine = self._session.engine
@@ -216,7 +183,6 @@ class TuneController:
     def apply(self, arm: "Arm") -> None:
         """Use a setting in the chat from the next answer on; the screen has said so."""
         self._session.speculate(arm.speculation)
-        self.look_at_chat()
 
 
 def _refusal(state: "TuningState") -> str | None:
@@ -231,7 +197,5 @@ def _word(state: "TuningState") -> str:
     """Short enough for the status bar."""
     if not state.is_running:
         return ""
-    if state.paused:
-        return "tuning paused"
     done = f" {state.n_done}/{state.n_steps}" * state.is_confirming
     return f"tuning{done}"

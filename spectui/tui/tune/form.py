@@ -8,10 +8,11 @@ from pathlib import Path
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
-from textual.widgets import Input, Label, Static
+from textual.validation import Number
+from textual.widgets import Input, Label, Static, Tabs
 
 from spectui.tui import draw
-from spectui.tui.widgets import ChoiceRow
+from spectui.tui.widgets import chosen_tab
 
 
 class PromptSource(StrEnum):
@@ -49,40 +50,46 @@ class TuneSetup(Vertical):
 
     def compose(self) -> ComposeResult:
         """Sources, the path that one of them needs, minutes."""
-        yield ChoiceRow("prompts", tuple(map(str, _SOURCES)), id="sources")
+        with Horizontal(id="source-row"):
+            yield Label("prompts")
+            yield Tabs(*map(str, _SOURCES), id="sources")
         with Horizontal(id="path-row"):
             yield Label("path")
             yield Input(id="path", compact=True)
         with Horizontal():
             yield Label("minutes")
-            yield Input(id="minutes", type="number", compact=True, placeholder="no limit")
+            yield Input(
+                id="minutes",
+                type="number",
+                compact=True,
+                placeholder="no limit",
+                validators=[Number(1, MAX_MINUTES)],
+                valid_empty=True,
+            )
             yield Label("at most; the verdict is then of what was measured", classes="hint")
         yield Static(id="problem", markup=False)
 
-    def on_mount(self) -> None:
-        """The path belongs to one source."""
-        self._on_source()
-
     @property
-    def sources(self) -> ChoiceRow:
+    def sources(self) -> Tabs:
         """The row of the sources of prompts."""
-        return self.query_one("#sources", ChoiceRow)
+        return self.query_one("#sources", Tabs)
 
     @property
     def source(self) -> PromptSource:
         """The chosen source of prompts."""
-        return _SOURCES[self.sources.index]
+        return _SOURCES[chosen_tab(self.sources)]
 
     def read(self) -> Wanted | None:
         """Return the wanted search; None if it cannot be, and then say why."""
-        source, minutes = self.source, self.query_one("#minutes", Input).value.strip()
+        source, minutes = self.source, self.query_one("#minutes", Input)
+        limit = minutes.validate(minutes.value)
         # Not Path.expanduser and Path.exists: those raise for some paths that cannot be.
         path = os.path.expanduser(self._path.value.strip())  # noqa: PTH111
         problem = None
         if source in _PLACEHOLDERS and not os.path.exists(path):  # noqa: PTH110
             problem = f"There is nothing at this path; give that of {_PLACEHOLDERS[source]}."
             self._path.focus()
-        elif not _is_time(minutes):
+        elif limit is not None and not limit.is_valid:
             problem = f"Minutes must be 1 to {MAX_MINUTES}, or nothing for no limit."
         self.tell(problem)
         if problem is not None:
@@ -90,7 +97,7 @@ class TuneSetup(Vertical):
         return Wanted(
             source=source,
             path=Path(path) if source in _PLACEHOLDERS else None,
-            time_budget_s=float(minutes) * _MINUTE_S if minutes else None,
+            time_budget_s=float(minutes.value) * _MINUTE_S if minutes.value else None,
         )
 
     def begin(self) -> None:
@@ -110,7 +117,7 @@ class TuneSetup(Vertical):
         line.update("" if problem is None else draw.one_line(f"▲ {problem}"))
         line.display = problem is not None
 
-    @on(ChoiceRow.Changed)
+    @on(Tabs.TabActivated)
     def _on_source(self) -> None:
         self.query_one("#path-row").display = self.source in _PLACEHOLDERS
         self._path.placeholder = _PLACEHOLDERS.get(self.source, "")
@@ -119,10 +126,3 @@ class TuneSetup(Vertical):
     @on(Input.Changed)
     def _forget_problem(self) -> None:
         self.tell(None)
-
-
-def _is_time(minutes: str) -> bool:
-    try:
-        return not minutes or 1 <= float(minutes) <= MAX_MINUTES
-    except ValueError:
-        return False

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from spectui.live.replay import ChatReplay
-from spectui.measure.arm import OFF, Arm
+from spectui.measure.arm import Arm
 from spectui.options.speculation import Speculation
 from spectui.tui import draw
 from spectui.tune.forecast import promising
@@ -12,7 +12,7 @@ from spectui.tune.progress import Phase, TuningState
 from spectui.tune.race import finalist
 from spectui.tune.trials import TrialRecord, TrialState
 
-ACTIONS = frozenset({"begin", "start", "apply", "pause", "resume", "stop"})
+ACTIONS = frozenset({"begin", "start", "stop"})
 """Actions that are not always there."""
 FORECAST = "forecast"
 _N_FORECASTS = 12
@@ -124,39 +124,8 @@ def replayed(chat: ChatReplay, in_use: Speculation | None) -> Ledger:
     return Ledger(rows=rows, best=rows[0] if rows and chat.costs is not None else None)
 
 
-Choice = tuple[Arm, str]
-"""A setting for the live session, and a sentence for the user: what is applied, and why."""
-
-
-def best_choice(state: TuningState, ledger: Ledger) -> Choice | None:
-    """Return the choice of a confirmed verdict, else the best so far; None if there is neither.
-
-    Off is an arm like the others: it is the choice when the verdict is against speculation, and
-    as long as no setting is faster than it.
-    """
-    if state.result is not None and state.result.speedup is not None:
-        verdict, best = state.result.verdict, state.result.best
-        if verdict.use_speculation and best is not None:
-            return best, f"Applied the confirmed best: {best.label}."
-        return OFF, f"Speculation is turned off. {verdict.reason}"
-    if ledger.best is None:
-        return None
-    arm, speedup = ledger.best.arm, ledger.best.speedup
-    if speedup is None:
-        # Nothing to compare it with: off was not measured yet.
-        return None
-    if speedup <= 1:
-        return OFF, "Speculation is turned off: no setting is faster than the target alone so far."
-    return arm, f"Applied the best so far, not confirmed yet: {arm.label}."
-
-
-def available(state: TuningState, ledger: Ledger) -> frozenset[str]:
+def available(state: TuningState) -> frozenset[str]:
     """Return the names of the actions that make sense, but for those of the form."""
-    found: frozenset[str] = frozenset()
     if not state.is_running:
-        found |= {"start"}
-    elif state.phase is not Phase.STOPPING:
-        found |= {"stop", "resume" if state.paused else "pause"}
-    if best_choice(state, ledger) is not None:
-        found |= {"apply"}
-    return found
+        return frozenset({"start"})
+    return frozenset() if state.phase is Phase.STOPPING else frozenset({"stop"})

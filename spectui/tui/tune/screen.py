@@ -2,7 +2,7 @@
 
 import asyncio
 from dataclasses import replace
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -13,36 +13,20 @@ from textual.widgets import Input, Static
 
 from spectui.live.recording import ChatRecording
 from spectui.live.replay import ChatReplay, replay_chat
-from spectui.measure.arm import Arm
 from spectui.options.speculation import Speculation
 from spectui.trace.costs import Costs
 from spectui.tui import draw
 from spectui.tui.tune import ledger as settings
 from spectui.tui.tune import words
-from spectui.tui.tune.form import TuneSetup, Wanted
+from spectui.tui.tune.controller import TuneController
+from spectui.tui.tune.form import TuneSetup
 from spectui.tui.tune.views import SettingsTable, TuneStatus
 from spectui.tui.widgets import KeyBar, key
 from spectui.tune.progress import Phase, TuningState
 
 
-class Search(Protocol):
-    """Wishes of the screen."""
-
-    def start(self, wanted: Wanted) -> None:
-        """Begin a search, or go on with the study of the same prompts."""
-
-    def toggle_pause(self) -> None:
-        """Pause or go on."""
-
-    def stop(self) -> None:
-        """End the search with what it has."""
-
-    def apply(self, arm: Arm) -> None:
-        """Use a setting in the chat from the next answer on."""
-
-
 class TuneScreen(Screen[None]):
-    """Shows the states that it is given; wishes go to the search."""
+    """Shows how the search stands; wishes go to it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         # Before the field that has the focus, which would take it; not shown twice in the footer.
@@ -51,12 +35,7 @@ class TuneScreen(Screen[None]):
             priority=True,
         ),
         key("s", "tune.start", "Start", "Start tuning, or go on with it"),
-        key("space", "tune.pause", "Pause", "Let go of the engine at once"),
-        key("space", "tune.resume", "Resume", "Let tuning go on"),
-        key("x", "tune.stop", "Stop", "End tuning with what it has found"),
-        key(
-            "a", "tune.apply", "Apply", "Use in the chat what the verdict says, or the best so far"
-        ),
+        key("x", "tune.stop", "Stop", "End tuning; Start goes on from what it has found"),
         key("escape", "tune.back", "Back", "Leave; tuning goes on"),
     ]
     AUTO_FOCUS = "SettingsTable"
@@ -74,7 +53,7 @@ class TuneScreen(Screen[None]):
     in_use: var[Speculation | None] = var(None, init=False)
     """How the chat drafts, if it does so with who is recorded alone."""
 
-    def __init__(self, search: Search, state: TuningState | None = None) -> None:
+    def __init__(self, search: TuneController, state: TuningState | None = None) -> None:
         """Begin with ``state``; nothing was started without."""
         super().__init__()
         self._search = search
@@ -125,6 +104,15 @@ class TuneScreen(Screen[None]):
             self._chat = await asyncio.to_thread(replay_chat, *known)
         self._show_settings()
 
+    def look(self) -> None:
+        """Show what the search and the chat are at."""
+        search = self._search
+        self.chat_is_busy, self.prompts = search.chat_is_busy, search.prompts
+        self.not_recorded, self.in_use = search.not_recorded, search.in_use
+        self.recorded = search.recorded
+        if search.state is not None and search.state is not self._state:
+            self.show(search.state)
+
     def show(self, state: TuningState) -> None:
         """Show how the search stands. To be called on the app's thread."""
         before, self._state = self._state, state
@@ -162,10 +150,7 @@ class TuneScreen(Screen[None]):
         if self.shows_replay or (action == "start" and isinstance(self.focused, Input)):
             # A letter would be typed into the field.
             return False
-        if action in self._available:
-            return True
-        # Dimmed where it will be possible soon.
-        return None if action == "apply" and self._state.is_running else False
+        return action in self._available
 
     def action_start(self) -> None:
         """Start, or first show what would be started."""
@@ -179,32 +164,19 @@ class TuneScreen(Screen[None]):
 
     action_begin = action_start
 
-    def action_pause(self) -> None:
-        """Pause, or go on."""
-        self._search.toggle_pause()
-
-    action_resume = action_pause
-
     def action_stop(self) -> None:
         """End the search."""
         self._search.stop()
-
-    def action_apply(self) -> None:
-        """Use in the chat what tuning found."""
-        choice = settings.best_choice(self._state, self._ledger)
-        if choice is not None:
-            self._apply(*choice)
 
     def action_apply_selected(self) -> None:
         """Use in the chat the selected setting."""
         row = self.query_one(SettingsTable).selected
         if row is not None and row.is_known:
+            self._search.apply(row.arm)
+            self.in_use = self._search.in_use
             what = "Speculation is turned off" if row.arm.is_off else f"Applied {row.arm.label}"
-            self._apply(row.arm, f"{what} ({row.origin}), from the next answer on.")
-
-    def _apply(self, arm: Arm, reason: str) -> None:
-        self._search.apply(arm)
-        self.notify(draw.one_line(reason), markup=False)
+            told = draw.one_line(f"{what} ({row.origin}), from the next answer on.")
+            self.notify(told, markup=False)
 
     def action_back(self) -> None:
         """Leave the form, or the screen."""
@@ -249,9 +221,9 @@ class TuneScreen(Screen[None]):
         basis.display = replays
         if replays:
             basis.update(self._basis())
-        if self.focused is None and not setup.display:
+        if not setup.display and (self.focused is None or setup in self.focused.ancestors):
             self.query_one(SettingsTable).focus()
-        available = settings.available(state, self._ledger)
+        available = settings.available(state)
         if setup.display:
             # The form has a key of its own.
             available |= {"begin"}

@@ -7,10 +7,11 @@ from rich.table import Table
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.widgets import DataTable, Digits, Static
+from textual.widgets import DataTable, Static
 
+from spectui.format import percent_text, times_text
 from spectui.tui import draw
 from spectui.tui.tune import words
 from spectui.tui.tune.ledger import Ledger, Row
@@ -18,41 +19,31 @@ from spectui.tui.tune.words import Fact, Headline
 from spectui.tui.widgets import hidden, key
 from spectui.tune.progress import Phase, TuningState
 
-_ROOMY = 36
-"""Lines of a screen that has room for large digits."""
+_VERDICT = ("advice", "interval", "because")
 _INTERVAL = 48
 """Cells of the verdict's interval; a narrow screen has a third of its width for it."""
 _BAR = 16
 
 
-class VerdictBox(Horizontal):
-    """The answer, as large as a terminal draws: digits of three lines where there is room."""
+class VerdictBox(Vertical):
+    """The answer: the advice, the interval, and what it rests on."""
 
     def compose(self) -> ComposeResult:
-        """The speedup, the advice, the interval, and what the answer rests on."""
-        yield Digits()
-        with Vertical(classes="told"):
-            yield Static(id="advice", markup=False)
-            yield Static(id="interval", markup=False)
-            yield Static(id="because", markup=False)
+        """A line each."""
+        for part in _VERDICT:
+            yield Static(id=part, markup=False)
 
     def show(self, told: Headline) -> None:
         """Show ``told``."""
         is_judged = told.pays is not None and told.speedup is not None
         self.set_class(is_judged and bool(told.pays), "-gain")
         self.set_class(is_judged and (told.speedup or 1.0) < 1, "-loss")
-        is_roomy = self.app.size.height >= _ROOMY and not self.app.has_class("-ascii")
-        is_large = told.is_decided and told.speedup is not None and is_roomy
-        self.set_class(is_large, "-large")
-        advice = told.advice
-        if told.speedup is not None:
-            self.query_one(Digits).update(f"{told.speedup:.2f}x")
-            advice = advice if is_large else f"{draw.speedup(told.speedup)}  {advice}"
+        factor = "" if told.speedup is None else f"{times_text(told.speedup)}  "
         bar = words.interval(told, min(_INTERVAL, self.app.size.width // 3))
-        shown = ((advice, "#advice"), (bar, "#interval"), (told.because, "#because"))
-        for text, place in shown:
-            self.query_one(place, Static).update(text)
-            self.query_one(place).display = bool(text)
+        lines = (f"{factor}{told.advice}", bar, told.because)
+        for part, text in zip(_VERDICT, lines, strict=True):
+            self.query_one(f"#{part}", Static).update(text)
+            self.query_one(f"#{part}").display = bool(text)
 
 
 class TuneStatus(Vertical):
@@ -113,7 +104,7 @@ class SettingsTable(DataTable[Text]):
         key(
             "enter",
             "tune.apply_selected",
-            "Apply row",
+            "Apply",
             "Use the selected setting in the chat",
             action="screen.apply_selected",
             display="enter",
@@ -159,9 +150,9 @@ class SettingsTable(DataTable[Text]):
         elif not row.is_known:
             look = self.get_component_rich_style("settings--unknown", partial=True)
         numbers = (
-            draw.speedup(row.speedup) if row.speedup is not None else draw.NONE,
+            times_text(row.speedup),
             draw.number(row.tokens_per_s, 1),
-            draw.percent(row.acceptance_rate) if row.acceptance_rate is not None else draw.NONE,
+            percent_text(row.acceptance_rate),
         )
         origin = f"{row.origin}, best" if is_best else row.origin
         return [

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from spectui.format import counted, left_text
 from spectui.live.recording import ChatRecording
 from spectui.live.replay import ChatReplay
-from spectui.measure.verdict import Answer
 from spectui.tui import draw
 from spectui.tui.tune.ledger import FORECAST, Ledger
 from spectui.tune.expert_use import cache_sentence
 from spectui.tune.explain import explain_result
+from spectui.tune.page import lossless_lines
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.result import TuneResult
 
@@ -19,15 +19,11 @@ Enter starts. It records some answers, forecasts every setting on them, and meas
 against the target alone; then it says whether a draft pays, with which flags. The chat has \
 priority; what was measured is kept, so stop and go on at will."""
 _UNCONFIRMED = ", not confirmed"
-_MAX_ERROR = 400
-"""Characters of an error; llama.cpp's log has the rest."""
 
 
 def phase(state: TuningState, *, chat_is_busy: bool) -> str:
     """Return the activity of the search."""
     if state.is_running and state.phase is not Phase.STOPPING:
-        if state.paused:
-            return f"paused while {state.phase}"
         if chat_is_busy:
             return "held back by the chat"
         if state.current is not None and state.current.is_off:
@@ -79,8 +75,6 @@ class Headline:
     """The interval of a verdict's speedup; None where it is not known."""
     pays: bool | None = None
     """The verdict; None before there is one."""
-    is_decided: bool = False
-    """Whether the speedup may be drawn large: it was judged, and the answer is not open."""
 
 
 def interval(told: Headline, width: int) -> str:
@@ -102,7 +96,6 @@ def verdict(state: TuningState, ledger: Ledger) -> Headline:
             speedup=result.speedup.capped.estimate,
             interval=result.speedup.capped.interval,
             pays=result.verdict.use_speculation,
-            is_decided=result.verdict.answer is not Answer.UNDECIDED,
         )
     so_far = _best_so_far(ledger)
     if state.is_running or result is None:
@@ -139,7 +132,7 @@ def facts(state: TuningState, prompts: str | None) -> Iterator[Fact]:
         prompts: which prompts it uses, in words; None if that is not known.
     """
     if state.error is not None:
-        yield "reason", _cut(state.error)
+        yield "reason", state.error
     if prompts is not None and state.is_running:
         yield "prompts", prompts
     if state.phase is Phase.SEARCHING and state.current is not None and not state.current.is_off:
@@ -150,29 +143,16 @@ def facts(state: TuningState, prompts: str | None) -> Iterator[Fact]:
 
 def _findings(result: TuneResult) -> Iterator[Fact]:
     if result.not_kept is not None:
-        yield "not kept", _cut(result.not_kept)
+        yield "not kept", result.not_kept
     if result.speedup is not None:
         for index, reason in enumerate(explain_result(result).sentences):
             yield "" if index else "why", f"• {reason}"
     if (cache := cache_sentence(result.experts)) is not None:
         yield "cache", cache
-    if result.pairs:
-        yield "output", lossless(result)
+    if result.lossless is not None:
+        yield from (("output", line) for line in lossless_lines(result.lossless))
     if result.conditions is not None and result.conditions.notes:
         yield "machine", " ".join(result.conditions.notes)
-
-
-def lossless(result: TuneResult) -> str:
-    """Return whether speculation changed the output of a confirmation."""
-    if result.lossless is None:
-        return "not checked"
-    divergence = result.lossless.divergence
-    if divergence is None:
-        return "equal to the target's on every prompt"
-    where = f"at token {divergence.position} of prompt {divergence.prompt_id}"
-    if divergence.explained:
-        return f"equal but for rounding (two tokens as likely {where})"
-    return f"▲ differs from the target's {where}, which rounding is not known to explain"
 
 
 def basis(recording: ChatRecording, chat: ChatReplay) -> str:
@@ -183,8 +163,3 @@ def basis(recording: ChatRecording, chat: ChatReplay) -> str:
     if chat.costs is None:
         told += " No speedup is known before a search has measured what rounds cost."
     return told
-
-
-def _cut(reason: str) -> str:
-    told = draw.one_line(reason)
-    return told if len(told) <= _MAX_ERROR else told[:_MAX_ERROR] + "…"
