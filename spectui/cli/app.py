@@ -14,7 +14,6 @@ _COMMANDS = {
     "cockpit": "Chat with a pair, and watch and tune what speculation does.",
     "attach": "Watch a llama-server that is already running.",
     "bench": "Measure one setting against the target alone.",
-    "completion": "Print the script with which a shell completes commands.",
     "doctor": "Examine the machine, and a pair before it is loaded.",
     "export": "Write the flags that tune advised, or rewrite a command.",
     "lint": "Check an existing llama-server command, without running it.",

@@ -1,11 +1,25 @@
 """``spectui attach``: the live panels over a llama-server that is already running."""
 
+import os
+from typing import TYPE_CHECKING
+
 from spectui.cli.click_options import argument, option, request, request_command
 from spectui.cli.options import ASCII, THEME, json_option
+from spectui.cli.output import check_writable, write_document
+from spectui.errors import ServerError, UsageError
 from spectui.options.option import Decimal
 
-SCREEN_S, JSON_S = 0.5, 1.0
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spectui.cli.guard import MakeApp
+    from spectui.server.watch.poller import Attachment
+    from spectui.server.watch.tracker import AttachState
+    from spectui.tui.attach import AttachApp
+
+_SCREEN_S, _JSON_S = 0.5, 1.0
 """From one look to the next where nothing else is said."""
+_SHORTEST_S = 0.1
 _EXAMPLES = (
     ("Watch a server of this machine", "spectui attach localhost:8080"),
     ("What it tells now, for a script", "spectui attach localhost:8080 --json -"),
@@ -18,7 +32,7 @@ class Attach:
 
     Shows its slots, tokens per second, acceptance by position, model and settings, and the
     readings of GPU and host if it runs on this machine. It says most with --metrics. It is only
-    asked, never changed; its API key is taken from SPECTUI_API_KEY or LLAMA_API_KEY, or asked for.
+    asked, never changed; its API key is taken from SPECTUI_API_KEY or LLAMA_API_KEY.
     """
 
     address: str = argument()
@@ -26,8 +40,8 @@ class Attach:
         "--interval",
         type=Decimal(0, 3600),
         metavar="SECONDS",
-        help=f"From one look to the next (default: {SCREEN_S}); with --json between its two "
-        f"looks, from which rates follow (default: {JSON_S:g}), 0 for a single look.",
+        help=f"From one look to the next (default: {_SCREEN_S}); with --json between its two "
+        f"looks, from which rates follow (default: {_JSON_S:g}), 0 for a single look.",
     )
     json_path: str | None = json_option(
         "Write what the server tells now as JSON, and end; - for stdout."
@@ -36,4 +50,106 @@ class Attach:
     ascii: bool = ASCII
 
 
-command = request_command(Attach, "attach", "run_attach:attach", examples=_EXAMPLES)
+command = request_command(Attach, "attach", "attach:attach", examples=_EXAMPLES)
+
+
+def attach(request: Attach) -> None:
+    """Watch a server, or write its present state.
+
+    Raises:
+        UsageError: the address is none, or there is no terminal for the screen; or options
+            contradict each other.
+        ServerError: with ``--json``, the server tells nothing.
+    """
+    from spectui.server.address import parse_address
+    from spectui.server.watch.poller import Attachment
+
+    json_path, interval_s = request.json_path, request.interval_s
+    if json_path is not None and request.theme is not None:
+        raise UsageError("--theme is for the screen; leave it out, or leave out --json")
+    if json_path is None and interval_s is not None and interval_s < _SHORTEST_S:
+        raise UsageError(f"--interval {interval_s:g} is too short; give {_SHORTEST_S} or more")
+    if interval_s is None:
+        interval_s = _SCREEN_S if json_path is None else _JSON_S
+    address = parse_address(request.address)
+    attachment = Attachment(address=address, api_key=_api_key())
+    if json_path is None:
+        _show(attachment, interval_s, request)
+        return
+    from spectui.server.watch.document import attach_document
+
+    check_writable(json_path, ())
+    state = _look(attachment, interval_s)
+    write_document(attach_document(state, interval_s=interval_s), json_path)
+
+
+def _api_key() -> str | None:
+    """The key of the environment; None if there is none.
+
+    Raises:
+        UsageError: it holds what no HTTP header can carry.
+    """
+    from spectui.server.watch.sample import API_KEY_VARIABLES
+
+    for name in API_KEY_VARIABLES:
+        key = os.environ.get(name, "").strip()
+        if not key.isascii() or not key.isprintable():
+            raise UsageError(
+                f"{name} is no API key: it holds characters that no HTTP header can carry; set it "
+                "to the key alone"
+            )
+        if key:
+            return key
+    return None
+
+
+def _look(attachment: "Attachment", interval_s: float) -> "AttachState":
+    """Ask the server twice, or once without an interval; return its state.
+
+    Raises:
+        ServerError: the server tells nothing.
+    """
+    import asyncio
+
+    from spectui.server.watch.poller import ask
+    from spectui.server.watch.sample import Failure
+    from spectui.server.watch.tracker import Tracker
+
+    tracker = Tracker(attachment.address.url)
+    for sample in asyncio.run(ask(attachment, interval_s)):
+        if isinstance(sample, Failure):
+            raise ServerError(sample.reason)
+        tracker.add(sample)
+    return tracker.state
+
+
+def _show(attachment: "Attachment", interval_s: float, request: Attach) -> None:
+    """Show the screen until the user quits.
+
+    Raises:
+        UsageError: there is no terminal.
+    """
+    from spectui.cli.guard import show_screen, writable_log
+    from spectui.settings import read_settings
+
+    settings = read_settings()
+
+    def load() -> "MakeApp":
+        from spectui.tui.attach import AttachApp, AttachLaunch
+
+        launch = AttachLaunch(
+            attachment=attachment,
+            interval_s=interval_s,
+            settings=settings,
+            theme=request.theme,
+            ascii=request.ascii,
+        )
+
+        def make(_log_file: int) -> "tuple[AttachApp, Callable[[], None]]":
+            app = AttachApp(launch)
+            return app, app.close
+
+        return make
+
+    instead = "run spectui attach in one, or give --json - in scripts"
+    show_screen(load, writable_log(), instead=instead)

@@ -171,6 +171,15 @@ def argument(
     return Described((), {"type": _parsed(type), **attributes})
 
 
+def files(
+    _ctx: click.Context, _param: click.Parameter, incomplete: str
+) -> "list[CompletionItem[Any]]":
+    """Complete a value that may be a path; the shell finds the files."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
+
+
 def _parsed(given: Values | click.ParamType[Any] | None) -> click.ParamType[Any] | None:
     return given if isinstance(given, click.ParamType | None) else click_type(given)
 
@@ -275,13 +284,3 @@ class ListOf(click.ParamType[tuple[Any, ...]]):
             return value
         parts = (part.strip() for part in str(value).split(","))
         return tuple(dict.fromkeys(self._item.convert(part, param, ctx) for part in parts))
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> "list[CompletionItem[Any]]":
-        """Complete the last item."""
-        from click.shell_completion import CompletionItem
-
-        head, comma, last = incomplete.rpartition(",")
-        items = self._item.shell_complete(ctx, param, last)
-        return [CompletionItem(f"{head}{comma}{item.value}", help=item.help) for item in items]

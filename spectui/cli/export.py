@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from spectui.cli.click_options import argument, option, request, request_command, switch
-from spectui.cli.completion import files, studies
+from spectui.cli.click_options import argument, files, option, request, request_command, switch
 from spectui.cli.options import DIALECTS, STORAGE, server_bin_option
 from spectui.cli.output import NewFile, complain, say_exactly
 from spectui.cli.taken import found_reader, given_reader, warn_of_secrets, warn_of_silence
@@ -49,7 +48,7 @@ class Export:
     was to turn speculation off, no speculative flag is written.
     """
 
-    study: str | None = argument(required=False, shell_complete=studies)
+    study: str | None = argument(required=False)
     command_line: str | None = option(
         "--from",
         metavar="COMMAND",

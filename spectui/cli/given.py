@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from spectui.cli.help import WORDS, FromUserOnly
+from spectui.cli.help import FromUserOnly
 from spectui.cli.removed import reason_of
 from spectui.errors import BadInputError, UsageError
 from spectui.options.drafters import HIDDEN_STATE_KINDS
@@ -33,8 +33,6 @@ class Given(Mapping[str, Any]):
     """Parameters whose value is a preset's, the demo's, or that of the command of ``--from``."""
     takeover: "Takeover | None" = None
     """The command of ``--from``, with what was typed beside it; None without one."""
-    words: Mapping[str, Any] = field(default_factory=dict)
-    """Options as they were typed, by parameter, for another command to repeat."""
     flags: Mapping[str, str] = field(default_factory=dict)
     """First flag of each parameter."""
 
@@ -55,7 +53,6 @@ class Given(Mapping[str, Any]):
                 n for n, who in sources.items() if who is ParameterSource.DEFAULT_MAP
             ),
             takeover=takeover,
-            words=context.meta.get(WORDS, {}),
             flags=flags,
         )
 

@@ -4,16 +4,12 @@ Click alone lists sixty options in a row. The libraries that group them (cloup, 
 each start more time than the rest of the help.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from spectui.cli.removed import removed_refused
-
-WORDS = "spectui.words"
-"""Key under which click's context keeps the options as they were typed, for commands that another
-repeats."""
 
 Examples = Sequence[tuple[str, str]]
 """Purposes, each with the command that serves it."""
@@ -58,28 +54,12 @@ class _WithExamples(click.Command):
 
 
 class Command(_WithExamples):
-    """A command whose help has subjects and examples, and which keeps the words that were typed."""
+    """A command whose help has subjects and examples."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse; keep what was typed."""
+        """Parse; say what is no more."""
         with removed_refused(ctx):
-            ctx.meta[WORDS], _, _ = self.make_parser(ctx).parse_args(args=list(args))
             return super().parse_args(ctx, args)
-
-    def words(self, given: Mapping[str, Any]) -> list[str]:
-        """Command line that gives ``given``, as ``Given.words`` has it; the rest is passed over."""
-        found: list[str] = []
-        for parameter in self.params:
-            value = given.get(parameter.name or "")
-            if not isinstance(parameter, click.Option) or value is None:
-                continue
-            if parameter.is_flag:
-                names = parameter.opts if value is True else parameter.secondary_opts
-                found += names[-1:]
-                continue
-            for one in value if isinstance(value, list) else [value]:
-                found += [parameter.opts[0], str(one)]
-        return found
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write a section for each subject."""
@@ -168,7 +148,7 @@ VARIABLES = {
     "of the platform's own folders.",
     "SPECTUI_STORAGE": "Where studies are, as --storage has it; an address with a password belongs "
     "here.",
-    "SPECTUI_API_KEY": "Key of the llama-server that attach and bench --server-url ask.",
+    "SPECTUI_API_KEY": "Key of the llama-server that attach asks.",
     "LLAMA_API_KEY": "The same, where SPECTUI_API_KEY is not set.",
     "SPECTUI_PATIENCE": "Seconds in which a process that neither computes nor reads counts as hung "
     "(120); a slow network's file system may need more.",

@@ -13,11 +13,11 @@ from spectui.cli.click_options import (
     ListOf,
     Value,
     click_option,
+    files,
     listed,
     option,
     switch,
 )
-from spectui.cli.completion import files, presets
 from spectui.cli.given import demo_option, from_option, preset_option
 from spectui.cli.help import FromUserOnly
 from spectui.errors import UsageError
@@ -192,7 +192,6 @@ _PRESET: Described = option(
     is_eager=True,
     callback=preset_option,
     metavar="NAME",
-    shell_complete=presets,
     help="Take options from a preset (see: spectui presets list).",
 ).under(_MODELS)
 

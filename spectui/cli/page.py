@@ -3,11 +3,10 @@
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from io import StringIO
 from itertools import chain, repeat
-from typing import Any
 
 import rich.table
 from rich.cells import cell_len
@@ -25,7 +24,6 @@ from rich.padding import Padding
 from rich.text import Text
 
 from spectui.cli.output import filled
-from spectui.commands.sources.reading import read_command
 from spectui.display import fit
 from spectui.format import printable
 from spectui.page import Cell, Command, Excerpt, Line, Paragraph, Part, Table, Words, heads, text_of
@@ -245,10 +243,6 @@ def sentence(text: str, *, indent: str = "") -> str:
     return wrapped(text, indent=indent) if is_terminal() else text
 
 
-_OF_THIS_RUN = frozenset({"json_path", "quiet", "verbose", "repeats", "spec_type"})
-"""Options that another command would not take over: ``bench`` has other words behind the last."""
-
-
 def next_lines(does: str, words: Iterable[str]) -> list[Part]:
     """The next command, to be copied.
 
@@ -257,22 +251,3 @@ def next_lines(does: str, words: Iterable[str]) -> list[Part]:
         words: of the command.
     """
     return [Line(f"Next: {does}:"), f"  {shlex.join(words)}"]
-
-
-def tune_words(given: Mapping[str, Any], **changed: object) -> list[str]:
-    """The search with the models and options that were typed for a command, but for these."""
-    # It loads every option.
-    from spectui.cli.tune import command
-
-    return ["spectui", "tune", *command.words({**_taken_over(given), **changed})]
-
-
-def _taken_over(given: Mapping[str, Any]) -> dict[str, Any]:
-    own = {name: value for name, value in given.items() if name not in _OF_THIS_RUN}
-    # A search has one temperature.
-    if "," in str(own.get("temp", "")):
-        del own["temp"]
-    # What is pasted may hold secrets; a file or a process is named.
-    if " " in (pasted := str(own.get("command_line", ""))):
-        own["command_line"] = read_command(pasted).text
-    return own

@@ -27,6 +27,7 @@ _PROCESSORS = (
     "--cpu-range, --cpu-strict, --prio and --poll, and start it with taskset -c 0-7 or nice"
 )
 _REMOVED = {
+    "completion": "completion is gone; click completes: eval \"$(_SPECTUI_COMPLETE=bash_source spectui)\"",
     "probe": "probe experts is gone; spectui tune measures what experts cost on your prompts",
     "worker": "worker is gone; run the same tune with --study and --storage on each machine",
     "serve": "serve is gone; run spectui in a terminal, over ssh where the models are elsewhere",

@@ -5,7 +5,6 @@ from pathlib import Path
 import click
 
 from spectui.cli.click_options import argument, option, request, request_command, switch
-from spectui.cli.completion import studies
 from spectui.cli.help import Group
 from spectui.cli.options import STORAGE, json_option
 from spectui.options.option import File
@@ -40,7 +39,7 @@ class Show:
     STUDY is a name, or a part of one; the latest study without it.
     """
 
-    study: str | None = argument(required=False, shell_complete=studies)
+    study: str | None = argument(required=False)
     storage: str | None = STORAGE
     json_path: str | None = json_option(
         "Write the document that tune writes with --json; - for stdout."
@@ -54,7 +53,7 @@ class Export:
     It says where your models and prompts are.
     """
 
-    study: str = argument(shell_complete=studies)
+    study: str = argument()
     file: Path = _FILE
     storage: str | None = STORAGE
 
@@ -74,9 +73,7 @@ class Import:
 class Delete:
     """Delete each STUDY, by its whole name, with its trials and its verdict."""
 
-    studies: tuple[str, ...] = argument(
-        nargs=-1, required=True, metavar="STUDY...", shell_complete=studies
-    )
+    studies: tuple[str, ...] = argument(nargs=-1, required=True, metavar="STUDY...")
     yes: bool = switch("--yes", help="Do not ask.")
     storage: str | None = STORAGE
 

@@ -7,7 +7,6 @@ from spectui.cli.click_options import (
     request,
     request_command,
 )
-from spectui.cli.completion import studies
 from spectui.cli.given import Given
 from spectui.cli.options import (
     BACKEND,
@@ -74,7 +73,6 @@ class Tune:
     study: str | None = option(
         "--study",
         metavar="NAME",
-        shell_complete=studies,
         help="Name of the study (default: made from the run).",
     )
     storage: str | None = STORAGE

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from spectui.cli.click_options import argument, option, request, request_command
-from spectui.cli.completion import studies
 from spectui.cli.options import (
     QUIET,
     STORAGE,
@@ -26,7 +25,7 @@ class Verify:
     verdict. Prompts go to both servers, whose own timings and counters tell what was delivered.
     """
 
-    study: str | None = argument(required=False, shell_complete=studies)
+    study: str | None = argument(required=False)
     server_bin: str | None = server_bin_option("Your llama-server (default: one that is found).")
     storage: str | None = STORAGE
     prompts: Path | None = option(
