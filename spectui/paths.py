@@ -33,6 +33,11 @@ def cache_dir() -> Path:
     return Path(home) / "cache" if home else platformdirs.user_cache_path("spectui")
 
 
+def log_path() -> Path:
+    """The file for defects, and for what native code says."""
+    return data_dir() / "logs" / "spectui.log"
+
+
 def demo_folder() -> Path:
     """Folder of the demo models that are built."""
     return cache_dir() / "demo"

@@ -14,10 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from spectui.cli.failure import report_failure
+from spectui.cli import report_failure
 from spectui.errors import BadInputError, UsageError
 from spectui.files import open_private
-from spectui.paths import data_dir, ensure_dir
+from spectui.paths import ensure_dir, log_path
 
 if TYPE_CHECKING:
     from spectui.tui.base_app import BaseApp
@@ -121,7 +121,7 @@ def writable_log() -> Path:
     Raises:
         BadInputError: it cannot be written.
     """
-    log = data_dir() / "logs" / "spectui.log"
+    log = log_path()
     try:
         ensure_dir(log.parent)
         os.close(open_private(log, os.O_WRONLY | os.O_APPEND))
@@ -191,5 +191,5 @@ def _restore(stdin: int, stderr: int, modes: _Modes, last_words: str) -> None:
 def _sentence(number: int) -> str:
     return (
         f"error: spectui was ended by {signal.Signals(number).name}; llama.cpp's last words are in "
-        f"{data_dir() / 'logs' / 'spectui.log'}, and the next start offers the session again\n"
+        f"{log_path()}, and the next start offers the session again\n"
     )

@@ -1,10 +1,17 @@
 """``spectui replay``: predicts settings from a recorded trace."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from spectui.cli.click_options import argument, request, request_command
 from spectui.cli.options import json_option
+from spectui.cli.output import check_writable, write_result
+from spectui.errors import BadInputError
 from spectui.options.option import File
+
+if TYPE_CHECKING:
+    from spectui.trace.record import Trace
+    from spectui.tune.space import SearchSpace
 
 _EXAMPLES = (
     ("The best setting of each draft and length", "spectui replay demo.trace.json.gz"),
@@ -24,4 +31,44 @@ class Replay:
     json_path: str | None = json_option()
 
 
-command = request_command(Replay, "replay", "run_replay:replay", examples=_EXAMPLES)
+command = request_command(Replay, "replay", "replay:replay", examples=_EXAMPLES)
+
+
+def replay(request: Replay) -> None:
+    """Read the trace, replay it, and print the results.
+
+    Raises:
+        BadInputError: the trace cannot be read, or holds nothing that can be replayed.
+    """
+    from spectui.cli.page import page_text
+    from spectui.trace.file import read_trace
+    from spectui.tune.recorded import Recorded
+    from spectui.tune.replayed import Replayed
+
+    check_writable(request.json_path, (request.trace,))
+    trace = read_trace(request.trace)
+    recorded = Recorded(
+        recordings=trace.recordings,
+        costs=trace.costs,
+        space=_space_of(trace),
+        has_text=trace.has_text,
+    )
+    found = Replayed(recorded, tuple(recorded.totals()))
+    if not found.totals:
+        raise BadInputError(f"{request.trace} holds too little to replay; record it again")
+    write_result(found.document(request.trace), page_text(found.page()), request.json_path)
+
+
+def _space_of(trace: "Trace") -> "SearchSpace":
+    """The space of a search, as far as the trace answers for it."""
+    from spectui.tune.space import LEAST_P_MIN, MAX_DRAFT, Parameter, SearchSpace
+
+    chains = [one for recording in trace.recordings for one in recording.chains.values()]
+    has_floors = all(one.floor <= LEAST_P_MIN for one in chains)
+    first = trace.recordings[0].chains
+    return SearchSpace(
+        drafts=tuple(trace.drafts),
+        tuned=frozenset(Parameter) - ({Parameter.DRAFT_P_MIN} if not has_floors else set()),
+        max_draft=min((one.depth for one in chains), default=MAX_DRAFT),
+        mtp_files=tuple((name, one.mtp_layers) for name, one in first.items() if one.mtp_layers),
+    )
