@@ -100,7 +100,7 @@ def make_launch(request: Cockpit, settings: Settings) -> Launch:
     """
     speculation, others = take_drafting(request.given)
     shared = RunOptions.of(others)
-    check_drafting(shared.context, speculation)
+    check_drafting(shared.context, speculation.longest)
     shared = with_preset_models(shared, most_drafts=int(speculation.needs_draft))
 
     def make_setup(pair: Pair) -> LiveSetup:

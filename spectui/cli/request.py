@@ -151,13 +151,13 @@ def take_drafting(given: Given) -> tuple[Speculation, Given]:
     return speculation, given.changed(spec_type=())
 
 
-def check_drafting(context: ContextOptions, speculation: Speculation) -> None:
-    """Refuse drafts that are longer than a decode.
+def check_drafting(context: ContextOptions, longest: int) -> None:
+    """Refuse drafts that are longer than a decode; ``longest`` is the most tokens of a draft.
 
     Raises:
         UsageError: they are.
     """
-    n = speculation.longest + 1
+    n = longest + 1
     sizes = {"-c": context.ctx_size, "-b": context.batch_size}
     short = [flag for flag, size in sizes.items() if size < n]
     if short:

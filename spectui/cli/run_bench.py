@@ -85,7 +85,7 @@ def _options(request: Bench) -> tuple[Speculation, RunOptions]:
     check_typed(given)
     speculation, shared = take_drafting(given)
     options = RunOptions.of(shared)
-    check_drafting(options.context, speculation)
+    check_drafting(options.context, speculation.longest)
     if not request.is_server:
         check_no_servers(given)
         check_engine({speculation.own.kind})
