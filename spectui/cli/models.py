@@ -54,16 +54,8 @@ class Find:
     hf, that fetch them. Needs huggingface_hub, as the extra hub brings it.
     """
 
-    target: Path | None = option(
-        "-m", "--model", type=File(), help="Find drafts for it. Has to be given."
-    )
+    target: Path = option("-m", "--model", type=File(), required=True, help="Find drafts for it.")
     n_ctx: int = _CONTEXT
-    limit: int = option(
-        "--limit",
-        default=8,
-        type=Whole(1, 100),
-        help="Repositories to look into, the most promising first.",
-    )
     json_path: str | None = _JSON
     quiet: bool = QUIET
 
@@ -75,10 +67,9 @@ class Demo:
     A dense and a mixture-of-experts target and two drafts, made from SmolLM2-135M.
     """
 
-    seed: int = option("--seed", default=0, type=Whole(0), help="Of the noise in their weights.")
     quiet: bool = QUIET
 
 
-command.add_command(request_command(Scan, "scan", "run_scan:scan"))
-command.add_command(request_command(Find, "find", "hub:find"))
-command.add_command(request_command(Demo, "demo", "run_scan:build_demo"))
+command.add_command(request_command(Scan, "scan", "run_models:scan"))
+command.add_command(request_command(Find, "find", "run_models:find"))
+command.add_command(request_command(Demo, "demo", "run_models:build_demo"))

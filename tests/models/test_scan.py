@@ -168,7 +168,7 @@ def test_no_model_is_no_failure(spectui: Spectui, tiny: TinyPath, tmp_path: Path
     told = " ".join(spectui.out.split())
     assert told.startswith("No GGUF model but the target was found in ")
     found = document(spectui, tmp_path, "-m", tiny(MOE))
-    assert found["command_reason"] == "there is no other model"
+    assert found["command_reason"] == "no model fits the target"
 
 
 def test_what_is_not_there_or_cannot_be_used_exits_with_3(
