@@ -112,7 +112,7 @@ def presettable() -> frozenset[str]:
     # Its options have callbacks of this module.
     from spectui.cli.options import DRAFTING, OF_A_RUN
 
-    flags = chain.from_iterable(one.flags for one in (*OF_A_RUN, *DRAFTING))
+    flags = chain.from_iterable(one.opts for one in (*OF_A_RUN, *DRAFTING))
     return frozenset(name.removeprefix("--") for name in flags if name.startswith("--"))
 
 

@@ -15,9 +15,9 @@ Examples = Sequence[tuple[str, str]]
 """Purposes, each with the command that serves it."""
 _FEW = 10
 """Below that many options a command needs no subjects."""
-_ALL, _LAST = "Options", "Output"
+OWN, _LAST = "Options", "Output"
 _SUBJECTS = (
-    *(_ALL, "Models", "Speculation", "Run", "llama-server", "Sampling", "Context", "Threads"),
+    *(OWN, "Models", "Speculation", "Run", "llama-server", "Sampling", "Context", "Threads"),
     *("Placement", _LAST),
 )
 """In the order of the help; the first is for what a command alone has."""
@@ -27,7 +27,7 @@ _NAMES_WIDTH = 30
 class CommandOption(click.Option):
     """An option, with the subject under which the help has it."""
 
-    def __init__(self, *arguments: Any, subject: str = _ALL, **more: Any) -> None:
+    def __init__(self, *arguments: Any, subject: str = OWN, **more: Any) -> None:
         """Describe an option as click does."""
         super().__init__(*arguments, **more)
         self.subject = subject
@@ -93,9 +93,9 @@ def subjects(command: click.Command, ctx: click.Context) -> dict[str, list[click
     found: dict[str, list[click.Option]] = {subject: [] for subject in _SUBJECTS}
     has_subjects = len(options) >= _FEW
     for option in options:
-        own = option.subject if isinstance(option, CommandOption) and has_subjects else _ALL
+        own = option.subject if isinstance(option, CommandOption) and has_subjects else OWN
         found[own].append(option)
-    found[_LAST if has_subjects else _ALL] += filter(None, [command.get_help_option(ctx)])
+    found[_LAST if has_subjects else OWN] += filter(None, [command.get_help_option(ctx)])
     return {subject: own for subject, own in found.items() if own}
 
 
