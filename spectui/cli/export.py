@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import click
 
 from spectui.cli.click_options import argument, files, option, request, request_command, switch
 from spectui.cli.options import DIALECTS, STORAGE, server_bin_option
-from spectui.cli.output import NewFile, complain, say_exactly
+from spectui.cli.output import complain, say_exactly
 from spectui.cli.taken import found_reader, given_reader, warn_of_secrets, warn_of_silence
 from spectui.commands.command import ServerCommand
 from spectui.commands.container_formats import MOUNTED
@@ -25,18 +24,14 @@ from spectui.commands.translation import translated
 from spectui.errors import BadInputError, UsageError
 from spectui.format import printable
 from spectui.options.dialect import Dialect
-from spectui.options.option import File
 
 _AUTO = "auto"
 
 
 _EXAMPLES = (
     ("What the latest tune advised, as a command", "spectui export"),
-    (
-        "A study's flags for Compose, in a file",
-        "spectui export STUDY --format compose --out new.yml",
-    ),
-    ("A command in today's words, as a file", "spectui export --from serve.sh --format compose"),
+    ("A study's flags for Compose", "spectui export STUDY --format compose > new.yml"),
+    ("A command in today's words", "spectui export --from serve.sh"),
 )
 
 
@@ -72,10 +67,6 @@ class Export:
         type=click.Choice([*map(str, Format)]),
         help="A command, or a file for what starts llama-server.",
     )
-    out: Path | None = option(
-        "--out", type=File(), metavar="FILE", help="Write it to FILE instead of stdout."
-    )
-    force: bool = switch("--force", help="Let --out take the place of a file that exists.")
     pin: bool = switch(
         "--pin",
         help="Write the layers and experts that --fit has chosen, not leave them to the server.",
@@ -87,7 +78,7 @@ command = request_command(Export, "export", "export:export", examples=_EXAMPLES)
 
 
 def export(request: Export) -> None:
-    """Print or write what is exported.
+    """Print what is exported.
 
     Raises:
         BadInputError: there is nothing that can be exported so.
@@ -96,8 +87,6 @@ def export(request: Export) -> None:
     names_study = request.study is not None or request.storage is not None
     if request.command_line is not None and names_study:
         raise UsageError("--from rewrites a command, so there is no study to take; leave one out")
-    if request.force and request.out is None:
-        raise UsageError("--force is for --out FILE; add it, or leave out --force")
     if request.pin and request.command_line is not None:
         raise UsageError("--pin is for a study, which knows what was fitted; leave one out")
     dialect = None if request.dialect == _AUTO else request.dialect
@@ -180,23 +169,18 @@ def _is_whole(command: ServerCommand, format_: str) -> bool:
 def _export(
     exported: ExportSetup | ServerCommand, usual: Dialect, given: Reader | None, request: Export
 ) -> None:
-    """Print a setup or a command for its reader, or write it to a file.
+    """Print a setup or a command for its reader.
 
     Args:
         exported: setup or command to export.
         usual: the dialect where no reader is named.
         given: the llama-server that was named.
-        request: format and place.
+        request: its format.
 
     Raises:
-        BadInputError: dialect, format or program have no words for it, or the file exists or
-            cannot be written.
+        BadInputError: dialect, format or program have no words for it.
     """
-    out, format_ = request.out, Format(request.format)
-    new_file = None
-    if out is not None:
-        new_file = NewFile(path=out, force=request.force, name=f"--out {out}")
-        new_file.check(exported.files)
+    format_ = Format(request.format)
     reader = Reader(dialect=usual) if given is None else replace(given, judge=None)
     if format_ is Format.COMPOSE:
         # A container has a program of its own.
@@ -208,11 +192,7 @@ def _export(
     text = render(launch, format_)
     for line in (*launch.notes, *_left_behind(launch, format_)):
         complain(line)
-    if new_file is not None:
-        new_file.write(text.encode())
-        complain(f"written to {out}")
-    else:
-        say_exactly(text.removesuffix("\n"))
+    say_exactly(text.removesuffix("\n"))
 
 
 def _left_behind(launch: Launch, format_: Format) -> Iterator[str]:

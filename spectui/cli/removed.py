@@ -26,6 +26,7 @@ _PROCESSORS = (
     "spectui gives its threads no processors and priorities of their own; leave out --cpu-mask, "
     "--cpu-range, --cpu-strict, --prio and --poll, and start it with taskset -c 0-7 or nice"
 )
+_STDOUT = "export writes to stdout; let the shell write the file, as in spectui export > run.sh"
 _REMOVED = {
     "completion": "completion is gone; click completes: eval \"$(_SPECTUI_COMPLETE=bash_source spectui)\"",
     "probe": "probe experts is gone; spectui tune measures what experts cost on your prompts",
@@ -47,8 +48,9 @@ _REMOVED = {
     "replay --spec-type": _REPLAY,
     "bench --server-url": _RUNNING,
     "bench --baseline-url": _RUNNING,
-    "report --format json": "the card of JSON is gone; studies show --json - has the document",
-    "report OTHER": "two studies side by side are gone; write a report of each",
+    "export --force": _STDOUT,
+    "export --out": _STDOUT,
+    "report --force": "report writes over its file; leave out --force",
     "sweep --grid": _GRIDS,
     "sweep --list": _GRIDS,
     "sweep --dry-run": "--dry-run is gone; sweep says at its start how much it measures",
@@ -90,10 +92,7 @@ _REMOVED = {
     "--monitor-replay": "the screen shows this machine's readings; leave out --monitor-replay",
     "--schedule": "every round does llama-server's work; leave out --schedule",
 }
-"""By command, behind ``spectui``, and option, with its value where others are left.
-
-An option alone was one of several commands; a word in capitals was an argument.
-"""
+"""By command, behind ``spectui``, and option; an option alone was one of several commands."""
 
 
 def reason_of(command: str, name: str = "") -> str | None:

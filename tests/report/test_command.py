@@ -42,11 +42,6 @@ def test_a_page_of_a_search(study: Searched, spectui: Spectui, here: Path) -> No
     commands = [one.text for one in page.all("code")]
     assert commands[0].startswith("llama-server -m ")
     assert any(one.startswith("spectui verify mine ") for one in commands)
-    # The same again is not written over it, unless that is said.
-    assert spectui("report", "mine") == 3
-    assert spectui.err.count("\n") == 1
-    assert "--force" in spectui.err
-    assert spectui("report", "mine", "--force") == 0
     assert spectui("report", "mine", "-o", "-") == 0
     assert (spectui.out, spectui.err) == (text, "")
     assert spectui("studies", "export", "mine", "mine.json") == 0
@@ -56,7 +51,7 @@ def test_a_page_of_a_search(study: Searched, spectui: Spectui, here: Path) -> No
         texts.append(spectui.out)
     assert texts[0] == texts[1]
     # A file that is read is not written to.
-    assert spectui("report", "mine.json", "-o", "mine.json", "--force") == 3
+    assert spectui("report", "mine.json", "-o", "mine.json") == 3
     assert "input of this run" in spectui.err
 
 
