@@ -183,13 +183,8 @@ def _opened(sweep: Sweep, shared: RunOptions) -> Iterator[CellMeasurer]:
         return
     off = replace(setup.base, n_slots=max(cell.place.n_slots for cell in sweep.cells))
     drafts = setup.drafts.values()
-    with open_servers(shared, setup.binary, off, drafts, costs=_costs) as fleet:
+    with open_servers(shared, setup.binary, off, drafts) as fleet:
         yield ServedMeasurer(fleet, setup)
-
-
-def _costs(keeps_off: bool) -> str:  # noqa: FBT001 - passed by position
-    how = "takes turns with it" if keeps_off else "waits until the other has ended"
-    return f"two llama-servers: the target alone, and each setting, which {how}"
 
 
 def _report(

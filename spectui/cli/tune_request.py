@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from itertools import chain
-from pathlib import Path
 
 from spectui.cli.named_models import with_kind_of_file
 from spectui.cli.options import check_no_servers
@@ -11,13 +10,10 @@ from spectui.cli.taken import taken_setup, warn_of_changed_defaults
 from spectui.cli.tune import Tune
 from spectui.commands.takeover import Takeover
 from spectui.errors import UsageError
-from spectui.format import bytes_text, counted, duration_text
-from spectui.measure.served_models import size_bytes
+from spectui.format import counted, duration_text
 from spectui.options.dialect import NGRAM_DIALECTS, Dialect
 from spectui.options.drafters import MTP_KIND
 from spectui.tune.candidates import Candidate
-from spectui.tune.division import FEWEST_FOR_BOTH
-from spectui.tune.evidence import FEW
 from spectui.tune.layouts import Layouts
 from spectui.tune.present import Present
 from spectui.tune.setup import MOST_TRIALS, TuningSetup
@@ -113,20 +109,6 @@ def space_of(
     )
 
 
-def too_few(n: int, *, forecasts: bool) -> str | None:
-    """Note on ``n`` prompts that say little of others; None where they do."""
-    few = counted(n, "prompt")
-    if forecasts and n <= FEW:
-        more = f"with more than {FEW} it is for prompts like them"
-        return f"{few}: the verdict will be for just these; {more}"
-    if not forecasts and n < FEWEST_FOR_BOTH:
-        return (
-            f"{few} may be too few for a verdict: what chooses a setting cannot judge it; give "
-            f"{FEWEST_FOR_BOTH} or more"
-        )
-    return None
-
-
 def plan_text(request: Tune, study: str, setup: TuningSetup, why_not: str | None) -> str:
     """Plan of the search: steps, time limit, and that it may be interrupted."""
     limit = request.time_budget
@@ -149,18 +131,6 @@ def plan_text(request: Tune, study: str, setup: TuningSetup, why_not: str | None
         f"tuning on {counted(len(setup.workload.items), 'prompt')}, {sampling}: "
         f"{told}. {takes}; Ctrl+C keeps what is finished (study {study})"
     )
-
-
-def cost_text(request: Tune, target: Path, *, keeps_off: bool, forecasts: bool) -> str:
-    """The loads of a search through llama-server, in words."""
-    size = bytes_text(size_bytes(target))
-    n_trials = request.trials or MOST_TRIALS
-    begun = f"up to {n_trials} trials through llama-server, and each new setting starts a server"
-    if forecasts:
-        begun = "two starts of llama-server for each draft, and one for the best setting"
-    if keeps_off:
-        return f"{begun} ({size} of target to load), beside the one without speculation"
-    return f"{begun} and then the one without speculation again ({size} of target to load each)"
 
 
 def present_of(takeover: Takeover | None) -> Present | None:

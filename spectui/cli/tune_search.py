@@ -19,13 +19,11 @@ from spectui.cli.session import (
 )
 from spectui.cli.tune import Tune
 from spectui.cli.tune_request import (
-    cost_text,
     parameters_of,
     plan_text,
     present_of,
     space_of,
     takes_mtp,
-    too_few,
 )
 from spectui.cores import usable_processors
 from spectui.documents import Known
@@ -39,7 +37,7 @@ from spectui.measure.backend import ENGINE
 from spectui.measure.chats import MOST_ANSWERS
 from spectui.measure.served_models import ServedModel, look_at
 from spectui.measure.server_backend import ServerBackend
-from spectui.measure.servers import Fleet, measuring_arguments, served_by
+from spectui.measure.servers import measuring_arguments, served_by
 from spectui.measure.workload import Workload
 from spectui.models.gguf import read_gguf
 from spectui.options.dialect import NGRAM_DIALECTS, Dialect
@@ -235,7 +233,7 @@ class Search:
             space, binary, n_slots=off.n_slots, redoes_rounds=target.redoes_rounds
         )
         forecasts = self._forecasts(why_not)
-        with self._servers(binary, off, placed, forecasts=forecasts) as fleet:
+        with open_servers(shared, binary, off, placed.values()) as fleet:
             n_ctx = off.context.ctx_size
             self._check_lengths(n_ctx, "raise -c")
             backend = ServerBackend(fleet, off, placed, redoes_rounds=target.redoes_rounds)
@@ -256,24 +254,6 @@ class Search:
             ),
             alteration=target.alteration,
             present=present,
-        )
-
-    def _servers(
-        self,
-        binary: ServerBinary,
-        off: Setup,
-        drafts: Mapping[str, ModelOptions],
-        *,
-        forecasts: bool,
-    ) -> Fleet:
-        """The servers, of which none is started yet; says what they cost."""
-        path = off.target.path
-        return open_servers(
-            self.shared,
-            binary,
-            off,
-            drafts.values(),
-            costs=lambda stays: cost_text(self.options, path, keeps_off=stays, forecasts=forecasts),
         )
 
     def _served_space(
@@ -305,13 +285,7 @@ class Search:
     def _workload(self, server: LlamaClient, off: Setup) -> Workload:
         """The prompts as tokens of a server, each text once."""
         answers = self.all_prompts[len(self.prompts) :][:MOST_ANSWERS]
-        return served_workload(
-            server,
-            (*self.prompts, *answers),
-            self.shared,
-            n_ctx=off.context.ctx_size,
-            sampling=self.shared.sampling_for(off.target.path),
-        )
+        return served_workload(server, (*self.prompts, *answers), self.shared, off)
 
     def _setup(
         self,
@@ -368,9 +342,6 @@ class Search:
                 interrupts.hold()
             if isinstance(event, StudyOpened):
                 progress.announce(plan_text(self.options, event.name, setup, why_not))
-                n, forecasts = len(setup.workload.items), self._forecasts(why_not)
-                if (few := too_few(n, forecasts=forecasts)) is not None:
-                    progress.announce(few)
             if isinstance(event, Notice):
                 progress.announce(event.text)
             progress.on_tune(event)
