@@ -1,7 +1,7 @@
 """A result as a page: sentences and tables as data, which a terminal or a document prints."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +38,10 @@ class Words:
     """Whether they are never folded."""
     width: int = 0
     """Least width; 0 for that of the head."""
-    is_cut: bool = False
-    """Whether they lose their middle where they do not fit; those that differ still do then."""
 
 
 Cell = str | Paragraph
 """A text, or one with a style."""
-
-
-def text_of(cell: Cell) -> str:
-    """The text of a cell."""
-    return cell if isinstance(cell, str) else cell.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,27 +62,6 @@ class Table:
     """Whether columns share the blanks between them, where room is scarce."""
     narrow: "Table | None" = None
     """Printed in its place on a page that is too narrow for it."""
-    leaving: Mapping[str, int] = field(default_factory=dict)
-    """Columns that are left out on a page that is too narrow, by head and in this order, with the
-    width of the first column that they give way to."""
-    left_out: str = ""
-    """Stands behind the heads of those that were left out, in a sentence below."""
-    captions: Mapping[str, str] = field(default_factory=dict)
-    """Sentences below it on columns that are printed, by head."""
-
-    def without(self, head: str) -> "Table":
-        """The table without one of its columns."""
-        at = heads(self).index(head)
-        return replace(
-            self,
-            columns=[*self.columns[:at], *self.columns[at + 1 :]],
-            rows=[[*row[:at], *row[at + 1 :]] for row in self.rows],
-        )
-
-
-def heads(table: Table) -> list[str]:
-    """The heads of a table's columns."""
-    return [one.head if isinstance(one, Words) else one for one in table.columns]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,6 @@ import os
 import shlex
 import sys
 from collections.abc import Iterable
-from dataclasses import replace
 from io import StringIO
 from itertools import chain, repeat
 
@@ -24,9 +23,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from spectui.cli.output import filled
-from spectui.display import fit
 from spectui.format import printable
-from spectui.page import Cell, Command, Excerpt, Line, Paragraph, Part, Table, Words, heads, text_of
+from spectui.page import Cell, Command, Excerpt, Line, Paragraph, Part, Table, Words
 
 _WIDTH = 100
 """Width where stdout is no terminal and COLUMNS is not set."""
@@ -125,40 +123,10 @@ def _shown(text: str) -> str:
     return printable(text, keep="\n\t")
 
 
-def _table_text(whole: Table) -> str:
-    one = whole
-    if whole.narrow is not None and width_of(table(whole)) > page_width():
-        one = whole.narrow
-    for head, least in whole.leaving.items():
-        if _has_room(one, least):
-            break
-        one = one.without(head) if head in heads(one) else one
-    kept = heads(one)
-    texts = [text for head, text in whole.captions.items() if head in kept]
-    gone = [head for head in heads(whole) if head in whole.leaving and head not in kept]
-    if gone and whole.left_out:
-        texts.insert(0, f"Left out for want of room: {', '.join(gone)}; {whole.left_out}")
-    return "\n".join((drawn(table(_cut(one))), *map(wrapped, texts)))
-
-
-def _has_room(one: Table, least: int) -> bool:
-    """Whether a table fits where its first column is no wider than ``least``, and says as much."""
-    first = [text_of(row[0]) for row in one.rows]
-    longest = max(map(cell_len, (heads(one)[0], *first)))
-    if width_of(table(one)) - max(0, longest - least) > page_width():
-        return False
-    return len({text_of(row[0]) for row in _cut(one).rows}) == len(set(first))
-
-
-def _cut(one: Table) -> Table:
-    """The table with its first column as wide as there is room, if that is one that is cut."""
-    column = one.columns[0]
-    if not (isinstance(column, Words) and column.is_cut):
-        return one
-    bare = replace(one, rows=[["", *row[1:]] for row in one.rows])
-    room = page_width() - width_of(table(bare)) + len(column.head)
-    ellipsis = "..." if is_ascii_only() else "…"
-    return replace(one, rows=[[fit(text_of(row[0]), room, ellipsis), *row[1:]] for row in one.rows])
+def _table_text(one: Table) -> str:
+    if one.narrow is not None and width_of(table(one)) > page_width():
+        one = one.narrow
+    return drawn(table(one))
 
 
 def _excerpt(part: Excerpt) -> str:
@@ -192,7 +160,7 @@ def table(one: Table) -> rich.table.Table:
             heading,
             style=style,
             justify="right" if words is None else "left",
-            no_wrap=words is None or words.is_whole or words.is_cut,
+            no_wrap=words is None or words.is_whole,
             overflow="ellipsis" if words is None else "fold",
             min_width=None if words is None else max(words.width, len(words.head)) or None,
         )

@@ -80,8 +80,6 @@ class _Findings:
 
 _N_PASSED_OVER = 10
 """Maximum number of sentences on files that are no models, of which a folder may hold thousands."""
-_LEAST_NAME = 24
-"""Width of names in cells: columns are dropped rather than narrow them further."""
 _NONE = "–"
 """Sign for an unknown number. A column of nothing else is dropped."""
 
@@ -94,11 +92,14 @@ def _page(found: _Findings) -> Page:
     if not found.models:
         groups = [[Paragraph(found.nothing)], _elsewhere(found)]
     elif found.target is None:
-        groups = [[_table(found, found.models, _LISTED)], _reasons("Cannot be used:", found)]
+        groups = [
+            [_table(found, found.models, _LISTED), _memory_note(found)],
+            _reasons("Cannot be used:", found),
+        ]
     else:
         groups = [
             [Paragraph(f"Drafts for {shown(found.target.path.name)}")],
-            [_table(found, found.fitting, _ranked(found.target))] if found.fitting else [],
+            _ranking(found, found.target),
             _advice(found),
             _reasons("Not for this target:", found),
         ]
@@ -151,20 +152,11 @@ def _table(found: _Findings, options: Sequence[DraftOption], cells: _Cells) -> T
     kept = {
         head: cell for head, cell in cells.items() if any(cell(one) != _NONE for one in options)
     }
-    low, high = (percent_text(share) for share in GOOD_SHARE)
+    words = {head: Words(head, is_whole=True) for head in (_BY_NAME, "arch")}
     return Table(
-        (
-            Words("model", is_cut=True),
-            *(Words(head, is_whole=True) if head in _WORDS else head for head in kept),
-        ),
+        (Words("model"), *(words.get(head, head) for head in kept)),
         [(names[one.model.path], *(cell(one) for cell in kept.values())) for one in options],
         row_styles=["dim" if one.reason is not None else "" for one in options],
-        leaving=dict.fromkeys((_BY_NAME, "context", "arch", "size"), _LEAST_NAME),
-        captions={
-            _READS: "reads: weights that a token reads, as a share of what one of the target "
-            f"reads; {low} to {high} is promising",
-            _MEMORY: f"memory: weights and cache at {counted(found.n_ctx, 'token')} of context",
-        },
     )
 
 
@@ -194,8 +186,6 @@ def _arch(option: DraftOption) -> str:
 _READS, _MEMORY = "reads", "memory"
 _BY_NAME = "by its name"
 """Heading of parameters and quantisation from a file's name, which may be wrong."""
-_WORDS = frozenset({_BY_NAME, "arch"})
-"""Headings of columns without numbers."""
 _LISTED: _Cells = {
     "size": lambda option: bytes_text(option.model.size_bytes),
     _BY_NAME: lambda option: option.model.label or _NONE,
@@ -208,9 +198,22 @@ _LISTED: _Cells = {
 """Functions for the cells under each heading."""
 
 
-def _ranked(target: ModelFacts) -> _Cells:
-    reads = {_READS: lambda option: percent_text(read_share(target, option.facts), 1)}
-    return reads | {head: _LISTED[head] for head in (_MEMORY, "size", _BY_NAME, "arch")}
+def _ranking(found: _Findings, target: ModelFacts) -> list[Part]:
+    """The drafts that fit, with what their columns mean."""
+    if not found.fitting:
+        return []
+    cells = {_READS: lambda option: percent_text(read_share(target, option.facts), 1)}
+    cells |= {head: _LISTED[head] for head in (_MEMORY, "size", _BY_NAME, "arch")}
+    low, high = (percent_text(share) for share in GOOD_SHARE)
+    reads = Paragraph(
+        "reads: weights that a token reads, as a share of what one of the target reads; "
+        f"{low} to {high} is promising"
+    )
+    return [_table(found, found.fitting, cells), reads, _memory_note(found)]
+
+
+def _memory_note(found: _Findings) -> Paragraph:
+    return Paragraph(f"memory: weights and cache at {counted(found.n_ctx, 'token')} of context")
 
 
 def scan(request: Scan) -> None:
