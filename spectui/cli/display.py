@@ -23,8 +23,6 @@ from spectui.tune.events import (
     TrialStarted,
     TuneEvent,
 )
-from spectui.tune.forecast import Forecast
-from spectui.tune.race import finalist
 from spectui.tune.trials import TrialRecord, TrialState, best_trial, n_measured
 
 _SILENT_S = 15.0
@@ -82,7 +80,7 @@ class Lines(Progress):
             case TraceProgress(step=step) if step is not None:
                 self.step(step)
             case ForecastMade(forecasts=forecasts):
-                self.say(_forecast(forecasts))
+                self.say(f"replayed {counted(len(forecasts), 'setting')}")
             case RunsStarted(text=text, n_runs=n_runs):
                 self._begin(text, n_runs)
                 self.say(text)
@@ -116,9 +114,7 @@ class Lines(Progress):
         with interrupts.deferred():
             self._console.print(Text(text), soft_wrap=is_log)
 
-    def say(self, text: str) -> None:
-        """Print one line."""
-        self.announce(text)
+    say = announce
 
     def step(self, text: str) -> None:
         """Print a small step where nothing was printed for a while."""
@@ -173,9 +169,8 @@ class Screen(Lines):
     def _drawn(self) -> Group:
         facts = [] if self._ends_s is None else [left_text(self._ends_s - self._clock())]
         best = best_trial(self._records)
-        if best is not None and best.speedup is not None:
-            leads = f"best so far {times_text(best.speedup)} ({best.arm.label})"
-            facts.append(leads if best.speedup > 1 else "nothing beats off yet")
+        if best is not None and (best.speedup or 0) > 1:
+            facts.append(f"best so far {times_text(best.speedup)} ({best.arm.label})")
         # The ^C of a terminal goes to the empty line: behind a full one it would begin another,
         # and what is removed would be a line too low.
         return Group(_line(self._status, "bold"), _line(" · ".join(facts)), Text())
@@ -206,14 +201,3 @@ def _measured(pair: Pair) -> str:
     off, on = rate_text(pair.baseline.tokens_per_s), rate_text(pair.speculative.tokens_per_s)
     rate = percent_text(pair.speculative.counters.acceptance_rate)
     return f"{pair.item.id}: off {off}, on {on} tokens/s, acceptance {rate}"
-
-
-def _forecast(forecasts: tuple[Forecast, ...]) -> str:
-    if not forecasts:
-        return "nothing could be replayed: the answers were too short to measure what rounds cost"
-    chosen = finalist((), forecasts)
-    best = next((one for one in forecasts if one.arm == chosen), forecasts[0])
-    return (
-        f"replayed {len(forecasts):,} settings; the forecast's choice: {best.arm.label}, "
-        f"{times_text(best.speedup)}"
-    )

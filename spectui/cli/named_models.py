@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spectui.cli.output import complain
 from spectui.cli.progress import Progress
 from spectui.cli.request import FILE_KINDS, RunOptions
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.errors import BadInputError, UsageError
 from spectui.models.facts import has_mtp_layers, kind_of_draft
-from spectui.models.gguf import check_file, check_is_gguf, read_gguf, weights_bytes
+from spectui.models.gguf import check_file, check_is_gguf, read_gguf
 from spectui.models.sampling import unmeasured_sentences
 from spectui.options.drafters import MODEL_KIND, MTP_KIND, DraftMtp, ModelDrafter, with_kind
 from spectui.options.setup import Setup
@@ -24,8 +23,6 @@ from spectui.presets import Preset, find_preset
 if TYPE_CHECKING:
     from spectui.tune.candidates import Candidate
 
-
-_MUCH_LARGER = 1.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,20 +104,7 @@ def find_models(
     if not options.demo:
         for path in (target, *options.model_draft):
             check(path)
-        if reads_headers and options.model_draft:
-            _mind_large(target, options.model_draft)
     return Models(target=target, drafts=own)
-
-
-def _mind_large(target: Path, drafts: Sequence[Path]) -> None:
-    """Report a draft that is much larger than its target: the two may have changed places."""
-    of_target = weights_bytes(target)
-    for draft in drafts:
-        if of_target and (weights_bytes(draft) or 0) > _MUCH_LARGER * of_target:
-            complain(
-                f"note: the draft {draft.name} is larger than the target {target.name}; if "
-                f"they changed places, give {shlex.join(['-m', str(draft), '-md', str(target)])}"
-            )
 
 
 def find_setup(options: RunOptions, speculation: Speculation, *, several: str) -> Setup:

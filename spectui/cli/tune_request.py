@@ -6,7 +6,7 @@ from itertools import chain
 from spectui.cli.named_models import with_kind_of_file
 from spectui.cli.options import check_no_servers
 from spectui.cli.request import RunOptions
-from spectui.cli.taken import taken_setup, warn_of_changed_defaults
+from spectui.cli.taken import taken_setup
 from spectui.cli.tune import Tune
 from spectui.commands.takeover import Takeover
 from spectui.errors import UsageError
@@ -145,6 +145,5 @@ def present_of(takeover: Takeover | None) -> Present | None:
         return Present(speculation=speculation, draft=None)
     if setup.draft is None:
         return Present(speculation=None if speculation.needs_draft else speculation, draft=None)
-    speculation = with_kind_of_file(speculation, setup.draft.path)
-    warn_of_changed_defaults(speculation, takeover.options)
-    return Present(speculation=speculation, draft=setup.draft.path)
+    own = with_kind_of_file(speculation, setup.draft.path)
+    return Present(speculation=own, draft=setup.draft.path)
