@@ -7,13 +7,10 @@ import click
 
 from spectui.errors import UsageError
 
-_COUNTS = "verify compares speedups alone; leave out --counts and --no-counts"
-_ISOLATE = "the models always have a process of their own; leave out --isolate and --no-isolate"
 _BY_SERVER = (
     "spectui's own engine has no such option any more; give it in a whole command, "
     "--from 'llama-server ...', with --backend server"
 )
-_REPLAY = "replay predicts all settings that tune searches; leave out its lists of values"
 _VERIFY = "verify holds promises of studies; measure settings with spectui bench --backend server"
 _GRIDS = "sweep has no files of grids any more; give lists such as --draft-max 2,4,8"
 _RUNNING = (
@@ -21,48 +18,33 @@ _RUNNING = (
     "watch a server that runs with spectui attach"
 )
 _FETCH = "fetch files with hf download, as spectui models find and presets show print it"
-_BOTH = "servers run side by side where memory has room; leave out --keep-both and --one-at-a-time"
 _PROCESSORS = (
     "spectui gives its threads no processors and priorities of their own; leave out --cpu-mask, "
     "--cpu-range, --cpu-strict, --prio and --poll, and start it with taskset -c 0-7 or nice"
 )
 _STDOUT = "export writes to stdout; let the shell write the file, as in spectui export > run.sh"
 _REMOVED = {
-    "completion": "completion is gone; click completes: eval \"$(_SPECTUI_COMPLETE=bash_source spectui)\"",
+    "completion": "completion is gone; _SPECTUI_COMPLETE=bash_source spectui prints a script of bash",
     "probe": "probe experts is gone; spectui tune measures what experts cost on your prompts",
     "worker": "worker is gone; run the same tune with --study and --storage on each machine",
     "serve": "serve is gone; run spectui in a terminal, over ssh where the models are elsewhere",
     "lint --fix": "--fix is gone; spectui export --from COMMAND writes the corrected command alone",
     "--draft-dir": "give each draft of a folder with -md; spectui models scan DIR -m lists them",
-    "models demo --seed": "the demo models are always the same; leave out --seed",
     "models fetch": _FETCH,
-    "models find --limit": "find looks into the eight most promising repositories; leave out --limit",
     "models pull": _FETCH,
     "studies repair": "studies repair is gone; a damaged file is moved aside where it is found",
     "attach --model": "--model is gone; give the address of the server that runs the model",
     "attach --once": "--once is gone; attach --json - writes what the server tells now",
-    "replay --costs": "--costs is gone; replay --json has them",
-    "replay --draft-max": _REPLAY,
-    "replay --draft-min": _REPLAY,
-    "replay --draft-p-min": _REPLAY,
-    "replay --spec-type": _REPLAY,
     "bench --server-url": _RUNNING,
     "bench --baseline-url": _RUNNING,
     "export --force": _STDOUT,
     "export --out": _STDOUT,
-    "report --force": "report writes over its file; leave out --force",
     "sweep --grid": _GRIDS,
     "sweep --list": _GRIDS,
-    "sweep --dry-run": "--dry-run is gone; sweep says at its start how much it measures",
-    "sweep --retry-failed": "sweep tries again what has failed; leave out --retry-failed",
-    "sweep --png": "sweep --out draws one picture, speedups.svg; leave out --png",
     "tune --depth": "--depth is gone; --request PROMPT+ANSWER measures behind longer prompts",
     "tune --dialect": "--dialect is gone; spectui export --dialect writes the command in another",
     "tune --group": "--group is gone; run the same tune with --study and --storage on each machine",
     "tune --pin": "tune leaves to the server what it fits; spectui export --pin writes it out",
-    "tune --repeats": "tune times prompts as often as the answer takes; leave out --repeats",
-    "tune --resume": "tune goes on with the study that it finds; leave out --resume",
-    "tune --sampler": "tune chooses settings with Optuna's TPE alone; leave out --sampler",
     "tune --server-url": "--server-url is gone; give the server's binary with --server-bin PATH",
     **dict.fromkeys(
         (
@@ -71,8 +53,6 @@ _REMOVED = {
         ),
         _VERIFY,
     ),
-    "verify --counts": _COUNTS,
-    "verify --no-counts": _COUNTS,
     **dict.fromkeys(
         (
             *("--cpu-mask", "-C", "--cpu-range", "-Cr", "--cpu-strict", "--prio", "--poll"),
@@ -85,19 +65,27 @@ _REMOVED = {
         ("--lazy-mode", "-lzm", "--no-host", "--n-cpu-ffn", "-ncffn"),
         _BY_SERVER,
     ),
-    "--keep-both": _BOTH,
-    "--one-at-a-time": _BOTH,
-    "--isolate": _ISOLATE,
-    "--no-isolate": _ISOLATE,
-    "--monitor-replay": "the screen shows this machine's readings; leave out --monitor-replay",
-    "--schedule": "every round does llama-server's work; leave out --schedule",
 }
 """By command, behind ``spectui``, and option; an option alone was one of several commands."""
+_WITHOUT = frozenset(
+    (
+        *("models demo --seed", "models find --limit", "report --force", "replay --costs"),
+        *("replay --draft-max", "replay --draft-min", "replay --draft-p-min", "replay --spec-type"),
+        *("sweep --dry-run", "sweep --retry-failed", "sweep --png", "tune --repeats"),
+        *("tune --resume", "tune --sampler", "verify --counts", "verify --no-counts"),
+        *("--keep-both", "--one-at-a-time", "--isolate", "--no-isolate", "--monitor-replay"),
+        "--schedule",
+    )
+)
+"""Those whose commands do the same without them."""
 
 
 def reason_of(command: str, name: str = "") -> str | None:
     """Why a command, or an option of one, is no more; None where it never was."""
-    return _REMOVED.get(f"{command} {name}".strip()) or _REMOVED.get(name)
+    whole = f"{command} {name}".strip()
+    if {whole, name} & _WITHOUT:
+        return f"{name} is gone, and nothing takes its place; leave it out"
+    return _REMOVED.get(whole) or _REMOVED.get(name)
 
 
 @contextmanager
