@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import click
 
+from spectui.cli.options import check_no_servers
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.page import page_text
 from spectui.cli.request import RunOptions, check_engine
@@ -16,17 +17,16 @@ from spectui.cli.session import (
 )
 from spectui.cli.taken import warn_of_unmeasured
 from spectui.cli.tune import Tune
-from spectui.cli.tune_request import check_request, takes_mtp
 from spectui.cli.tune_search import Search
-from spectui.errors import CancelledError
+from spectui.errors import CancelledError, UsageError
 from spectui.format import counted
 from spectui.llama.search import find_server
 from spectui.measure.backend import ENGINE
 from spectui.models.sampling import unmeasured_sentences
-from spectui.options.dialect import Dialect
 from spectui.tune.document import Tuned
 from spectui.tune.page import commands_page, findings_page, machines_page
 from spectui.tune.setup import Limits
+from spectui.tune.space import PLACING
 from spectui.tune.trials import n_measured
 
 _PLACES_SHARE = 0.3
@@ -44,11 +44,10 @@ def tune(request: Tune) -> None:
         request, given=given, backend=given["backend"], server_bin=given["server_bin"]
     )
     shared = with_candidates(RunOptions.of(given))
-    check_request(options)
+    _check(options)
     binary = wanted_binary(options.server_bin) if options.is_server else None
     if binary is None:
         check_engine(shared.spec_type)
-    takes_mtp(shared, options, Dialect.LLAMA_CPP if binary is None else binary.dialect)
     unmeasured = warn_of_unmeasured(given, through_server=options.is_server)
     check_writable(shared.json_path, shared.input_files())
     read, chats = read_prompts(shared), read_chats(shared)
@@ -65,6 +64,22 @@ def tune(request: Tune) -> None:
     asked = unmeasured_sentences(found.tuning.setup.off.target.path)
     _report(found, (*unmeasured, *read.notes, *asked), shared.json_path)
     _raise_ended(found)
+
+
+def _check(options: Tune) -> None:
+    """Refuse options that no search supports.
+
+    Raises:
+        UsageError: such an option was given.
+    """
+    if not options.is_server:
+        check_no_servers(options.given)
+    moving = [str(one) for one in PLACING if one in options.parameters]
+    if options.is_server and moving:
+        raise UsageError(
+            f"--tune {','.join(moving)} moves the target in spectui's own engine; leave it out "
+            "with --backend server"
+        )
 
 
 def _limits(options: Tune) -> Limits:

@@ -1,12 +1,10 @@
 """``spectui tune``: finds the best setting, and decides whether it is worth using."""
 
+from typing import TYPE_CHECKING
+
 import click
 
-from spectui.cli.click_options import (
-    option,
-    request,
-    request_command,
-)
+from spectui.cli.click_options import option, request, request_command
 from spectui.cli.given import Given
 from spectui.cli.options import (
     BACKEND,
@@ -20,10 +18,18 @@ from spectui.cli.options import (
     YES,
     BackendKind,
 )
+from spectui.errors import UsageError
+from spectui.format import counted, duration_text
 from spectui.options.drafters import DraftSimple, numbers_of
 from spectui.options.option import Decimal, Seconds, Whole
 from spectui.options.request import RequestShape
 
+if TYPE_CHECKING:
+    from spectui.measure.workload import Workload
+    from spectui.tune.space import Parameter
+
+_ALL = "all"
+"""``--tune`` for every parameter."""
 _EXAMPLES = (
     (
         "See what the answer looks like, on the demo models, in four minutes",
@@ -114,6 +120,54 @@ class Tune:
     def is_server(self) -> bool:
         """Whether a llama-server measures."""
         return self.backend == BackendKind.SERVER
+
+    @property
+    def parameters(self) -> "frozenset[Parameter]":
+        """Parameters of ``--tune``.
+
+        Raises:
+            UsageError: it names an unknown parameter, or none.
+        """
+        from spectui.tune.space import Parameter
+
+        if self.tuned == _ALL:
+            return frozenset(Parameter)
+        known = [str(parameter) for parameter in Parameter]
+        wanted = [name.strip() for name in self.tuned.split(",")]
+        for name in wanted:
+            if name not in known:
+                raise UsageError(
+                    f"--tune {name!r}: choose among {', '.join(known)}, or give {_ALL}"
+                )
+        return frozenset(map(Parameter, wanted))
+
+    def plan(self, study: str, workload: "Workload", why_not: str | None) -> str:
+        """Steps of the search, time limit, and that it may be interrupted.
+
+        Args:
+            study: name of the study.
+            workload: the prompts.
+            why_not: why nothing is forecast; None where something is.
+        """
+        from spectui.tune.setup import MOST_TRIALS
+
+        steps = list[str]()
+        if not self.is_server:
+            steps.append("a recording to replay every setting on")
+        elif self.trials is None and why_not is None:
+            others = "--trials N tries other values, and n-gram drafters"
+            steps.append(f"a forecast of every draft length with draft_p_min 0 ({others})")
+        if self.trials is not None or why_not is not None:
+            because = f" ({why_not})" if self.trials is None else ""
+            steps.append(f"up to {counted(self.trials or MOST_TRIALS, 'trial')}{because}")
+        takes = "No limit of time (--time-budget sets one)"
+        if self.time_budget is not None:
+            takes = f"About {duration_text(self.time_budget)}: a step that has begun is finished"
+        return (
+            f"tuning on {counted(len(workload.items), 'prompt')}, {workload.sampling.label}: "
+            f"{', '.join(steps)}, and the best against the target alone. {takes}; Ctrl+C keeps "
+            f"what is finished (study {study})"
+        )
 
 
 command = request_command(

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
-from spectui.cli.named_models import Models
+from spectui.cli.named_models import Models, with_kind_of_file
 from spectui.cli.request import RunOptions
 from spectui.cli.session import (
     find_candidates,
@@ -17,18 +18,13 @@ from spectui.cli.session import (
     with_slot_context,
     with_slots,
 )
+from spectui.cli.taken import taken_setup
 from spectui.cli.tune import Tune
-from spectui.cli.tune_request import (
-    parameters_of,
-    plan_text,
-    present_of,
-    space_of,
-    takes_mtp,
-)
 from spectui.cores import usable_processors
 from spectui.documents import Known
 from spectui.engine.commands import LoadTarget
 from spectui.engine.placing import has_devices, left_open
+from spectui.errors import UsageError
 from spectui.interrupts import interrupts
 from spectui.llama.buffers import HOST
 from spectui.llama.planned import PlanRequest
@@ -49,13 +45,14 @@ from spectui.prompts.chats import Chats
 from spectui.server.binary import ServerBinary
 from spectui.server.client import LlamaClient
 from spectui.tune.backends import OwnEngine, Served
+from spectui.commands.takeover import Takeover
 from spectui.tune.candidates import Candidate
 from spectui.tune.document import Tuned
 from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
 from spectui.tune.experts import ExpertPlan, plan_caches, plan_experts
-from spectui.tune.layouts import LayoutPlan, fit_layouts
+from spectui.tune.layouts import LayoutPlan, Layouts, fit_layouts
 from spectui.tune.places import knobs_of
-from spectui.tune.present import arm_of
+from spectui.tune.present import Present, arm_of
 from spectui.tune.result import TuneResult
 from spectui.tune.served_forecast import why_unforecast
 from spectui.tune.setup import CommandOptions, Limits, TuningSetup
@@ -88,7 +85,17 @@ class Search:
         Raises:
             UsageError: they were asked for together with what does not go with them.
         """
-        has_flags = takes_mtp(self.shared, self.options, self.dialect)
+        is_named, has_flags = self.shared.names(MTP_KIND), self.dialect in NGRAM_DIALECTS
+        if is_named and not has_flags:
+            raise UsageError(
+                f"this llama-server ({self.dialect}) has no flags for {MTP_KIND} that spectui "
+                "knows; leave it out of --spec-type"
+            )
+        if is_named and Parameter.N_CPU_MOE in self.options.parameters:
+            raise UsageError(
+                f"--tune {Parameter.N_CPU_MOE} plans for draft models alone; leave it out, or "
+                f"{MTP_KIND} of --spec-type"
+            )
         return has_flags and self.shared.takes(MTP_KIND)
 
     @property
@@ -99,7 +106,7 @@ class Search:
     def here(self) -> Tuned:
         """Load the models and search with spectui's own engine."""
         shared, models = self.shared, find_candidates(self.shared)
-        asked = present_of(shared.given.takeover)
+        asked = _present_of(shared.given.takeover)
         longest = 0 if asked is None else asked.longest
         shared, models, plan, command = self._placed(models, longest)
         experts = plan if isinstance(plan, ExpertPlan) else None
@@ -108,12 +115,8 @@ class Search:
         with open_engine(shared) as engine:
             target, candidates = load_models(engine, shared, models, command, takes_mtp=with_mtp)
             self._check_lengths(target.n_ctx, target.remedy)
-            space = space_of(
-                self.options,
-                target.mtp_layers,
-                candidates,
-                max_draft=longest_draft(command.context),
-                layouts=None if plan is None else plan.needed,
+            space = self._space(
+                target.mtp_layers, candidates, layouts=None if plan is None else plan.needed
             )
             present = None if asked is None else arm_of(asked, candidates, shared.context, space)
             setup = self._setup(
@@ -124,7 +127,7 @@ class Search:
             )
             given = self._given_place(command, plan, models)
             knobs = knobs_of(
-                parameters_of(self.options),
+                self.options.parameters,
                 given,
                 n_processors=usable_processors(),
                 n_devices=len({one.memory for one in target.memory.buffers} - {HOST}),
@@ -160,7 +163,7 @@ class Search:
         )
         drafts = {name: shared.draft_options(path) for name, path in models.drafts.items()}
         plan: LayoutPlan | None = None
-        if Parameter.N_CPU_MOE in parameters_of(self.options):
+        if Parameter.N_CPU_MOE in self.options.parameters:
             plan, refused = plan_experts(request, drafts, self.shared.progress.say, shared.margins)
             models = models.without(refused)
             target = request.target if plan is None else plan.loaded
@@ -179,7 +182,7 @@ class Search:
 
     def _moe_caches_mib(self, command: LoadTarget, *, moves_experts: bool) -> tuple[int, ...]:
         """Caches of experts to try, planned before anything is loaded."""
-        if Parameter.MOE_CACHE_MIB not in parameters_of(self.options):
+        if Parameter.MOE_CACHE_MIB not in self.options.parameters:
             return ()
         request = PlanRequest(
             target=command.options, context=command.context, max_draft=command.max_draft
@@ -226,7 +229,7 @@ class Search:
         # What the binary has no words for is said before anything is started.
         measuring_arguments(off, binary)
         candidates, space = self._served_space(binary, target, drafts)
-        asked = present_of(shared.given.takeover)
+        asked = _present_of(shared.given.takeover)
         present = None if asked is None else arm_of(asked, candidates, shared.context, space)
         placed = {name: one.options for name, one in drafts.items()}
         why_not = why_unforecast(
@@ -271,16 +274,45 @@ class Search:
         if mtp_layers:
             candidates.insert(0, Candidate(name=MTP_KIND, options=target.options, loaded=None))
         known = binary.accepted.drafters
-        space = space_of(
-            self.options,
+        space = self._space(
             mtp_layers,
             candidates,
-            max_draft=longest_draft(self.shared.context),
             with_ngrams=self.dialect in NGRAM_DIALECTS
             and (not known or known.issuperset(NGRAM_KINDS)),
             readers=tuple((name, one.reader) for name, one in drafts.items() if one.reader),
         )
         return tuple(candidates), space
+
+    def _space(
+        self,
+        mtp_layers: int,
+        candidates: Sequence[Candidate],
+        *,
+        layouts: Layouts | None = None,
+        with_ngrams: bool = True,
+        readers: tuple[tuple[str, str], ...] = (),
+    ) -> SearchSpace:
+        """Build the search space.
+
+        Raises:
+            UsageError: there is nothing to search.
+        """
+        usable = tuple(c.name for c in candidates if c.reason is None)
+        if not usable and not with_ngrams:
+            raise UsageError(
+                "there is nothing to try: no draft can be used, and this llama-server has no "
+                "n-gram drafters; give -md"
+            )
+        return SearchSpace(
+            drafts=usable,
+            tuned=self.options.parameters,
+            mtp_layers=mtp_layers,
+            mtp_files=tuple(chain.from_iterable(c.mtp_file for c in candidates)),
+            with_ngrams=with_ngrams,
+            max_draft=longest_draft(self.shared.context),
+            layouts=layouts,
+            readers=readers,
+        )
 
     def _workload(self, server: LlamaClient, off: Setup) -> Workload:
         """The prompts as tokens of a server, each text once."""
@@ -341,7 +373,7 @@ class Search:
             if isinstance(event, SearchEnded):
                 interrupts.hold()
             if isinstance(event, StudyOpened):
-                progress.announce(plan_text(self.options, event.name, setup, why_not))
+                progress.announce(self.options.plan(event.name, setup.workload, why_not))
             if isinstance(event, Notice):
                 progress.announce(event.text)
             progress.on_tune(event)
@@ -366,3 +398,19 @@ def _server_arguments(
         backend.load(best.draft)
         found["on"] = measuring_arguments(backend.setup(best.speculation), binary)
     return found
+
+
+def _present_of(takeover: Takeover | None) -> Present | None:
+    """Drafting setting of the ``--from`` command; None without one."""
+    if takeover is None:
+        return None
+    if takeover.elsewhere:
+        return Present(speculation=None, draft=None, elsewhere=takeover.elsewhere)
+    setup = taken_setup(takeover)
+    speculation = setup.speculation
+    if speculation is None or not speculation.takes_draft:
+        return Present(speculation=speculation, draft=None)
+    if setup.draft is None:
+        return Present(speculation=None if speculation.needs_draft else speculation, draft=None)
+    own = with_kind_of_file(speculation, setup.draft.path)
+    return Present(speculation=own, draft=setup.draft.path)
