@@ -10,7 +10,7 @@ from spectui.cli.click_options import HELP_NAMES, option, request, request_comma
 from spectui.cli.given import Given
 from spectui.cli.guard import MakeApp, show_screen, writable_log
 from spectui.cli.help import FromUserOnly
-from spectui.cli.named_models import with_preset_models
+from spectui.cli.named_models import with_kind_of_file, with_preset_models
 from spectui.cli.options import ASCII, COCKPIT, DRAFTING, THEME, YES
 from spectui.cli.output import complaints
 from spectui.cli.request import RunOptions, check_drafting, check_typed, take_drafting
@@ -18,9 +18,7 @@ from spectui.commands.rendering import rendering_of
 from spectui.demo import DemoModel
 from spectui.errors import UsageError
 from spectui.live.setup import Launch, LiveSetup, Pair
-from spectui.models.facts import is_mtp_file
 from spectui.models.gguf import check_file
-from spectui.options.drafters import MODEL_KIND, MTP_KIND, DraftMtp, ModelDrafter, with_kind
 from spectui.options.option import Whole
 from spectui.options.speculation import Speculation
 from spectui.paths import demo_folder
@@ -157,7 +155,7 @@ def _models(shared: RunOptions) -> tuple[Pair | None, DemoModel | None]:
 
 def _setup(shared: RunOptions, speculation: Speculation, pair: Pair) -> LiveSetup:
     if pair.draft is not None:
-        speculation = _drafting_with(pair.draft, speculation)
+        speculation = with_kind_of_file(speculation, pair.draft)
     # It loads llama.cpp.
     from spectui.engine.placing import left_open
 
@@ -178,18 +176,6 @@ def _most_tokens(wanted: int, target: Path) -> int:
     """Most tokens per answer; a demo target, which soon repeats itself, has a limit of its own."""
     is_demo = target.parent == demo_folder()
     return DEMO_TOKENS if is_demo and wanted < 0 else wanted
-
-
-def _drafting_with(draft: Path, speculation: Speculation) -> Speculation:
-    """The setting with the kind of the draft's file, which may be chosen on the screen.
-
-    Where the command line wanted MTP layers, a model that is one of its own is to be used.
-    """
-    own = speculation.own
-    is_layers = is_mtp_file(draft)
-    if not isinstance(own, ModelDrafter) or is_layers is isinstance(own, DraftMtp):
-        return speculation
-    return Speculation(with_kind(own, MTP_KIND if is_layers else MODEL_KIND), speculation.ahead)
 
 
 def _sentence(text: str) -> str:

@@ -10,7 +10,14 @@ from rich.text import Text
 from spectui.cli.progress import Progress
 from spectui.demo import DemoProgress
 from spectui.engine.events import Event, LoadProgress, LoadWarned
-from spectui.format import counted, left_text, percent_text, rate_text, times_text
+from spectui.format import (
+    counted,
+    left_text,
+    percent_text,
+    printable,
+    rate_text,
+    times_text,
+)
 from spectui.interrupts import interrupts
 from spectui.measure.measurer import Pair
 from spectui.tune.events import (
@@ -112,7 +119,7 @@ class Lines(Progress):
         # Of a terminal the console knows the width, and breaks at blanks.
         is_log = not self._console.is_terminal
         with interrupts.deferred():
-            self._console.print(Text(text), soft_wrap=is_log)
+            self._console.print(Text(printable(text, keep="\n")), soft_wrap=is_log)
 
     say = announce
 
@@ -177,7 +184,7 @@ class Screen(Lines):
 
 
 def _line(text: str, style: str = "") -> Text:
-    return Text(text, style, no_wrap=True, overflow="ellipsis")
+    return Text(printable(text), style, no_wrap=True, overflow="ellipsis")
 
 
 def _finished(record: TrialRecord) -> str:

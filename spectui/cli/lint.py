@@ -44,6 +44,7 @@ class _Quoted(Command):
             raise
 
 
+_UNJUDGED = "no llama-server that reads it was found, or --dialect was given, which asks none"
 _EXAMPLES = (
     ("A command", 'spectui lint "llama-server -m target.gguf -md draft.gguf --draft 16"'),
     ("The llama-server that runs", "spectui lint pid:"),
@@ -162,7 +163,7 @@ def examine(
         fixed=report.corrected,
         reader=reader,
         chosen_by=chosen_by,
-        unjudged=None if reader.judge else _unjudged(command, given),
+        unjudged=None if reader.judge else _UNJUDGED,
         findings=_together(report.findings, of_models),
         # Nothing else is corrected of what the models tell.
         left=_together(report.left, of_models),
@@ -179,15 +180,6 @@ def _together(own: tuple[Finding, ...], of_models: tuple[Finding, ...]) -> tuple
 
 def _named_reader(given: Reader) -> tuple[Reader, str]:
     return given, f"{'--dialect' if given.accepted is None else '--server-bin'} names it"
-
-
-def _unjudged(command: ServerCommand, given: Reader | None) -> str:
-    """Reason why no llama-server read a command itself."""
-    if given is not None:
-        return "--dialect asks no llama-server"
-    if command.inside is not None:
-        return "a container has a llama-server of its own"
-    return "no llama-server was found that reads it"
 
 
 def _own_reader(command: ServerCommand) -> tuple[Reader, str]:

@@ -9,15 +9,7 @@ from itertools import chain, repeat
 
 import rich.table
 from rich.cells import cell_len
-from rich.console import (
-    Console,
-    ConsoleOptions,
-    ConsoleRenderable,
-    Group,
-    RenderableType,
-    RenderHook,
-    RenderResult,
-)
+from rich.console import Console, Group, RenderableType
 from rich.measure import Measurement
 from rich.padding import Padding
 from rich.text import Text
@@ -43,29 +35,11 @@ class _Page(StringIO):
         return getattr(sys.stdout, "encoding", None) or "utf-8"
 
 
-class Sanitised(RenderHook):
-    """Has a console draw texts of others without what a terminal would obey."""
-
-    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
-        """Wrap what is drawn."""
-        return [_Sanitised(one) for one in renderables]
-
-
-class _Sanitised:
-    def __init__(self, inner: ConsoleRenderable) -> None:
-        self._inner = inner
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for part in console.render(self._inner, options):
-            # Control segments are the console's own.
-            yield part if part.control else part._replace(text=printable(part.text, keep="\n"))
-
-
 def make_console() -> Console:
     """Make a console with the width and styles of stdout, which draws into a buffer."""
     on_terminal = is_terminal()
     is_asked = os.environ.get("COLUMNS", "").isdigit()
-    console = Console(
+    return Console(
         file=_Page(),
         force_terminal=on_terminal or None,
         highlight=False,
@@ -74,8 +48,6 @@ def make_console() -> Console:
         emoji=False,
         width=None if on_terminal or is_asked else _WIDTH,
     )
-    console.push_render_hook(Sanitised())
-    return console
 
 
 def is_terminal() -> bool:
@@ -150,12 +122,13 @@ def table(one: Table) -> rich.table.Table:
         pad_edge=one.has_margin,
         collapse_padding=one.is_close,
         header_style="bold",
-        title=one.title or None,
+        title=_shown(one.title) or None,
         title_justify="left",
         title_style="bold",
     )
     for column, style in zip(one.columns, chain(one.column_styles, repeat("")), strict=False):
         words, heading = (column, column.head) if isinstance(column, Words) else (None, column)
+        heading = _shown(heading)
         found.add_column(
             heading,
             style=style,
@@ -170,7 +143,7 @@ def table(one: Table) -> rich.table.Table:
 
 
 def _cell(cell: Cell) -> Text:
-    return Text(cell) if isinstance(cell, str) else Text(cell.text, cell.style)
+    return Text(_shown(cell)) if isinstance(cell, str) else Text(_shown(cell.text), cell.style)
 
 
 def width_of(part: RenderableType) -> int:

@@ -101,8 +101,6 @@ def _display(*, verbose: bool) -> Progress:
     from rich.console import Console
 
     from spectui.cli.display import Lines, Screen
-    from spectui.cli.page import Sanitised
 
     console = Console(file=cast("TextIO", LastingStderr()))
-    console.push_render_hook(Sanitised())
     return Screen(console) if console.is_terminal and not verbose else Lines(console)

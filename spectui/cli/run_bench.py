@@ -57,7 +57,7 @@ def bench(request: Bench) -> None:
     """
     request = replace(request, given=with_backend(request.given))
     speculation, options = _options(request)
-    unmeasured = warn_of_unmeasured(request.given, through_server=request.is_server)
+    unmeasured = warn_of_unmeasured(request.given, through_server=request.given.is_server)
     options = with_preset_models(options, most_drafts=int(speculation.needs_draft))
     check_writable(options.json_path, options.input_files())
     read, chats = read_prompts(options, of_suite=SUITE_PROMPTS), read_chats(options)
@@ -65,7 +65,7 @@ def bench(request: Bench) -> None:
     with options.shown() as shown:
         several = "bench measures one draft; give one -md, or use spectui tune"
         setup = find_setup(shown, speculation, several=several)
-        measure = _through_server if request.is_server else _through_engine
+        measure = _through_server if request.given.is_server else _through_engine
         run = measure(request, shown, prompts, setup)
         interrupts.hold()
     left_out = [run.found.workload.note]
@@ -86,7 +86,7 @@ def _options(request: Bench) -> tuple[Speculation, RunOptions]:
     speculation, shared = take_drafting(given)
     options = RunOptions.of(shared)
     check_drafting(options.context, speculation.longest)
-    if not request.is_server:
+    if not request.given.is_server:
         check_no_servers(given)
         check_engine({speculation.own.kind})
     return speculation, options

@@ -40,15 +40,13 @@ def tune(request: Tune) -> None:
         CancelledError: it was interrupted; what was measured has been printed and kept.
     """
     given = with_backend(request.given)
-    options = replace(
-        request, given=given, backend=given["backend"], server_bin=given["server_bin"]
-    )
+    options = replace(request, given=given)
     shared = with_candidates(RunOptions.of(given))
     _check(options)
-    binary = wanted_binary(options.server_bin) if options.is_server else None
+    binary = wanted_binary(given["server_bin"]) if given.is_server else None
     if binary is None:
         check_engine(shared.spec_type)
-    unmeasured = warn_of_unmeasured(given, through_server=options.is_server)
+    unmeasured = warn_of_unmeasured(given, through_server=given.is_server)
     check_writable(shared.json_path, shared.input_files())
     read, chats = read_prompts(shared), read_chats(shared)
     with shared.shown() as shown:
@@ -72,10 +70,10 @@ def _check(options: Tune) -> None:
     Raises:
         UsageError: such an option was given.
     """
-    if not options.is_server:
+    if not options.given.is_server:
         check_no_servers(options.given)
     moving = [str(one) for one in PLACING if one in options.parameters]
-    if options.is_server and moving:
+    if options.given.is_server and moving:
         raise UsageError(
             f"--tune {','.join(moving)} moves the target in spectui's own engine; leave it out "
             "with --backend server"

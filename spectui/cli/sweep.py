@@ -20,7 +20,6 @@ from spectui.cli.options import (
     OF_GRID,
     SERVER_BIN,
     SLOTS,
-    BackendKind,
     parallel_option,
     repeats_option,
 )
@@ -102,11 +101,6 @@ class Sweep:
             "folder that is new, empty, or was written so before."
         ),
     )
-
-    @property
-    def is_server(self) -> bool:
-        """Whether a llama-server decodes."""
-        return bool(self.given["backend"] == BackendKind.SERVER)
 
 
 command = request_command(

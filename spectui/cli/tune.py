@@ -7,16 +7,14 @@ import click
 from spectui.cli.click_options import option, request, request_command
 from spectui.cli.given import Given
 from spectui.cli.options import (
-    BACKEND,
     CHATS,
+    OF_BACKEND,
     OF_SEARCH,
     PARALLEL,
     REQUEST,
     SERVER_BIN,
     STORAGE,
-    TIMEOUT,
     YES,
-    BackendKind,
 )
 from spectui.errors import UsageError
 from spectui.format import counted, duration_text
@@ -111,15 +109,6 @@ class Tune:
         ),
     )
     requests: tuple[RequestShape, ...] = REQUEST
-    server_bin: str | None = SERVER_BIN
-    backend: str = BACKEND
-    timeout: float = TIMEOUT
-    parallel: int | None = PARALLEL
-
-    @property
-    def is_server(self) -> bool:
-        """Whether a llama-server measures."""
-        return self.backend == BackendKind.SERVER
 
     @property
     def parameters(self) -> "frozenset[Parameter]":
@@ -152,7 +141,7 @@ class Tune:
         from spectui.tune.setup import MOST_TRIALS
 
         steps = list[str]()
-        if not self.is_server:
+        if not self.given.is_server:
             steps.append("a recording to replay every setting on")
         elif self.trials is None and why_not is None:
             others = "--trials N tries other values, and n-gram drafters"
@@ -174,6 +163,6 @@ command = request_command(
     Tune,
     "tune",
     "run_tune:tune",
-    shared=(*OF_SEARCH, CHATS, YES),
+    shared=(*OF_SEARCH, CHATS, YES, SERVER_BIN, *OF_BACKEND, PARALLEL),
     examples=_EXAMPLES,
 )

@@ -21,7 +21,6 @@ from spectui.cli.session import (
 from spectui.cli.taken import taken_setup
 from spectui.cli.tune import Tune
 from spectui.cores import usable_processors
-from spectui.documents import Known
 from spectui.engine.commands import LoadTarget
 from spectui.engine.placing import has_devices, left_open
 from spectui.errors import UsageError
@@ -98,11 +97,6 @@ class Search:
             )
         return has_flags and self.shared.takes(MTP_KIND)
 
-    @property
-    def all_prompts(self) -> tuple[Prompt, ...]:
-        """The prompts, and those of chats."""
-        return (*self.prompts, *(self.chats.prompts if self.chats else ()))
-
     def here(self) -> Tuned:
         """Load the models and search with spectui's own engine."""
         shared, models = self.shared, find_candidates(self.shared)
@@ -122,7 +116,7 @@ class Search:
             setup = self._setup(
                 shared.alone(command.options, shared.given.extra),
                 candidates,
-                _beginning_with(present, space),
+                space if present is None else replace(space, present=present.value),
                 tokenized(engine, self.prompts, shared, target, self.chats),
             )
             given = self._given_place(command, plan, models)
@@ -187,13 +181,7 @@ class Search:
         request = PlanRequest(
             target=command.options, context=command.context, max_draft=command.max_draft
         )
-        found = plan_caches(request, self.shared.margins, moves_experts=moves_experts)
-        if not found:
-            self.shared.progress.say(
-                "moe_cache_mib changes nothing here: a cache takes experts in RAM, free memory of "
-                "a GPU and a llama.cpp that has it; the rest is searched"
-            )
-        return found
+        return plan_caches(request, self.shared.margins, moves_experts=moves_experts)
 
     def _may_move(self, target: ModelOptions, models: Models) -> bool:
         """Whether the target may lie otherwise beside each draft.
@@ -241,7 +229,9 @@ class Search:
             self._check_lengths(n_ctx, "raise -c")
             backend = ServerBackend(fleet, off, placed, redoes_rounds=target.redoes_rounds)
             workload = self._workload(fleet.of(off), off)
-            setup = self._setup(off, candidates, _beginning_with(present, space), workload)
+            if present is not None:
+                space = replace(space, present=present.value)
+            setup = self._setup(off, candidates, space, workload)
             served = Served(backend, binary, target, drafts, forecasts=forecasts)
             tuning = Tuning(setup, served)
             result = self._run(tuning, why_not)
@@ -316,7 +306,7 @@ class Search:
 
     def _workload(self, server: LlamaClient, off: Setup) -> Workload:
         """The prompts as tokens of a server, each text once."""
-        answers = self.all_prompts[len(self.prompts) :][:MOST_ANSWERS]
+        answers = self.chats.prompts[:MOST_ANSWERS] if self.chats else ()
         return served_workload(server, (*self.prompts, *answers), self.shared, off)
 
     def _setup(
@@ -344,7 +334,7 @@ class Search:
             command=replace(
                 form,
                 dialect=self.dialect,
-                extra=with_slots(form.extra, options.parallel),
+                extra=with_slots(form.extra, shared.given["parallel"]),
             ),
             prompts=shared.prompts,
             is_chat=bool(shared.chats),
@@ -358,7 +348,7 @@ class Search:
 
     def _forecasts(self, why_not: str | None) -> bool:
         """Whether settings are forecast; a server forecasts in place of trials."""
-        return not self.options.is_server or (why_not is None and self.options.trials is None)
+        return not self.options.given.is_server or (why_not is None and self.options.trials is None)
 
     def _run(self, tuning: Tuning, why_not: str | None = None) -> TuneResult:
         """Search; say what happens.
@@ -382,11 +372,6 @@ class Search:
         if result.not_kept is not None:
             progress.announce(result.not_kept)
         return result
-
-
-def _beginning_with(present: Known[Arm] | None, space: SearchSpace) -> SearchSpace:
-    """The search space with the user's present setting, which is tried first."""
-    return space if present is None else replace(space, present=present.value)
 
 
 def _server_arguments(

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import spectui
-from spectui.cli.help import EXIT_CODES, VARIABLES
 from spectui.errors import SpectuiError
 from tests.support.cli import Spectui
+from tools.contract import EXIT_CODES, VARIABLES
 
 pytest_plugins = ["tests.support.cli_fixtures"]
 
