@@ -13,7 +13,7 @@ from spectui.cli.help import FromUserOnly
 from spectui.cli.named_models import with_kind_of_file, with_preset_models
 from spectui.cli.options import ASCII, COCKPIT, DRAFTING, THEME, YES
 from spectui.cli.output import complaints
-from spectui.cli.request import RunOptions, check_drafting, check_typed, take_drafting
+from spectui.cli.request import RunOptions, take_drafting
 from spectui.commands.rendering import rendering_of
 from spectui.demo import DemoModel
 from spectui.errors import UsageError
@@ -71,7 +71,6 @@ command = request_command(
 
 def run(request: Cockpit) -> None:
     """Show the screen until the user quits."""
-    check_typed(request.given)
     settings = read_settings()
     launch = make_launch(request, settings)
 
@@ -96,9 +95,7 @@ def make_launch(request: Cockpit, settings: Settings) -> Launch:
         BadInputError: a model file is missing or no GGUF, those of a preset included.
         UsageError: options that contradict each other.
     """
-    speculation, others = take_drafting(request.given)
-    shared = RunOptions.of(others)
-    check_drafting(shared.context, speculation.longest)
+    speculation, shared = take_drafting(request.given)
     shared = with_preset_models(shared, most_drafts=int(speculation.needs_draft))
 
     def make_setup(pair: Pair) -> LiveSetup:

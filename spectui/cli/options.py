@@ -1,8 +1,6 @@
 """Options that commands share: of runs, under llama-server's own names, output, and servers."""
 
-from collections.abc import Mapping
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -56,15 +54,6 @@ def repeats_option(what: str) -> Any:
     return option("--repeats", type=Whole(1), default=1, help=what, subject=_IN_RUN)
 
 
-class BackendKind(StrEnum):
-    """Values of ``--backend``."""
-
-    ENGINE = "engine"
-    """spectui's own engine, which sees every round."""
-    SERVER = "server"
-    """The user's own llama-server."""
-
-
 TIMEOUT = option(
     "--timeout",
     type=Seconds(),
@@ -75,8 +64,8 @@ TIMEOUT = option(
 
 BACKEND = option(
     "--backend",
-    type=click.Choice([str(kind) for kind in BackendKind]),
-    default=str(BackendKind.ENGINE),
+    type=click.Choice(["engine", "server"]),
+    default="engine",
     help=(
         "What decodes: spectui's own engine, or your llama-server (--server-bin), which also "
         "runs what the engine cannot."
@@ -157,21 +146,6 @@ def parallel_option(kind: Whole | ListOf, **attributes: Any) -> Any:
 
 SLOTS = Whole(1, MOST_SLOTS)
 PARALLEL = parallel_option(SLOTS)
-
-
-def check_no_servers(parsed: Mapping[str, Any]) -> None:
-    """Refuse options of llama-servers for a run that starts none.
-
-    Raises:
-        UsageError: one was given.
-    """
-    if parsed["parallel"] not in (None, (), 1, (1,)):
-        raise UsageError(
-            "-np: spectui's own engine has one stream; add --backend server --server-bin "
-            "PATH, or leave out -np"
-        )
-    if parsed["server_bin"] is not None:
-        raise UsageError("--server-bin: --backend engine starts no server; leave one of them out")
 
 
 def _under(subject: str, *options: Option) -> tuple[CommandOption, ...]:

@@ -141,14 +141,17 @@ class RunOptions:
         return draft_of(self.placement, path)
 
 
-def take_drafting(given: Given) -> tuple[Speculation, Given]:
-    """Split what a command was given into the setting and the options of other groups.
+def take_drafting(given: Given) -> tuple[Speculation, RunOptions]:
+    """Split what a command was given into the setting and the options of a run.
 
     Raises:
-        UsageError: the setting would never draft.
+        UsageError: the setting would never draft, or options contradict each other.
     """
+    check_typed(given)
     speculation = speculation_of(given["spec_type"] or (MODEL_KIND,), given)
-    return speculation, given.changed(spec_type=())
+    options = RunOptions.of(given.changed(spec_type=()))
+    check_drafting(options.context, speculation.longest)
+    return speculation, options
 
 
 def check_drafting(context: ContextOptions, longest: int) -> None:
@@ -167,12 +170,25 @@ def check_drafting(context: ContextOptions, longest: int) -> None:
         )
 
 
-def check_engine(kinds: Iterable[str]) -> None:
-    """Refuse drafters that only llama-server runs.
+def check_engine(given: Given, kinds: Iterable[str]) -> None:
+    """Refuse what only llama-servers do, where spectui's own engine measures.
+
+    Args:
+        given: options of the command.
+        kinds: who drafts.
 
     Raises:
-        UsageError: one of ``kinds`` is such.
+        UsageError: such an option was given, or one of ``kinds`` is such.
     """
+    if given.is_server:
+        return
+    if given["parallel"] not in (None, (), 1, (1,)):
+        raise UsageError(
+            "-np: spectui's own engine has one stream; add --backend server --server-bin "
+            "PATH, or leave out -np"
+        )
+    if given["server_bin"] is not None:
+        raise UsageError("--server-bin: --backend engine starts no server; leave one of them out")
     for kind in kinds:
         if kind in HIDDEN_STATE_KINDS:
             raise UsageError(

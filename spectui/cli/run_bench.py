@@ -5,10 +5,9 @@ from dataclasses import replace
 
 from spectui.cli.bench import Bench
 from spectui.cli.named_models import find_setup, with_preset_models
-from spectui.cli.options import check_no_servers
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.page import page_text
-from spectui.cli.request import RunOptions, check_drafting, check_engine, check_typed, take_drafting
+from spectui.cli.request import RunOptions, check_engine, take_drafting
 from spectui.cli.session import (
     SUITE_PROMPTS,
     open_engine,
@@ -56,8 +55,10 @@ def bench(request: Bench) -> None:
         UsageError: options that contradict each other.
     """
     request = replace(request, given=with_backend(request.given))
-    speculation, options = _options(request)
-    unmeasured = warn_of_unmeasured(request.given, through_server=request.given.is_server)
+    given = request.given
+    speculation, options = take_drafting(given)
+    check_engine(given, {speculation.own.kind})
+    unmeasured = warn_of_unmeasured(given, through_server=given.is_server)
     options = with_preset_models(options, most_drafts=int(speculation.needs_draft))
     check_writable(options.json_path, options.input_files())
     read, chats = read_prompts(options, of_suite=SUITE_PROMPTS), read_chats(options)
@@ -65,7 +66,7 @@ def bench(request: Bench) -> None:
     with options.shown() as shown:
         several = "bench measures one draft; give one -md, or use spectui tune"
         setup = find_setup(shown, speculation, several=several)
-        measure = _through_server if request.given.is_server else _through_engine
+        measure = _through_server if given.is_server else _through_engine
         run = measure(request, shown, prompts, setup)
         interrupts.hold()
     left_out = [run.found.workload.note]
@@ -73,23 +74,6 @@ def bench(request: Bench) -> None:
         left_out.append(f"chats: {reasons_text(chats.left_out)} left out")
     notes = (*run.notes, *filter(None, left_out))
     _report(request, replace(run, said=(*unmeasured, *read.notes), notes=notes))
-
-
-def _options(request: Bench) -> tuple[Speculation, RunOptions]:
-    """The setting, and the other options of a run.
-
-    Raises:
-        UsageError: options that contradict each other.
-    """
-    given = request.given
-    check_typed(given)
-    speculation, shared = take_drafting(given)
-    options = RunOptions.of(shared)
-    check_drafting(options.context, speculation.longest)
-    if not request.given.is_server:
-        check_no_servers(given)
-        check_engine({speculation.own.kind})
-    return speculation, options
 
 
 def _report(request: Bench, run: BenchRun) -> None:

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import click
 
-from spectui.cli.options import check_no_servers
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.page import page_text
 from spectui.cli.request import RunOptions, check_engine
@@ -25,12 +24,8 @@ from spectui.measure.backend import ENGINE
 from spectui.models.sampling import unmeasured_sentences
 from spectui.tune.document import Tuned
 from spectui.tune.page import commands_page, findings_page, machines_page
-from spectui.tune.setup import Limits
 from spectui.tune.space import PLACING
 from spectui.tune.trials import n_measured
-
-_PLACES_SHARE = 0.3
-"""Share of the time budget in which the target's place is searched."""
 
 
 def tune(request: Tune) -> None:
@@ -38,22 +33,26 @@ def tune(request: Tune) -> None:
 
     Raises:
         CancelledError: it was interrupted; what was measured has been printed and kept.
+        UsageError: options that contradict each other.
     """
     given = with_backend(request.given)
-    options = replace(request, given=given)
+    request = replace(request, given=given)
     shared = with_candidates(RunOptions.of(given))
-    _check(options)
+    check_engine(given, shared.spec_type)
+    moving = [str(one) for one in PLACING if one in request.parameters]
+    if given.is_server and moving:
+        raise UsageError(
+            f"--tune {','.join(moving)} moves the target in spectui's own engine; leave it out "
+            "with --backend server"
+        )
     binary = wanted_binary(given["server_bin"]) if given.is_server else None
-    if binary is None:
-        check_engine(shared.spec_type)
     unmeasured = warn_of_unmeasured(given, through_server=given.is_server)
     check_writable(shared.json_path, shared.input_files())
     read, chats = read_prompts(shared), read_chats(shared)
     with shared.shown() as shown:
         search = Search(
             shared=shown,
-            options=options,
-            limits=_limits(options),
+            options=request,
             prompts=read.prompts,
             chats=chats,
             binary=binary,
@@ -62,32 +61,6 @@ def tune(request: Tune) -> None:
     asked = unmeasured_sentences(found.tuning.setup.off.target.path)
     _report(found, (*unmeasured, *read.notes, *asked), shared.json_path)
     _raise_ended(found)
-
-
-def _check(options: Tune) -> None:
-    """Refuse options that no search supports.
-
-    Raises:
-        UsageError: such an option was given.
-    """
-    if not options.given.is_server:
-        check_no_servers(options.given)
-    moving = [str(one) for one in PLACING if one in options.parameters]
-    if options.given.is_server and moving:
-        raise UsageError(
-            f"--tune {','.join(moving)} moves the target in spectui's own engine; leave it out "
-            "with --backend server"
-        )
-
-
-def _limits(options: Tune) -> Limits:
-    budget_s = options.time_budget
-    return Limits(
-        places_s=None if budget_s is None else _PLACES_SHARE * budget_s,
-        n_trials=options.trials,
-        time_budget_s=budget_s,
-        until_precise=options.until == "precise",
-    )
 
 
 def _report(found: Tuned, unmeasured: tuple[str, ...], json_path: str | None) -> None:

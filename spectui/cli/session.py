@@ -14,7 +14,6 @@ from spectui.cli.named_models import (
     warn_of_sampling,
     with_preset_models,
 )
-from spectui.cli.options import BackendKind
 from spectui.cli.output import complain
 from spectui.cli.request import FILE_KINDS, RunOptions
 from spectui.commands.items import divide, words_of
@@ -266,7 +265,7 @@ def with_backend(given: Given) -> Given:
     if "backend" in given.typed:
         return given
     if given["server_bin"] is not None:
-        return given.changed(backend=str(BackendKind.SERVER))
+        return given.changed(backend="server")
     beyond = beyond_engine(given.extra)
     if beyond:
         why = f"spectui's own engine does not apply {', '.join(beyond)}"
@@ -282,7 +281,7 @@ def with_backend(given: Given) -> Given:
     if binary is None:
         return given
     complain(f"measured through {binary}, since {why}")
-    return given.changed(backend=str(BackendKind.SERVER), server_bin=str(binary))
+    return given.changed(backend="server", server_bin=str(binary))
 
 
 def wanted_binary(server_bin: str | None) -> ServerBinary:

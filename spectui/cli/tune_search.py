@@ -60,13 +60,16 @@ from spectui.tune.studies.study import StudyOptions
 from spectui.tune.tuning import Tuning
 
 
+_PLACES_SHARE = 0.3
+"""Share of the time budget in which the target's place is searched."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
     """A search on prompts, before its models are found."""
 
     shared: RunOptions
     options: Tune
-    limits: Limits
     prompts: Sequence[Prompt]
     chats: Chats | None
     binary: ServerBinary | None
@@ -318,13 +321,18 @@ class Search:
     ) -> TuningSetup:
         """Setup of the search for the best setting beside ``off``."""
         shared, options = self.shared, self.options
-        form = CommandOptions.of(shared.given.takeover)
+        form, budget_s = CommandOptions.of(shared.given.takeover), options.time_budget
         return TuningSetup(
             off=off,
             candidates=candidates,
             workload=workload,
             space=space,
-            limits=self.limits,
+            limits=Limits(
+                places_s=None if budget_s is None else _PLACES_SHARE * budget_s,
+                n_trials=options.trials,
+                time_budget_s=budget_s,
+                until_precise=options.until == "precise",
+            ),
             min_gain=options.min_gain,
             study=StudyOptions(
                 name=options.study,
