@@ -4,7 +4,7 @@ import os
 from typing import TYPE_CHECKING
 
 from spectui.cli.click_options import argument, option, request, request_command
-from spectui.cli.options import ASCII, THEME, json_option
+from spectui.cli.options import json_option
 from spectui.cli.output import check_writable, write_document
 from spectui.errors import ServerError, UsageError
 from spectui.options.option import Decimal
@@ -46,8 +46,6 @@ class Attach:
     json_path: str | None = json_option(
         "Write what the server tells now as JSON, and end; - for stdout."
     )
-    theme: str | None = THEME
-    ascii: bool = ASCII
 
 
 command = request_command(Attach, "attach", "attach:attach", examples=_EXAMPLES)
@@ -57,16 +55,13 @@ def attach(request: Attach) -> None:
     """Watch a server, or write its present state.
 
     Raises:
-        UsageError: the address is none, or there is no terminal for the screen; or options
-            contradict each other.
+        UsageError: the address is none, or there is no terminal for the screen.
         ServerError: with ``--json``, the server tells nothing.
     """
     from spectui.server.address import parse_address
     from spectui.server.watch.poller import Attachment
 
     json_path, interval_s = request.json_path, request.interval_s
-    if json_path is not None and request.theme is not None:
-        raise UsageError("--theme is for the screen; leave it out, or leave out --json")
     if json_path is None and interval_s is not None and interval_s < _SHORTEST_S:
         raise UsageError(f"--interval {interval_s:g} is too short; give {_SHORTEST_S} or more")
     if interval_s is None:
@@ -74,7 +69,7 @@ def attach(request: Attach) -> None:
     address = parse_address(request.address)
     attachment = Attachment(address=address, api_key=_api_key())
     if json_path is None:
-        _show(attachment, interval_s, request)
+        _show(attachment, interval_s)
         return
     from spectui.server.watch.document import attach_document
 
@@ -123,7 +118,7 @@ def _look(attachment: "Attachment", interval_s: float) -> "AttachState":
     return tracker.state
 
 
-def _show(attachment: "Attachment", interval_s: float, request: Attach) -> None:
+def _show(attachment: "Attachment", interval_s: float) -> None:
     """Show the screen until the user quits.
 
     Raises:
@@ -137,13 +132,7 @@ def _show(attachment: "Attachment", interval_s: float, request: Attach) -> None:
     def load() -> "MakeApp":
         from spectui.tui.attach import AttachApp, AttachLaunch
 
-        launch = AttachLaunch(
-            attachment=attachment,
-            interval_s=interval_s,
-            settings=settings,
-            theme=request.theme,
-            ascii=request.ascii,
-        )
+        launch = AttachLaunch(attachment=attachment, interval_s=interval_s, settings=settings)
 
         def make(_log_file: int) -> "tuple[AttachApp, Callable[[], None]]":
             app = AttachApp(launch)

@@ -11,7 +11,7 @@ from spectui.cli.given import Given
 from spectui.cli.guard import MakeApp, show_screen, writable_log
 from spectui.cli.help import FromUserOnly
 from spectui.cli.named_models import with_kind_of_file, with_preset_models
-from spectui.cli.options import ASCII, COCKPIT, DRAFTING, THEME, YES
+from spectui.cli.options import COCKPIT, DRAFTING, YES
 from spectui.cli.output import complaints
 from spectui.cli.request import RunOptions, take_drafting
 from spectui.commands.rendering import rendering_of
@@ -56,8 +56,6 @@ class Cockpit:
         f"{DEMO_TOKENS} for the demo models).",
     )
     yes: bool = YES
-    theme: str | None = THEME
-    ascii: bool = ASCII
 
 
 command = request_command(
@@ -121,8 +119,6 @@ def make_launch(request: Cockpit, settings: Settings) -> Launch:
         n_ctx=shared.context.ctx_size,
         pair=pair,
         demo=demo,
-        theme=request.theme,
-        ascii=request.ascii,
         from_disk=request.yes,
     )
 

@@ -25,9 +25,6 @@ from spectui.errors import BadInputError, UsageError
 from spectui.format import printable
 from spectui.options.dialect import Dialect
 
-_AUTO = "auto"
-
-
 _EXAMPLES = (
     ("What the latest tune advised, as a command", "spectui export"),
     ("A study's flags for Compose", "spectui export STUDY --format compose > new.yml"),
@@ -50,13 +47,10 @@ class Export:
         shell_complete=files,
         help='Rewrite an existing command instead: "llama-server -m ...".',
     )
-    dialect: str = option(
+    dialect: str | None = option(
         "--dialect",
-        default=_AUTO,
-        type=click.Choice([_AUTO, *DIALECTS.choices]),
-        help=(
-            "Whose option names are written; auto asks --server-bin, else follows study or command."
-        ),
+        type=DIALECTS,
+        help="Whose option names are written (default: of --server-bin, the study or the command).",
     )
     server_bin: str | None = server_bin_option(
         "The llama-server that will read it: only what its --help lists is written."
@@ -89,8 +83,7 @@ def export(request: Export) -> None:
         raise UsageError("--from rewrites a command, so there is no study to take; leave one out")
     if request.pin and request.command_line is not None:
         raise UsageError("--pin is for a study, which knows what was fitted; leave one out")
-    dialect = None if request.dialect == _AUTO else request.dialect
-    given = given_reader(dialect, request.server_bin)
+    given = given_reader(request.dialect, request.server_bin)
     exported: ExportSetup | ServerCommand
     if request.command_line is None:
         setup, usual = _from_study(request.study, request.storage)

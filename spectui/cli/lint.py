@@ -44,6 +44,7 @@ class _Quoted(Command):
             raise
 
 
+_NAMED = "--server-bin or --dialect names it"
 _UNJUDGED = "no llama-server that reads it was found, or --dialect was given, which asks none"
 _EXAMPLES = (
     ("A command", 'spectui lint "llama-server -m target.gguf -md draft.gguf --draft 16"'),
@@ -146,7 +147,7 @@ def examine(
         request: whether models are looked at.
     """
     warn_of_secrets(command)
-    reader, chosen_by = _own_reader(command) if given is None else _named_reader(given)
+    reader, chosen_by = _own_reader(command) if given is None else (given, _NAMED)
     unseen = "--no-models was given" if request.no_models else _missing(command)
     if unseen is None:
         # It loads what plans memory.
@@ -176,10 +177,6 @@ def _together(own: tuple[Finding, ...], of_models: tuple[Finding, ...]) -> tuple
     """The findings on words and models, the worst first."""
     order = list(Severity)
     return tuple(sorted((*own, *of_models), key=lambda one: order.index(one.severity)))
-
-
-def _named_reader(given: Reader) -> tuple[Reader, str]:
-    return given, f"{'--dialect' if given.accepted is None else '--server-bin'} names it"
 
 
 def _own_reader(command: ServerCommand) -> tuple[Reader, str]:

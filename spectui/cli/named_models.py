@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spectui.cli.progress import Progress
-from spectui.cli.request import FILE_KINDS, RunOptions
+from spectui.cli.request import RunOptions
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.errors import BadInputError, UsageError
 from spectui.models.facts import has_mtp_layers, kind_of_draft
@@ -135,10 +135,7 @@ def _find_pair(
 ) -> tuple[Path, Path | None]:
     """Find the target and the one draft; None where no draft model is needed."""
     models = find_models(options, needs_draft=speculation.needs_draft)
-    if not speculation.takes_draft and options.model_draft:
-        raise UsageError(
-            f"-md names a draft, and --spec-type does not: add {MODEL_KIND} to it, or leave out -md"
-        )
+    options.check_drafts(are_asked=speculation.takes_draft)
     if len(models.drafts) > 1 and not options.demo:
         raise UsageError(several)
     warn_of_sampling(models.target, options.progress)
@@ -160,7 +157,7 @@ def of_named_kinds(found: Models, options: RunOptions) -> Models:
     Raises:
         BadInputError: there are drafts, and none is of a named kind.
     """
-    if not options.takes(MTP_KIND, *FILE_KINDS):
+    if not options.takes_files:
         return replace(found, drafts={})
     if not options.spec_type:
         return found

@@ -44,8 +44,6 @@ YES = switch(
     ),
     subject=_IN_RUN,
 )
-THEME = option("--theme", metavar="NAME", help="Look; the command palette lists them.")
-ASCII = switch("--ascii", help="Draw with ASCII characters only.")
 DIALECTS = click.Choice(list(map(str, Dialect)))
 
 

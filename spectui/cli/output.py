@@ -31,9 +31,7 @@ _heard: ContextVar[list[str] | None] = ContextVar("heard", default=None)
 """Takes what would be printed on stderr, where a screen asks for that."""
 
 
-def write_result(
-    document: dict[str, Any], text: str, json_path: str | None, *, exact: bool = False
-) -> None:
+def write_result(document: dict[str, Any], text: str, json_path: str | None) -> None:
     """Print ``text`` on stdout, and write ``document`` to the file of ``--json``.
 
     ``--json -`` prints the document and nothing else.
@@ -42,7 +40,6 @@ def write_result(
         document: the result for programs.
         text: the result for people.
         json_path: value of ``--json``.
-        exact: whether programs read the text, so that it stays as it is.
 
     Raises:
         BadInputError: the file or stdout cannot be written; the other one has been.
@@ -50,9 +47,7 @@ def write_result(
     if json_path == "-":
         write_document(document, json_path)
         return
-    writers: list[Callable[[], None]] = [
-        lambda: say_exactly(text) if exact else say(_sanitised(text))
-    ]
+    writers: list[Callable[[], None]] = [lambda: say(_sanitised(text))]
     if json_path is not None:
         writers.append(lambda: _write_document(document, json_path))
     # A terminal that is gone must not cost the file.
@@ -124,19 +119,13 @@ def complaints() -> Iterator[list[str]]:
         _heard.reset(token)
 
 
-def complain(text: str, *, is_drawn: bool = False) -> None:
-    """Print on stderr; if nobody is left to read it, the exit code still reports the failure.
-
-    Args:
-        text: with words of others in it.
-        is_drawn: whether it has styles, and its words were sanitised when it was drawn.
-    """
+def complain(text: str) -> None:
+    """Print on stderr; if nobody is left to read it, the exit code still reports the failure."""
     if (heard := _heard.get()) is not None:
         heard.append(text)
         return
-    shown = _sanitised(text) if is_drawn else _fitted(printable(text, keep=_LINES))
     with suppress(OSError):
-        click.echo(shown, err=True)
+        click.echo(_fitted(printable(text, keep=_LINES)), err=True)
 
 
 def _fitted(text: str) -> str:

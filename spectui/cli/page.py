@@ -164,16 +164,6 @@ def is_ascii_only() -> bool:
     return not _Page().encoding.lower().startswith("utf")
 
 
-def wrapped(text: str, *, indent: str = "") -> str:
-    """Wrap a paragraph for stdout; a number stays with its unit.
-
-    Args:
-        text: of the paragraph.
-        indent: of its lines but the first.
-    """
-    return filled(text, page_width(), indent=indent)
-
-
 def sentence(text: str, *, indent: str = "") -> str:
     """A line for stdout, wrapped on a terminal alone: whoever else reads it gets one line.
 
@@ -181,7 +171,7 @@ def sentence(text: str, *, indent: str = "") -> str:
         text: of the line.
         indent: of what does not fit on it.
     """
-    return wrapped(text, indent=indent) if is_terminal() else text
+    return filled(text, page_width(), indent=indent) if is_terminal() else text
 
 
 def next_lines(does: str, words: Iterable[str]) -> list[Part]:

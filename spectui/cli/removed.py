@@ -41,6 +41,8 @@ _REMOVED = {
     "export --out": _STDOUT,
     "sweep --grid": _GRIDS,
     "sweep --list": _GRIDS,
+    "--ascii": "--ascii is gone; config.toml has ascii = true, as docs/configuration.md says",
+    "--theme": "--theme is gone; choose a look with Ctrl+P, or as theme in config.toml",
     "tune --depth": "--depth is gone; --request PROMPT+ANSWER measures behind longer prompts",
     "tune --dialect": "--dialect is gone; spectui export --dialect writes the command in another",
     "tune --group": "--group is gone; run the same tune with --study and --storage on each machine",

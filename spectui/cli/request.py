@@ -25,7 +25,6 @@ from spectui.options.speculation import Speculation, speculation_of
 
 FILE_KINDS = (MODEL_KIND, *HIDDEN_STATE_KINDS)
 """Drafters that are always files beside the target."""
-_SAMPLING = frozenset(one.name for one in fields(SamplingConfig))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,11 +78,6 @@ class RunOptions:
         with open_progress(quiet=self.quiet, verbose=self.verbose) as progress:
             yield replace(self, progress=progress)
 
-    @property
-    def chosen_sampling(self) -> frozenset[str]:
-        """Fields of the sampling that the user, a preset or a command has chosen."""
-        return _SAMPLING & self.given.chosen
-
     def names(self, *kinds: str) -> bool:
         """Whether one of these drafters was named."""
         return not set(kinds).isdisjoint(self.spec_type)
@@ -92,17 +86,22 @@ class RunOptions:
         """Whether one of these drafters may draft."""
         return not self.spec_type or self.names(*kinds)
 
-    def check_drafts(self) -> None:
-        """Refuse draft models that no requested drafter uses.
+    def check_drafts(self, *, are_asked: bool) -> None:
+        """Refuse draft models that no drafter uses; ``are_asked`` where one does.
 
         Raises:
-            UsageError: drafts were given that ``--spec-type`` leaves out.
+            UsageError: there are such.
         """
-        if not self.takes(MTP_KIND, *FILE_KINDS) and self.model_draft:
+        if self.model_draft and not are_asked:
             raise UsageError(
                 f"-md names a draft, and --spec-type does not: add {MODEL_KIND} to it, or leave "
                 "out -md"
             )
+
+    @property
+    def takes_files(self) -> bool:
+        """Whether drafters may draft that are in a file."""
+        return self.takes(MTP_KIND, *FILE_KINDS)
 
     def input_files(self) -> tuple[Path | None, ...]:
         """Files that the run reads."""
@@ -115,7 +114,7 @@ class RunOptions:
         As llama-server does. A file that cannot be read has none.
         """
         found = model_sampling(target).items()
-        own: dict[str, Any] = {name: one for name, one in found if name not in self.chosen_sampling}
+        own: dict[str, Any] = {name: one for name, one in found if name not in self.given.chosen}
         return replace(self.sampling, **own)
 
     @property

@@ -61,7 +61,7 @@ def doctor(planner: Planner, request: Doctor) -> None:
     has_target = given.demo or given.model is not None or given.preset is not None
     if not has_target and given.model_draft:
         raise UsageError("-md needs a target: give it with -m, or --demo")
-    given.check_drafts()
+    given.check_drafts(are_asked=given.takes_files)
     check_writable(given.json_path, given.input_files())
     options = with_preset_models(given)
     examination: Examination | None = None

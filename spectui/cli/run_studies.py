@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import click
 
 from spectui.cli import studies
-from spectui.cli.output import check_writable, complain, say, write_result
+from spectui.cli.output import check_writable, say, write_result
 from spectui.cli.page import is_terminal, page_text, sentence
 from spectui.documents import Json, head, or_reason
 from spectui.errors import CancelledError, UsageError
@@ -167,9 +167,6 @@ def export(request: studies.Export) -> None:
     study = stored_study(request.storage, request.study)
     export_study(study, request.file)
     say(sentence(f"{request.file}: {study.name}, {counted(len(study.trials), 'trial')}"))
-    if study.outcome is not None:
-        models = filter(None, (study.outcome.target, study.outcome.draft))
-        complain(f"it says where your models are: {', '.join(str(one.path) for one in models)}")
 
 
 def import_(request: studies.Import) -> None:

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any
 
 from spectui.cli.given import Given
-from spectui.cli.named_models import Models, find_models, warn_of_sampling, with_preset_models
+from spectui.cli.named_models import find_models, warn_of_sampling, with_preset_models
 from spectui.cli.output import check_writable, write_all, write_result
 from spectui.cli.page import page_text
 from spectui.cli.request import RunOptions, check_engine, check_typed
@@ -30,8 +30,8 @@ from spectui.interrupts import interrupts
 from spectui.measure.backend import header
 from spectui.models.sampling import unmeasured_sentences
 from spectui.monitor.machine import this_machine
-from spectui.options.drafters import DRAFTERS, MODEL_KIND, MTP_KIND, numbers_of
-from spectui.options.setup import ModelOptions, SamplingConfig
+from spectui.options.drafters import DRAFTERS, MTP_KIND, numbers_of
+from spectui.options.setup import SamplingConfig
 from spectui.prompts import Prompt
 from spectui.sweep.cells import Place, Task
 from spectui.sweep.grid import FILE_KINDS, Axes
@@ -108,11 +108,7 @@ def _setup(
     needs_models = not axes.kinds.isdisjoint(FILE_KINDS)
     shared = with_preset_models(shared, most_drafts=None if needs_models else 0)
     takes_models = needs_models or (MTP_KIND in axes.kinds and bool(shared.model_draft))
-    if shared.model_draft and not takes_models:
-        raise UsageError(
-            f"-md names a draft, and no cell drafts with one: add --spec-type {MODEL_KIND}, or "
-            "leave out -md"
-        )
+    shared.check_drafts(are_asked=takes_models)
     models = find_models(shared, needs_draft=needs_models, reads_headers=binary is None)
     warn_of_sampling(models.target, shared.progress)
     sampling = shared.sampling_for(models.target)

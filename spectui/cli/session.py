@@ -162,7 +162,7 @@ def with_candidates(options: RunOptions) -> RunOptions:
         BadInputError: files of the preset are missing.
         UsageError: drafts were given that ``--spec-type`` leaves out.
     """
-    options.check_drafts()
+    options.check_drafts(are_asked=options.takes_files)
     is_open = options.takes(*FILE_KINDS)
     return with_preset_models(options, most_drafts=None if is_open else 0)
 

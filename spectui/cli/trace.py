@@ -179,10 +179,6 @@ def _write(
         "interrupted": tracing.interrupted,
     }
     told = f"{counted(n_prompts, 'prompt')}, {counted(n_tokens, 'token')}"
-    if tracing.baseline_s:
-        told += (
-            f": written in {tracing.baseline_s:.1f} s, read by drafts in {tracing.draft_s:.1f} s"
-        )
     text = "\n".join((*map(sentence, (*notes, told)), str(path)))
     write_result(document, text, request.given["json_path"])
     if tracing.interrupted:

@@ -112,8 +112,6 @@ class Launch:
     """A demo target, to be built if it is not there; instead of ``pair``."""
     notice: str | None = None
     """Notice to the user about the options."""
-    theme: str | None = None
-    ascii: bool = False
     from_disk: bool = False
     """Whether pairs are loaded unasked even if weights are read from disk again and again."""
 

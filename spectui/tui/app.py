@@ -65,7 +65,7 @@ class SpectuiApp(BaseApp):
             launch: options of the command line.
             make_threads: makes what works behind the screens and posts into the mailbox.
         """
-        super().__init__(launch.settings, theme=launch.theme, ascii=launch.ascii)
+        super().__init__(launch.settings)
         self._launch = launch
         self.threads = make_threads(self._mailbox)
         self.live = LiveScreen(

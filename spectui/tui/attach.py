@@ -192,8 +192,6 @@ class AttachLaunch:
     interval_s: float
     """Seconds between two looks at the server."""
     settings: Settings
-    theme: str | None = None
-    ascii: bool = False
 
 
 class AttachApp(BaseApp):
@@ -220,7 +218,7 @@ class AttachApp(BaseApp):
             make_poller: makes what asks the server, on a thread of its own.
             make_monitor: makes what reads this machine, if the server runs on it.
         """
-        super().__init__(launch.settings, theme=launch.theme, ascii=launch.ascii)
+        super().__init__(launch.settings)
         post = self._mailbox.put
         self.poller = make_poller(
             launch.attachment, post, interval_s=launch.interval_s, on_failure=post

@@ -128,28 +128,15 @@ class BaseApp(OrderedApp[None]):
         ),
     ]
 
-    def __init__(
-        self,
-        settings: Settings,
-        *,
-        theme: str | None,
-        ascii: bool,  # noqa: A002 - the option's name
-    ) -> None:
-        """Take the look.
-
-        Args:
-            settings: the user's.
-            theme: a look that was asked for on the command line.
-            ascii: whether ASCII characters were asked for there.
-        """
+    def __init__(self, settings: Settings) -> None:
+        """Take the look of the user's settings."""
         super().__init__()
         self.driver_class = StoppableDriver
         self.settings = settings
-        is_ascii = ascii or settings.ascii
-        self._own_filters = (SanitisingFilter(), *((AsciiFilter(),) if is_ascii else ()))
+        self._own_filters = (SanitisingFilter(), *((AsciiFilter(),) if settings.ascii else ()))
         # Digits of box drawings, for one, are not told apart in ASCII.
-        self.set_class(is_ascii, "-ascii")
-        wanted = theme or settings.theme
+        self.set_class(settings.ascii, "-ascii")
+        wanted = settings.theme
         self._unknown_theme = None if wanted in self.available_themes else wanted
         self.theme = THEMES[0].name if self._unknown_theme else wanted
         self.set_keymap(settings.keys)

@@ -51,7 +51,7 @@ def bash(
         ("spectui tu", "spectui tune "),
         ("spectui models sc", "spectui models scan "),
         ("spectui tune --time-b", "spectui tune --time-budget "),
-        ("spectui --theme=x --asc", "spectui --theme=x --ascii "),
+        ("spectui --target=moe --dem", "spectui --target=moe --demo "),
         ("spectui tune -m tar", "spectui tune -m target.gguf "),
         ("spectui tune --from tar", "spectui tune --from target.gguf "),
     ],

@@ -87,7 +87,6 @@ def test_a_key_that_no_header_can_carry(
 def test_wrong_usage(spectui: Spectui) -> None:
     for arguments, words in (
         (("localhost:1", "--interval", "0.01"), "is too short"),
-        (("localhost:1", "--json", "-", "--theme", "x"), "--theme is for the screen"),
         (("localhost:1", "--interval", "nan"), "is no finite number"),
     ):
         assert spectui("attach", *arguments) == 2

@@ -81,8 +81,7 @@ class Watched:
         launch = AttachLaunch(
             attachment=Attachment(address=parse_address(URL)),
             interval_s=0.5,
-            settings=settings or Settings(),
-            **({"theme": None, "ascii": False} | look),
+            settings=settings or Settings(**look),
         )
         self.app = AttachApp(launch, ScriptedPoller, ScriptedMonitor)
         self.poller = cast("ScriptedPoller", self.app.poller)

@@ -112,12 +112,15 @@ CHATS: dict[str, dict[str, Any]] = {
     **{f"without a gpu {width}": {"machine": without_gpu(30)} for width in SIZES},
     "gpu": {"machine": with_gpu()},
     "ascii": {
-        "started": launch(ascii=True),
+        "started": launch(settings=Settings(keep_sessions=False, ascii=True)),
         "machine": with_gpu(),
         "answers": [answer_events(ASCII_WORDS)],
     },
     **{
-        theme: {"started": launch(theme=theme), "machine": with_gpu()}
+        theme: {
+            "started": launch(settings=Settings(keep_sessions=False, theme=theme)),
+            "machine": with_gpu(),
+        }
         for theme in ("spectui-light", "spectui-high-contrast", "ansi-dark")
     },
     "nothing said 80": {"answers": ()},

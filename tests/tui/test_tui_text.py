@@ -141,7 +141,7 @@ class Shown(BaseApp):
 
 
 async def test_no_widget_draws_what_a_terminal_obeys() -> None:
-    app = Shown(Settings(), theme=None, ascii=False)
+    app = Shown(Settings())
     async with app.run_test() as pilot:
         app.query_one(Log).write_line(HOSTILE)
         await handled(pilot)
