@@ -11,19 +11,7 @@ import click
 from spectui.cli.given import Given
 from spectui.cli.help import OWN, Command, CommandOption, Examples
 from spectui.options.number import Number
-from spectui.options.option import (
-    INT_MAX,
-    Decimal,
-    File,
-    Lengths,
-    Option,
-    Seconds,
-    Switch,
-    Text,
-    Values,
-    Whole,
-    Words,
-)
+from spectui.options.option import INT_MAX, Decimal, Form, Option, Values, Whole, Words
 from spectui.options.reading import read_value
 
 if TYPE_CHECKING:
@@ -39,11 +27,11 @@ def click_type(values: Values) -> click.ParamType[Any] | None:
     match values:
         case Words(words=words):
             return click.Choice(words)
-        case File():
+        case Form.FILE:
             return click.Path(path_type=Path)
-        case Text():
+        case Form.TEXT:
             return click.STRING
-        case Switch():
+        case Form.SWITCH:
             return None
         case _:
             return Value(values)
@@ -103,9 +91,9 @@ def _metavar(values: Values) -> str | None:
             return "P"
         case Decimal():
             return "X"
-        case Seconds():
+        case Form.SECONDS:
             return "TIME"
-        case Lengths():
+        case Form.LENGTHS:
             return "PROMPT+ANSWER"
         case _:
             return None

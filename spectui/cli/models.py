@@ -7,7 +7,7 @@ import click
 from spectui.cli.click_options import argument, option, request, request_command
 from spectui.cli.help import Group
 from spectui.cli.options import QUIET, json_option
-from spectui.options.option import File, Whole
+from spectui.options.option import Form, Whole
 
 _EXAMPLES = (
     ("Which models are here", "spectui models scan"),
@@ -38,8 +38,8 @@ class Scan:
     only headers are read, with -m vocabularies as well.
     """
 
-    folders: tuple[Path, ...] = argument(nargs=-1, type=File(), metavar="[DIR]...")
-    target: Path | None = option("-m", "--model", type=File(), help="Rank drafts for it.")
+    folders: tuple[Path, ...] = argument(nargs=-1, type=Form.FILE, metavar="[DIR]...")
+    target: Path | None = option("-m", "--model", type=Form.FILE, help="Rank drafts for it.")
     n_ctx: int = _CONTEXT
     json_path: str | None = _JSON
     quiet: bool = QUIET
@@ -54,7 +54,7 @@ class Find:
     hf, that fetch them. Needs huggingface_hub, as the extra hub brings it.
     """
 
-    target: Path = option("-m", "--model", type=File(), required=True, help="Find drafts for it.")
+    target: Path = option("-m", "--model", type=Form.FILE, required=True, help="Find drafts for it.")
     n_ctx: int = _CONTEXT
     json_path: str | None = _JSON
     quiet: bool = QUIET

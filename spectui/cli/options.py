@@ -18,7 +18,7 @@ from spectui.options.drafters import (
     MTP_KIND,
     NGRAM_KINDS,
 )
-from spectui.options.option import File, Lengths, Option, Seconds, Whole, Words
+from spectui.options.option import Form, Option, Whole, Words
 from spectui.options.setup import MOST_SLOTS
 from spectui.paths import STORAGE_VARIABLE
 from spectui.secret import without_passwords
@@ -54,7 +54,7 @@ def repeats_option(what: str) -> Any:
 
 TIMEOUT = option(
     "--timeout",
-    type=Seconds(),
+    type=Form.SECONDS,
     default="10m",
     help="How long a server may take to load its models, or to answer.",
     subject=_SERVER,
@@ -105,7 +105,7 @@ SERVER_BIN = server_bin_option(
 )
 REQUEST = option(
     "--request",
-    type=Lengths(),
+    type=Form.LENGTHS,
     multiple=True,
     help=(
         "Tokens of the prompt and of the answer of a request that you run, such as 4096+512, whose "
@@ -252,7 +252,7 @@ _RUN: tuple[click.Option, ...] = (
     _LENGTH,
     option(
         "--prompts",
-        type=File(),
+        type=Form.FILE,
         help="Your prompts: JSONL, JSON, CSV, text, or a folder of them (default: a suite).",
         subject=_IN_RUN,
     ),

@@ -7,7 +7,7 @@ from spectui.cli.click_options import argument, request, request_command
 from spectui.cli.options import json_option
 from spectui.cli.output import check_writable, write_result
 from spectui.errors import BadInputError
-from spectui.options.option import File
+from spectui.options.option import Form
 
 if TYPE_CHECKING:
     from spectui.trace.record import Trace
@@ -27,7 +27,7 @@ class Replay:
     seeded output does not depend on the draft, but for draws so close that batching moves them.
     """
 
-    trace: Path = argument(type=File())
+    trace: Path = argument(type=Form.FILE)
     json_path: str | None = json_option()
 
 

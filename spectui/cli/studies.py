@@ -7,7 +7,7 @@ import click
 from spectui.cli.click_options import argument, option, request, request_command, switch
 from spectui.cli.help import Group
 from spectui.cli.options import STORAGE, json_option
-from spectui.options.option import File
+from spectui.options.option import Form
 
 _EXAMPLES = (
     ("What was tuned", "spectui studies list"),
@@ -16,7 +16,7 @@ _EXAMPLES = (
 )
 
 
-_FILE = argument(type=File())
+_FILE = argument(type=Form.FILE)
 
 
 @click.group(name="studies", cls=Group, examples=_EXAMPLES)

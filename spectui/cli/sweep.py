@@ -33,7 +33,7 @@ from spectui.options.drafters import (
     DraftSimple,
     numbers_of,
 )
-from spectui.options.option import File, Whole
+from spectui.options.option import Form, Whole
 
 _AXES: tuple[click.Option, ...] = (
     option(
@@ -94,7 +94,7 @@ class Sweep:
     restart: bool = switch("--restart", help="Begin anew; what there is stays aside.")
     out: Path | None = option(
         "--out",
-        type=File(),
+        type=Form.FILE,
         metavar="DIR",
         help=(
             "Write results.json, summary.csv, report.md and a picture, speedups.svg, to DIR: a "

@@ -13,7 +13,7 @@ from spectui.cli.request import RunOptions, check_drafting
 from spectui.errors import CancelledError
 from spectui.format import counted
 from spectui.interrupts import interrupts
-from spectui.options.option import File, Whole
+from spectui.options.option import Form, Whole
 from spectui.paths import data_dir, ensure_dir
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Trace:
     )
     out: Path | None = option(
         "--out",
-        type=File(),
+        type=Form.FILE,
         metavar="FILE",
         help="Where to write it (default: a new file in spectui's data folder).",
     )

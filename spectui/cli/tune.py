@@ -19,7 +19,7 @@ from spectui.cli.options import (
 from spectui.errors import UsageError
 from spectui.format import counted, duration_text
 from spectui.options.drafters import DraftSimple, numbers_of
-from spectui.options.option import Decimal, Seconds, Whole
+from spectui.options.option import Decimal, Form, Whole
 from spectui.options.request import RequestShape
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Tune:
     )
     time_budget: float | None = option(
         "--time-budget",
-        type=Seconds(),
+        type=Form.SECONDS,
         help=(
             "Stop trying in time to confirm the best by then, from when the models are loaded: "
             "90s, 30m, 2h, with the unit. The prompt at work is finished, and the first ones that "

@@ -12,7 +12,7 @@ from spectui.cli.options import (
     repeats_option,
     server_bin_option,
 )
-from spectui.options.option import File
+from spectui.options.option import Form
 
 _EXAMPLES = (("What the latest tune promised", "spectui verify --server-bin ./llama-server"),)
 
@@ -29,7 +29,7 @@ class Verify:
     server_bin: str | None = server_bin_option("Your llama-server (default: one that is found).")
     storage: str | None = STORAGE
     prompts: Path | None = option(
-        "--prompts", type=File(), help="Other prompts than those of the study."
+        "--prompts", type=Form.FILE, help="Other prompts than those of the study."
     )
     repeats: int = repeats_option("Send every prompt N times.")
     timeout: float = TIMEOUT

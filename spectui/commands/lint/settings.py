@@ -13,7 +13,7 @@ from spectui.commands.renames import BY_LAYERS
 from spectui.commands.server_options import FALSE
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import MTP_KIND
-from spectui.options.option import Decimal, Layers, Whole
+from spectui.options.option import Decimal, Form, Whole
 
 _HURTS = "a draft guesses worse with a quantised cache, and its cache is small"
 _SLOTS = 4
@@ -72,7 +72,8 @@ def _number(at: int, item: Item) -> Iterator[Finding]:
     ahead = _DECIMAL if isinstance(values, Decimal) else _WHOLE
     is_sized = item.name in _IN_TOKENS | _IN_MIB
     is_list = item.name == "fit-target" and "," in item.value
-    is_number = (is_sized or isinstance(values, Whole | Layers | Decimal)) and not is_list
+    is_one = values is Form.LAYERS or isinstance(values, Whole | Decimal)
+    is_number = (is_sized or is_one) and not is_list
     if item.value.isdigit() or not is_number:
         return
     read = re.match(ahead, item.value)
