@@ -205,10 +205,7 @@ def _next(report: Checked, given: str | None) -> Page:
     # What was pasted is told as it is corrected; a file or a process stays where it is.
     is_named = given not in {None, "-"} and not any(map(str.isspace, str(given)))
     words = ["spectui", "tune", "--from", str(source) if is_named else report.fixed.text]
-    does = "search for something faster"
-    if report.unseen is not None and report.asked:
-        does += ", where its models are"
-    return next_lines(does, words)
+    return next_lines("search for something faster", words)
 
 
 def _print(reports: list[Checked], request: Lint) -> None:

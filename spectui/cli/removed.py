@@ -24,7 +24,7 @@ _PROCESSORS = (
 )
 _STDOUT = "export writes to stdout; let the shell write the file, as in spectui export > run.sh"
 _REMOVED = {
-    "completion": "completion is gone; _SPECTUI_COMPLETE=bash_source spectui prints a script of bash",
+    "completion": "completion is gone; _SPECTUI_COMPLETE=bash_source spectui prints the script",
     "probe": "probe experts is gone; spectui tune measures what experts cost on your prompts",
     "worker": "worker is gone; run the same tune with --study and --storage on each machine",
     "serve": "serve is gone; run spectui in a terminal, over ssh where the models are elsewhere",

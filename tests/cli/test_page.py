@@ -3,7 +3,7 @@
 import pytest
 
 from spectui.cli.page import page_text
-from spectui.page import Excerpt, Line, Paragraph, Part, Table, Words
+from spectui.page import Excerpt, Line, Paragraph, Part, Table
 
 
 def printed(part: Table | Excerpt, columns: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
