@@ -76,15 +76,7 @@ class Excerpt:
     """Of the marks."""
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
-    """A command to copy, and what it does; two lines where a terminal is too narrow for one."""
-
-    text: str
-    does: str
-
-
-Part = str | Line | Paragraph | Table | Excerpt | Command
+Part = str | Line | Paragraph | Table | Excerpt
 """A text stands as it is; an empty one separates."""
 Page = Sequence[Part]
 

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from spectui.cli.output import filled
 from spectui.format import printable
-from spectui.page import Cell, Command, Excerpt, Line, Paragraph, Part, Table, Words
+from spectui.page import Cell, Excerpt, Line, Paragraph, Part, Table, Words
 
 _WIDTH = 100
 """Width where stdout is no terminal and COLUMNS is not set."""
@@ -79,9 +79,6 @@ def _text(part: Part) -> str:
         case Paragraph(text=text, indent=indent, first=first, style=style):
             lines = filled(_shown(text), page_width(), indent=indent, first=first)
             return drawn(Text(lines, style)) if style else lines
-        case Command(text=text, does=does):
-            line = f"  {text}  {does}"
-            return line if sentence(line) == line else f"  {text}\n      {does}"
         case Table():
             return _table_text(part)
         case Excerpt():
