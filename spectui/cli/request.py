@@ -52,9 +52,8 @@ class RunOptions:
     """Whether weights may be read from disk again and again."""
     quiet: bool = True
     verbose: bool = False
-    """Folders of drafts, for commands that take several drafts."""
     spec_type: tuple[str, ...] = ()
-    """Drafters for the same commands, by llama-server's names; empty for all that are available."""
+    """Who may draft, for commands that take several drafts; empty for all that are available."""
     progress: Progress = field(default_factory=Progress)
     """Where the run says what it does; nowhere outside of ``shown``."""
 
