@@ -74,7 +74,7 @@ def _sentence(error: click.ClickException) -> str:
         case click.NoSuchOption(possibilities=alike):
             meant = f"; did you mean {' or '.join(alike)}?" if alike else ""
             text = f"no such option {error.option_name}{meant}"
-        case click.BadParameter(param=click.Option() as option):
+        case click.BadParameter(param=click.Option() as option) if error.message:
             return f"{_name(option)}: {error.message.rstrip('.')}"
     ctx = error.ctx if isinstance(error, click.UsageError) else None
     text = f"{text[0].lower()}{text[1:]}"
