@@ -1,7 +1,7 @@
 """A result as a page: sentences and tables as data, which a terminal or a document prints."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,11 @@ Cell = str | Paragraph
 """A text, or one with a style."""
 
 
+def text_of(cell: Cell) -> str:
+    """The text of a cell."""
+    return cell if isinstance(cell, str) else cell.text
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """Rows of cells without lines between them."""
@@ -62,6 +67,20 @@ class Table:
     """Whether columns share the blanks between them, where room is scarce."""
     narrow: "Table | None" = None
     """Printed in its place on a page that is too narrow for it."""
+
+    def without(self, head: str) -> "Table":
+        """The table without one of its columns."""
+        at = heads(self).index(head)
+        return replace(
+            self,
+            columns=[*self.columns[:at], *self.columns[at + 1 :]],
+            rows=[[*row[:at], *row[at + 1 :]] for row in self.rows],
+        )
+
+
+def heads(table: Table) -> list[str]:
+    """The heads of a table's columns."""
+    return [one.head if isinstance(one, Words) else one for one in table.columns]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

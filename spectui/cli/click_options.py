@@ -119,9 +119,7 @@ def option(
 
 def switch(*flags: str, default: bool = False, **attributes: Any) -> Any:
     """Describe an option without a value; more as ``CommandOption`` takes it."""
-    return CommandOption(
-        flags, is_flag=True, default=default, show_default=default, **attributes
-    )
+    return CommandOption(flags, is_flag=True, default=default, show_default=default, **attributes)
 
 
 def argument(

@@ -54,7 +54,9 @@ class Find:
     hf, that fetch them. Needs huggingface_hub, as the extra hub brings it.
     """
 
-    target: Path = option("-m", "--model", type=Form.FILE, required=True, help="Find drafts for it.")
+    target: Path = option(
+        "-m", "--model", type=Form.FILE, required=True, help="Find drafts for it."
+    )
     n_ctx: int = _CONTEXT
     json_path: str | None = _JSON
     quiet: bool = QUIET

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from spectui.tune.candidates import Candidate
 
 
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Models:
     """The models of a run, by path; nothing is loaded."""

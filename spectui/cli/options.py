@@ -95,9 +95,7 @@ STORAGE = option(
 
 def server_bin_option(what: str) -> Any:
     """``--server-bin``, with a description of what the llama-server does."""
-    return option(
-        "--server-bin", metavar="PATH", shell_complete=files, help=what, subject=_SERVER
-    )
+    return option("--server-bin", metavar="PATH", shell_complete=files, help=what, subject=_SERVER)
 
 
 SERVER_BIN = server_bin_option(

@@ -99,9 +99,7 @@ def _check_files(options: RunOptions, out: Path | None) -> None:
         check_writable(str(out), taken, option="--out", must_be_file=True)
 
 
-def _recorded(
-    request: Trace, options: RunOptions
-) -> "tuple[Tracing, Recorded, tuple[str, ...]]":
+def _recorded(request: Trace, options: RunOptions) -> "tuple[Tracing, Recorded, tuple[str, ...]]":
     """Record; return the tracing, the trace to store, and notes on what was recorded."""
     from spectui.cli.session import (
         find_candidates,
@@ -144,9 +142,7 @@ def _recorded(
     return tracing, recorded, tuple(f"note: {one}." for one in notes if one is not None)
 
 
-def _write(
-    recorded: "Recorded", tracing: "Tracing", notes: Sequence[str], request: Trace
-) -> None:
+def _write(recorded: "Recorded", tracing: "Tracing", notes: Sequence[str], request: Trace) -> None:
     """Write the trace, and print where it is; raise what has ended the recording early."""
     from spectui.cli.page import sentence
     from spectui.trace.file import write_trace

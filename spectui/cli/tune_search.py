@@ -20,6 +20,7 @@ from spectui.cli.session import (
 )
 from spectui.cli.taken import taken_setup
 from spectui.cli.tune import Tune
+from spectui.commands.takeover import Takeover
 from spectui.cores import usable_processors
 from spectui.engine.commands import LoadTarget
 from spectui.engine.placing import has_devices, left_open
@@ -44,7 +45,6 @@ from spectui.prompts.chats import Chats
 from spectui.server.binary import ServerBinary
 from spectui.server.client import LlamaClient
 from spectui.tune.backends import OwnEngine, Served
-from spectui.commands.takeover import Takeover
 from spectui.tune.candidates import Candidate
 from spectui.tune.document import Tuned
 from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
@@ -58,7 +58,6 @@ from spectui.tune.setup import CommandOptions, Limits, TuningSetup
 from spectui.tune.space import Parameter, SearchSpace, longest_draft
 from spectui.tune.studies.study import StudyOptions
 from spectui.tune.tuning import Tuning
-
 
 _PLACES_SHARE = 0.3
 """Share of the time budget in which the target's place is searched."""

@@ -15,9 +15,7 @@ THREADS = Option(
     Whole(0, MAX_THREADS),
     default=default_of(ContextOptions, "threads"),
 )
-THREADS_BATCH = THREADS.twin(
-    "-tb --threads-batch", "Compute threads for batches (default: as -t)."
-)
+THREADS_BATCH = THREADS.twin("-tb --threads-batch", "Compute threads for batches (default: as -t).")
 THREADS_DRAFT = THREADS.twin(
     "-td --threads-draft --spec-draft-threads", "Compute threads of the draft (default: as -t)."
 )

@@ -146,8 +146,7 @@ CACHE_TYPE_K = Option(
     metavar="TYPE",
     default=default_of(ModelOptions, "cache_type_k"),
 )
-CACHE_TYPE_V = CACHE_TYPE_K.twin(
-    "-ctv --cache-type-v", "Type of the target's V cache.")
+CACHE_TYPE_V = CACHE_TYPE_K.twin("-ctv --cache-type-v", "Type of the target's V cache.")
 CACHE_TYPE_K_DRAFT = CACHE_TYPE_K.twin(
     "-ctkd --cache-type-k-draft --spec-draft-type-k", "Type of the draft's K cache."
 )

@@ -35,7 +35,10 @@ def test_every_variable_of_the_program_is_documented() -> None:
 @pytest.mark.parametrize(
     ("arguments", "left"),
     [
-        (["verify", "--no-counts"], "--no-counts is gone, and nothing takes its place; leave it out"),
+        (
+            ["verify", "--no-counts"],
+            "--no-counts is gone, and nothing takes its place; leave it out",
+        ),
         (["replay", "a.gz", "--costs"], "leave it out"),
         (
             ["replay", "a.gz", "--draft-max", "1,2"],
