@@ -158,6 +158,8 @@ def request(kind: type[_T]) -> type[_T]:
     for name, described in [*vars(kind).items()]:
         if isinstance(described, click.Parameter):
             described.name = name
+            if isinstance(described, click.Argument):
+                described.opts = [name]
             setattr(kind, name, field(metadata={_OPTION: described}))
     return dataclass(frozen=True, slots=True, kw_only=True)(kind)
 
