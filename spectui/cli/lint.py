@@ -44,8 +44,7 @@ class _Quoted(Command):
             raise
 
 
-_NAMED = "--server-bin or --dialect names it"
-_UNJUDGED = "no llama-server that reads it was found, or --dialect was given, which asks none"
+_UNJUDGED = "no llama-server of this machine was asked about it"
 _EXAMPLES = (
     ("A command", 'spectui lint "llama-server -m target.gguf -md draft.gguf --draft 16"'),
     ("The llama-server that runs", "spectui lint pid:"),
@@ -147,7 +146,11 @@ def examine(
         request: whether models are looked at.
     """
     warn_of_secrets(command)
-    reader, chosen_by = _own_reader(command) if given is None else (given, _NAMED)
+    if given is None:
+        reader, chosen_by = _own_reader(command)
+    else:
+        named_by = "--dialect" if given.accepted is None else "--server-bin"
+        reader, chosen_by = given, f"{named_by} names it"
     unseen = "--no-models was given" if request.no_models else _missing(command)
     if unseen is None:
         # It loads what plans memory.
