@@ -41,8 +41,7 @@ from textual.pilot import Pilot
 
 from benchmarks.common import write_results
 from spectui.cli.click_options import request_of
-from spectui.cli.cockpit import Cockpit, command
-from spectui.cli.run_cockpit import make_launch
+from spectui.cli.cockpit import Cockpit, command, make_launch
 from spectui.live.setup import Activity
 from spectui.monitor.readings import Snapshot
 from spectui.paths import data_dir, ensure_dir

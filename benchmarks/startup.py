@@ -52,7 +52,7 @@ def main() -> None:
             "doctor": partial(wall_s, [*_SPECTUI, "doctor", "--quiet"]),
             "lint": partial(wall_s, [*_SPECTUI, "lint", "llama-server -m a.gguf -c 4096"]),
             "scan": partial(wall_s, [*_SPECTUI, "models", "scan", str(headers(folder))]),
-            "report": partial(wall_s, [*_SPECTUI, "report", _STUDY, "-o", page, "--force"]),
+            "report": partial(wall_s, [*_SPECTUI, "report", _STUDY, "-o", page]),
         }
         seconds: dict[str, list[float]] = {name: [] for name in ways}
         for run in range(RUNS):

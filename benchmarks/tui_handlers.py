@@ -26,8 +26,7 @@ from benchmarks.loop_probe import TICK_S, LoopProbe
 from benchmarks.tui_table import make_records
 from benchmarks.tui_throughput import QUESTION, arguments_of_the_app
 from spectui.cli.click_options import request_of
-from spectui.cli.cockpit import Cockpit, command
-from spectui.cli.run_cockpit import make_launch
+from spectui.cli.cockpit import Cockpit, command, make_launch
 from spectui.live.setup import Activity, TuningChanged
 from spectui.paths import data_dir, ensure_dir
 from spectui.settings import Settings

@@ -27,8 +27,7 @@ from textual.pilot import Pilot
 from benchmarks.common import write_results
 from benchmarks.tui_throughput import arguments_of_the_app
 from spectui.cli.click_options import request_of
-from spectui.cli.cockpit import Cockpit, command
-from spectui.cli.run_cockpit import make_launch
+from spectui.cli.cockpit import Cockpit, command, make_launch
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult

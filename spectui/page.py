@@ -1,7 +1,7 @@
 """A result as a page: sentences and tables as data, which a terminal or a document prints."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,6 @@ class Words:
     """Whether they are never folded."""
     width: int = 0
     """Least width; 0 for that of the head."""
-    is_cut: bool = False
-    """Whether they lose their middle where they do not fit; those that differ still do then."""
 
 
 Cell = str | Paragraph
@@ -69,13 +67,6 @@ class Table:
     """Whether columns share the blanks between them, where room is scarce."""
     narrow: "Table | None" = None
     """Printed in its place on a page that is too narrow for it."""
-    leaving: Mapping[str, int] = field(default_factory=dict)
-    """Columns that are left out on a page that is too narrow, by head and in this order, with the
-    width of the first column that they give way to."""
-    left_out: str = ""
-    """Stands behind the heads of those that were left out, in a sentence below."""
-    captions: Mapping[str, str] = field(default_factory=dict)
-    """Sentences below it on columns that are printed, by head."""
 
     def without(self, head: str) -> "Table":
         """The table without one of its columns."""
@@ -104,15 +95,7 @@ class Excerpt:
     """Of the marks."""
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
-    """A command to copy, and what it does; two lines where a terminal is too narrow for one."""
-
-    text: str
-    does: str
-
-
-Part = str | Line | Paragraph | Table | Excerpt | Command
+Part = str | Line | Paragraph | Table | Excerpt
 """A text stands as it is; an empty one separates."""
 Page = Sequence[Part]
 

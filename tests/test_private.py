@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.cli.failure import report_failure
+from spectui.cli import report_failure
 from spectui.live.sessions import Header, SessionLog, UserTurn, now
 from spectui.paths import data_dir, ensure_dir
 from spectui.sweep.store import SweepStore

@@ -11,7 +11,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from spectui import __version__
 from spectui.cli.app import app
-from spectui.cli.help import EXIT_CODES, VARIABLES, Examples, explanation, names, subjects
+from spectui.cli.help import Examples, explanation, names, subjects
+from tools.contract import EXIT_CODES, VARIABLES
 
 _MARKDOWN = str.maketrans({"*": "\\*", "<": "&lt;", "|": "&#124;"})
 _ROFF = str.maketrans({"\\": "\\e", "-": "\\-", "'": "\\(aq", "^": "\\(ha", "~": "\\(ti"})

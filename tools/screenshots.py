@@ -21,8 +21,7 @@ from pathlib import Path
 from textual.pilot import Pilot
 
 from spectui.cli.click_options import request_of
-from spectui.cli.cockpit import Cockpit, command
-from spectui.cli.run_cockpit import make_launch
+from spectui.cli.cockpit import Cockpit, command, make_launch
 from spectui.demo import DemoModel
 from spectui.live.pair import SearchRequest
 from spectui.live.setup import Activity

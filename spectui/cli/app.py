@@ -2,7 +2,6 @@
 
 import os
 from importlib import import_module
-from typing import Any
 
 import click
 
@@ -14,7 +13,6 @@ _COMMANDS = {
     "cockpit": "Chat with a pair, and watch and tune what speculation does.",
     "attach": "Watch a llama-server that is already running.",
     "bench": "Measure one setting against the target alone.",
-    "completion": "Print the script with which a shell completes commands.",
     "doctor": "Examine the machine, and a pair before it is loaded.",
     "export": "Write the flags that tune advised, or rewrite a command.",
     "lint": "Check an existing llama-server command, without running it.",
@@ -48,16 +46,6 @@ class _Commands(Group):
         # A shell that completes the first word may mean a command.
         is_open = not args and ctx.resilient_parsing
         return super().parse_args(ctx, args if is_named or is_open else ["cockpit", *args])
-
-    def make_context(
-        self,
-        info_name: str | None,
-        args: list[str],
-        parent: click.Context | None = None,
-        **extra: Any,
-    ) -> click.Context:
-        with reader.awaited():
-            return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> object:
         with reader.awaited():

@@ -10,7 +10,6 @@ from spectui.cli.options import (
     PARALLEL,
     REQUEST,
     SERVER_BIN,
-    BackendKind,
     repeats_option,
 )
 from spectui.options.option import Whole
@@ -48,11 +47,6 @@ class Bench:
     )
     repeats: int = repeats_option("Measure every prompt N times.")
     requests: tuple[RequestShape, ...] = REQUEST
-
-    @property
-    def is_server(self) -> bool:
-        """Whether a llama-server decodes."""
-        return bool(self.given["backend"] == BackendKind.SERVER)
 
 
 command = request_command(

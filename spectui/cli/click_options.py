@@ -1,7 +1,6 @@
 """Options of click: from ``spectui.options``, and from the fields of a command's request."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
@@ -10,21 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 import click
 
 from spectui.cli.given import Given
-from spectui.cli.help import Command, CommandOption, Examples
+from spectui.cli.help import OWN, Command, CommandOption, Examples
 from spectui.options.number import Number
-from spectui.options.option import (
-    INT_MAX,
-    Decimal,
-    File,
-    Lengths,
-    Option,
-    Seconds,
-    Switch,
-    Text,
-    Values,
-    Whole,
-    Words,
-)
+from spectui.options.option import INT_MAX, Decimal, Form, Option, Values, Whole, Words
 from spectui.options.reading import read_value
 
 if TYPE_CHECKING:
@@ -35,82 +22,60 @@ HELP_NAMES = ["-h", "--help"]
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class Described:
-    """An option or an argument of a command."""
-
-    flags: tuple[str, ...]
-    """Empty for an argument."""
-    attributes: Mapping[str, Any]
-    """As click takes them."""
-    name: str | None = None
-    """Of its parameter; None for the name of its flag."""
-
-    def named(self, name: str) -> "Described":
-        """The same with the name of a field."""
-        return replace(self, name=name)
-
-    def under(self, subject: str) -> "Described":
-        """The same under a subject of the help."""
-        return replace(self, attributes={**self.attributes, "subject": subject})
-
-    def parameter(self) -> click.Parameter:
-        """The parameter of a new command."""
-        attributes = dict(self.attributes)
-        names = [*self.flags, *([] if self.name is None else [self.name])]
-        kind = attributes.pop("cls", CommandOption if self.flags else click.Argument)
-        made: click.Parameter = kind(names, **attributes)
-        return made
-
-
 def click_type(values: Values) -> click.ParamType[Any] | None:
     """The click type that parses a value; None for a switch."""
     match values:
         case Words(words=words):
             return click.Choice(words)
-        case File():
+        case Form.FILE:
             return click.Path(path_type=Path)
-        case Text():
+        case Form.TEXT:
             return click.STRING
-        case Switch():
+        case Form.SWITCH:
             return None
         case _:
             return Value(values)
 
 
-def click_option(option: Option) -> Described:
-    """The option, under all of its names."""
-    attributes: dict[str, Any] = {"help": option.help or None}
+def click_option(option: Option, subject: str) -> CommandOption:
+    """The option, under all of its names and a subject of the help."""
+    names = (*option.flags, option.parameter)
     if option.is_switch:
-        return Described(option.flags, {**attributes, "is_flag": True}, option.parameter)
+        return CommandOption(names, help=option.help, is_flag=True, subject=subject)
     is_shown = option.shows_default and option.default is not None
-    attributes |= {
-        "type": click_type(option.values),
+    return CommandOption(
+        names,
+        type=click_type(option.values),
         # Click offers the names of an enumeration's members, not what they stand for.
-        "default": str(option.default) if isinstance(option.default, StrEnum) else option.default,
-        "show_default": is_shown and not _says_default(option.help),
-        "multiple": option.repeats,
-        "metavar": option.metavar or _metavar(option.values),
-    }
-    return Described(option.flags, attributes, option.parameter)
+        default=str(option.default) if isinstance(option.default, StrEnum) else option.default,
+        show_default=is_shown and not _says_default(option.help),
+        multiple=option.repeats,
+        metavar=option.metavar or _metavar(option.values),
+        help=option.help,
+        subject=subject,
+    )
 
 
-def listed(described: Option | Number, *, means: str = "", help_text: str = "") -> Described:
+def listed(
+    described: Option | Number, *, subject: str = OWN, means: str = "", help_text: str = ""
+) -> CommandOption:
     """The option with a list of values.
 
     Args:
         described: an option that takes a number.
+        subject: of the help.
         means: meaning of the default; empty for llama-server's default.
         help_text: help in place of the option's own.
     """
     stands_for = means or f"{described.default:g}"
-    attributes = {
-        "type": ListOf(Value(described.values)),
-        "default": (),
-        "metavar": f"{_metavar(described.values)},...",
-        "help": f"{(help_text or described.help)[:-1]} (default: {stands_for}).",
-    }
-    return Described(described.flags, attributes, described.parameter)
+    return CommandOption(
+        (*described.flags, described.parameter),
+        type=ListOf(Value(described.values)),
+        default=(),
+        metavar=f"{_metavar(described.values)},...",
+        help=f"{(help_text or described.help)[:-1]} (default: {stands_for}).",
+        subject=subject,
+    )
 
 
 def _says_default(help_text: str) -> bool:
@@ -126,9 +91,9 @@ def _metavar(values: Values) -> str | None:
             return "P"
         case Decimal():
             return "X"
-        case Seconds():
+        case Form.SECONDS:
             return "TIME"
-        case Lengths():
+        case Form.LENGTHS:
             return "PROMPT+ANSWER"
         case _:
             return None
@@ -139,27 +104,22 @@ def option(
     type: Values | click.ParamType[Any] | None = None,  # noqa: A002 - click's name
     default: object = None,
     help: str = "",  # noqa: A002 - as above
+    cls: type[CommandOption] = CommandOption,
     **attributes: Any,
 ) -> Any:
-    """Describe an option; more as ``click.option`` takes it.
+    """Describe an option; more as ``CommandOption`` takes it.
 
     The help shows the default where it says nothing of one itself.
     """
     if default is not None:
         is_shown = default != () and not _says_default(help)
         attributes |= {"default": default, "show_default": is_shown}
-    return Described(flags, {"type": _parsed(type), "help": help, **attributes})
+    return cls(flags, type=_parsed(type), help=help, **attributes)
 
 
-def switch(
-    *flags: str,
-    default: bool | None = False,
-    help: str,  # noqa: A002 - click's name
-    **attributes: Any,
-) -> Any:
-    """Describe an option without a value."""
-    shown = {"is_flag": True, "default": default, "show_default": bool(default), "help": help}
-    return Described(flags, {**shown, **attributes})
+def switch(*flags: str, default: bool = False, **attributes: Any) -> Any:
+    """Describe an option without a value; more as ``CommandOption`` takes it."""
+    return CommandOption(flags, is_flag=True, default=default, show_default=default, **attributes)
 
 
 def argument(
@@ -167,8 +127,17 @@ def argument(
     type: Values | click.ParamType[Any] | None = None,  # noqa: A002 - click's name
     **attributes: Any,
 ) -> Any:
-    """Describe an argument; more as ``click.argument`` takes it."""
-    return Described((), {"type": _parsed(type), **attributes})
+    """Describe an argument; more as ``click.Argument`` takes it. Its field gives its name."""
+    return click.Argument(["argument"], type=_parsed(type), **attributes)
+
+
+def files(
+    _ctx: click.Context, _param: click.Parameter, incomplete: str
+) -> "list[CompletionItem[Any]]":
+    """Complete a value that may be a path; the shell finds the files."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
 
 
 def _parsed(given: Values | click.ParamType[Any] | None) -> click.ParamType[Any] | None:
@@ -187,8 +156,11 @@ def request(kind: type[_T]) -> type[_T]:
     A field ``given`` has all that the command was given.
     """
     for name, described in [*vars(kind).items()]:
-        if isinstance(described, Described):
-            setattr(kind, name, field(metadata={_OPTION: described.named(name)}))
+        if isinstance(described, click.Parameter):
+            described.name = name
+            if isinstance(described, click.Argument):
+                described.opts = [name]
+            setattr(kind, name, field(metadata={_OPTION: described}))
     return dataclass(frozen=True, slots=True, kw_only=True)(kind)
 
 
@@ -203,7 +175,7 @@ def request_command(
     name: str,
     run: str,
     *,
-    shared: tuple[Described, ...] = (),
+    shared: tuple[click.Option, ...] = (),
     cls: type[Command] = Command,
     examples: Examples = (),
 ) -> Command:
@@ -227,7 +199,7 @@ def request_command(
     return cls(
         name=name,
         callback=command,
-        params=[one.parameter() for one in (*shared, *own)],
+        params=[*shared, *own],
         help=kind.__doc__,
         examples=examples,
     )
@@ -275,13 +247,3 @@ class ListOf(click.ParamType[tuple[Any, ...]]):
             return value
         parts = (part.strip() for part in str(value).split(","))
         return tuple(dict.fromkeys(self._item.convert(part, param, ctx) for part in parts))
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> "list[CompletionItem[Any]]":
-        """Complete the last item."""
-        from click.shell_completion import CompletionItem
-
-        head, comma, last = incomplete.rpartition(",")
-        items = self._item.shell_complete(ctx, param, last)
-        return [CompletionItem(f"{head}{comma}{item.value}", help=item.help) for item in items]

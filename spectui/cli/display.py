@@ -10,7 +10,14 @@ from rich.text import Text
 from spectui.cli.progress import Progress
 from spectui.demo import DemoProgress
 from spectui.engine.events import Event, LoadProgress, LoadWarned
-from spectui.format import counted, left_text, percent_text, rate_text, times_text
+from spectui.format import (
+    counted,
+    left_text,
+    percent_text,
+    printable,
+    rate_text,
+    times_text,
+)
 from spectui.interrupts import interrupts
 from spectui.measure.measurer import Pair
 from spectui.tune.events import (
@@ -23,8 +30,6 @@ from spectui.tune.events import (
     TrialStarted,
     TuneEvent,
 )
-from spectui.tune.forecast import Forecast
-from spectui.tune.race import finalist
 from spectui.tune.trials import TrialRecord, TrialState, best_trial, n_measured
 
 _SILENT_S = 15.0
@@ -82,7 +87,7 @@ class Lines(Progress):
             case TraceProgress(step=step) if step is not None:
                 self.step(step)
             case ForecastMade(forecasts=forecasts):
-                self.say(_forecast(forecasts))
+                self.say(f"replayed {counted(len(forecasts), 'setting')}")
             case RunsStarted(text=text, n_runs=n_runs):
                 self._begin(text, n_runs)
                 self.say(text)
@@ -114,11 +119,9 @@ class Lines(Progress):
         # Of a terminal the console knows the width, and breaks at blanks.
         is_log = not self._console.is_terminal
         with interrupts.deferred():
-            self._console.print(Text(text), soft_wrap=is_log)
+            self._console.print(Text(printable(text, keep="\n")), soft_wrap=is_log)
 
-    def say(self, text: str) -> None:
-        """Print one line."""
-        self.announce(text)
+    say = announce
 
     def step(self, text: str) -> None:
         """Print a small step where nothing was printed for a while."""
@@ -173,16 +176,15 @@ class Screen(Lines):
     def _drawn(self) -> Group:
         facts = [] if self._ends_s is None else [left_text(self._ends_s - self._clock())]
         best = best_trial(self._records)
-        if best is not None and best.speedup is not None:
-            leads = f"best so far {times_text(best.speedup)} ({best.arm.label})"
-            facts.append(leads if best.speedup > 1 else "nothing beats off yet")
+        if best is not None and (best.speedup or 0) > 1:
+            facts.append(f"best so far {times_text(best.speedup)} ({best.arm.label})")
         # The ^C of a terminal goes to the empty line: behind a full one it would begin another,
         # and what is removed would be a line too low.
         return Group(_line(self._status, "bold"), _line(" · ".join(facts)), Text())
 
 
 def _line(text: str, style: str = "") -> Text:
-    return Text(text, style, no_wrap=True, overflow="ellipsis")
+    return Text(printable(text), style, no_wrap=True, overflow="ellipsis")
 
 
 def _finished(record: TrialRecord) -> str:
@@ -206,14 +208,3 @@ def _measured(pair: Pair) -> str:
     off, on = rate_text(pair.baseline.tokens_per_s), rate_text(pair.speculative.tokens_per_s)
     rate = percent_text(pair.speculative.counters.acceptance_rate)
     return f"{pair.item.id}: off {off}, on {on} tokens/s, acceptance {rate}"
-
-
-def _forecast(forecasts: tuple[Forecast, ...]) -> str:
-    if not forecasts:
-        return "nothing could be replayed: the answers were too short to measure what rounds cost"
-    chosen = finalist((), forecasts)
-    best = next((one for one in forecasts if one.arm == chosen), forecasts[0])
-    return (
-        f"replayed {len(forecasts):,} settings; the forecast's choice: {best.arm.label}, "
-        f"{times_text(best.speedup)}"
-    )

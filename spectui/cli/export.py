@@ -1,15 +1,11 @@
 """``spectui export``: the flags that tuning advised, or a command in today's words."""
 
 from dataclasses import replace
-from pathlib import Path
 
-import click
-
-from spectui.cli.click_options import argument, option, request, request_command, switch
-from spectui.cli.completion import files, studies
+from spectui.cli.click_options import argument, files, option, request, request_command
 from spectui.cli.options import DIALECTS, STORAGE, server_bin_option
-from spectui.cli.output import NewFile, complain, say_exactly
-from spectui.cli.removed import Formats
+from spectui.cli.output import complain, say_exactly
+from spectui.cli.removed import ExportFormats
 from spectui.cli.taken import found_reader, given_reader, warn_of_secrets, warn_of_silence
 from spectui.commands.command import ServerCommand
 from spectui.commands.formats import Format, render
@@ -22,17 +18,10 @@ from spectui.commands.takeover import names_model
 from spectui.errors import BadInputError, UsageError
 from spectui.format import printable
 from spectui.options.dialect import Dialect
-from spectui.options.option import File
-
-_AUTO = "auto"
-
 
 _EXAMPLES = (
     ("What the latest tune advised, as a command", "spectui export"),
-    (
-        "A study's flags as a models preset file",
-        "spectui export STUDY --format ini --out models.ini",
-    ),
+    ("A study's flags as a models preset", "spectui export STUDY --format ini > models.ini"),
     ("A command in today's words", "spectui export --from serve.sh"),
 )
 
@@ -45,20 +34,17 @@ class Export:
     was to turn speculation off, no speculative flag is written.
     """
 
-    study: str | None = argument(required=False, shell_complete=studies)
+    study: str | None = argument(required=False)
     command_line: str | None = option(
         "--from",
         metavar="COMMAND",
         shell_complete=files,
         help='Rewrite an existing command instead: "llama-server -m ...".',
     )
-    dialect: str = option(
+    dialect: str | None = option(
         "--dialect",
-        default=_AUTO,
-        type=click.Choice([_AUTO, *DIALECTS.choices]),
-        help=(
-            "Whose option names are written; auto asks --server-bin, else follows study or command."
-        ),
+        type=DIALECTS,
+        help="Whose option names are written (default: of --server-bin, the study or the command).",
     )
     server_bin: str | None = server_bin_option(
         "The llama-server that will read it: only what its --help lists is written."
@@ -66,13 +52,9 @@ class Export:
     format: str = option(
         "--format",
         default="llama-server",
-        type=Formats("export", map(str, Format)),
+        type=ExportFormats([*map(str, Format)]),
         help="A command, or a file of llama-server's models presets.",
     )
-    out: Path | None = option(
-        "--out", type=File(), metavar="FILE", help="Write it to FILE instead of stdout."
-    )
-    force: bool = switch("--force", help="Let --out take the place of a file that exists.")
     storage: str | None = STORAGE
 
 
@@ -80,7 +62,7 @@ command = request_command(Export, "export", "export:export", examples=_EXAMPLES)
 
 
 def export(request: Export) -> None:
-    """Print or write what is exported.
+    """Print what is exported.
 
     Raises:
         BadInputError: there is nothing that can be exported so.
@@ -89,10 +71,7 @@ def export(request: Export) -> None:
     names_study = request.study is not None or request.storage is not None
     if request.command_line is not None and names_study:
         raise UsageError("--from rewrites a command, so there is no study to take; leave one out")
-    if request.force and request.out is None:
-        raise UsageError("--force is for --out FILE; add it, or leave out --force")
-    dialect = None if request.dialect == _AUTO else request.dialect
-    given = given_reader(dialect, request.server_bin)
+    given = given_reader(request.dialect, request.server_bin)
     exported: ExportSetup | ServerCommand
     if request.command_line is None:
         exported, usual = _from_study(request.study, request.storage)
@@ -170,23 +149,18 @@ def _is_whole(command: ServerCommand, format_: str) -> bool:
 def _export(
     exported: ExportSetup | ServerCommand, usual: Dialect, given: Reader | None, request: Export
 ) -> None:
-    """Print a setup or a command for its reader, or write it to a file.
+    """Print a setup or a command for its reader.
 
     Args:
         exported: setup or command to export.
         usual: the dialect where no reader is named.
         given: the llama-server that was named.
-        request: format and place.
+        request: its format.
 
     Raises:
-        BadInputError: dialect, format or program have no words for it, or the file exists or
-            cannot be written.
+        BadInputError: dialect, format or program have no words for it.
     """
-    out, format_ = request.out, Format(request.format)
-    new_file = None
-    if out is not None:
-        new_file = NewFile(path=out, force=request.force, name=f"--out {out}")
-        new_file.check(exported.files)
+    format_ = Format(request.format)
     reader = Reader(dialect=usual) if given is None else replace(given, judge=None)
     launch = _launch(exported, reader)
     _check_taken(launch, given)
@@ -196,11 +170,7 @@ def _export(
     if launch.command.beside:
         left = printable(", ".join(launch.command.beside))
         complain(f"left out, since only its own file has it: {left}")
-    if new_file is not None:
-        new_file.write(text.encode())
-        complain(f"written to {out}")
-    else:
-        say_exactly(text.removesuffix("\n"))
+    say_exactly(text.removesuffix("\n"))
 
 
 def _launch(exported: ExportSetup | ServerCommand, reader: Reader) -> Launch:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from spectui.cli.help import WORDS, FromUserOnly
+from spectui.cli.help import FromUserOnly
 from spectui.cli.removed import reason_of
 from spectui.errors import BadInputError, UsageError
-from spectui.options.drafters import HIDDEN_STATE_KINDS
 from spectui.presets import Options, Preset, find_preset
 
 if TYPE_CHECKING:
@@ -33,8 +32,6 @@ class Given(Mapping[str, Any]):
     """Parameters whose value is a preset's, the demo's, or that of the command of ``--from``."""
     takeover: "Takeover | None" = None
     """The command of ``--from``, with what was typed beside it; None without one."""
-    words: Mapping[str, Any] = field(default_factory=dict)
-    """Options as they were typed, by parameter, for another command to repeat."""
     flags: Mapping[str, str] = field(default_factory=dict)
     """First flag of each parameter."""
 
@@ -55,7 +52,6 @@ class Given(Mapping[str, Any]):
                 n for n, who in sources.items() if who is ParameterSource.DEFAULT_MAP
             ),
             takeover=takeover,
-            words=context.meta.get(WORDS, {}),
             flags=flags,
         )
 
@@ -90,6 +86,11 @@ class Given(Mapping[str, Any]):
         """Arguments of that command for a server that is started in its place."""
         return () if self.takeover is None else self.takeover.served
 
+    @property
+    def is_server(self) -> bool:
+        """Whether a llama-server measures."""
+        return bool(self["backend"] == "server")
+
     def is_of_command(self, name: str) -> bool:
         """Whether an option's value, by its long name, is that of the command of ``--from``."""
         found = self.takeover
@@ -115,7 +116,7 @@ def presettable() -> frozenset[str]:
     # Its options have callbacks of this module.
     from spectui.cli.options import DRAFTING, OF_A_RUN
 
-    flags = chain.from_iterable(one.flags for one in (*OF_A_RUN, *DRAFTING))
+    flags = chain.from_iterable(one.opts for one in (*OF_A_RUN, *DRAFTING))
     return frozenset(name.removeprefix("--") for name in flags if name.startswith("--"))
 
 
@@ -200,7 +201,7 @@ def from_option(ctx: click.Context, _param: click.Parameter, text: str | None) -
     taken = take(
         text,
         other_drafts="spec_type" in known.keys() - ours.keys(),
-        through_server=_takes(ctx, ours.get("spec_type"), HIDDEN_STATE_KINDS[0]),
+        through_server={"spec_type", "backend"} <= ours.keys(),
     )
     defaults = {
         name: _checked(ctx, ours[name], value, f"--from: --{name.replace('_', '-')}")
@@ -223,17 +224,6 @@ def _default(name: str, values: tuple[str, ...]) -> bool | str | list[str]:
     # spectui takes several drafts, llama-server one.
     is_repeated = name in {"model-draft", "override-tensor", "override-kv"}
     return list(values) if is_repeated else values[-1]
-
-
-def _takes(ctx: click.Context, param: click.Parameter | None, value: str) -> bool:
-    """Whether an option of the command can have this value."""
-    if param is None:
-        return False
-    try:
-        param.type_cast_value(ctx, value)
-    except click.BadParameter:
-        return False
-    return True
 
 
 def _check_alone(ctx: click.Context, option: str) -> None:

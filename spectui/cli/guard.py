@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from spectui.cli.failure import report_failure
+from spectui.cli import report_failure
 from spectui.errors import BadInputError, UsageError
 from spectui.files import open_private
 from spectui.paths import ensure_dir, log_path

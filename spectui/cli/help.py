@@ -4,24 +4,20 @@ Click alone lists sixty options in a row. The libraries that group them (cloup, 
 each start more time than the rest of the help.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from spectui.cli.removed import removed_refused
 
-WORDS = "spectui.words"
-"""Key under which click's context keeps the options as they were typed, for commands that another
-repeats."""
-
 Examples = Sequence[tuple[str, str]]
 """Purposes, each with the command that serves it."""
 _FEW = 10
 """Below that many options a command needs no subjects."""
-_ALL, _LAST = "Options", "Output"
+OWN, _LAST = "Options", "Output"
 _SUBJECTS = (
-    *(_ALL, "Models", "Speculation", "Run", "llama-server", "Sampling", "Context", "Threads"),
+    *(OWN, "Models", "Speculation", "Run", "llama-server", "Sampling", "Context", "Threads"),
     *("Placement", _LAST),
 )
 """In the order of the help; the first is for what a command alone has."""
@@ -31,7 +27,7 @@ _NAMES_WIDTH = 30
 class CommandOption(click.Option):
     """An option, with the subject under which the help has it."""
 
-    def __init__(self, *arguments: Any, subject: str = _ALL, **more: Any) -> None:
+    def __init__(self, *arguments: Any, subject: str = OWN, **more: Any) -> None:
         """Describe an option as click does."""
         super().__init__(*arguments, **more)
         self.subject = subject
@@ -58,28 +54,12 @@ class _WithExamples(click.Command):
 
 
 class Command(_WithExamples):
-    """A command whose help has subjects and examples, and which keeps the words that were typed."""
+    """A command whose help has subjects and examples."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse; keep what was typed."""
+        """Parse; say what is no more."""
         with removed_refused(ctx):
-            ctx.meta[WORDS], _, _ = self.make_parser(ctx).parse_args(args=list(args))
             return super().parse_args(ctx, args)
-
-    def words(self, given: Mapping[str, Any]) -> list[str]:
-        """Command line that gives ``given``, as ``Given.words`` has it; the rest is passed over."""
-        found: list[str] = []
-        for parameter in self.params:
-            value = given.get(parameter.name or "")
-            if not isinstance(parameter, click.Option) or value is None:
-                continue
-            if parameter.is_flag:
-                names = parameter.opts if value is True else parameter.secondary_opts
-                found += names[-1:]
-                continue
-            for one in value if isinstance(value, list) else [value]:
-                found += [parameter.opts[0], str(one)]
-        return found
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write a section for each subject."""
@@ -113,9 +93,9 @@ def subjects(command: click.Command, ctx: click.Context) -> dict[str, list[click
     found: dict[str, list[click.Option]] = {subject: [] for subject in _SUBJECTS}
     has_subjects = len(options) >= _FEW
     for option in options:
-        own = option.subject if isinstance(option, CommandOption) and has_subjects else _ALL
+        own = option.subject if isinstance(option, CommandOption) and has_subjects else OWN
         found[own].append(option)
-    found[_LAST if has_subjects else _ALL] += filter(None, [command.get_help_option(ctx)])
+    found[_LAST if has_subjects else OWN] += filter(None, [command.get_help_option(ctx)])
     return {subject: own for subject, own in found.items() if own}
 
 
@@ -146,39 +126,3 @@ def explanation(option: click.Option, ctx: click.Context) -> str:
     notes += [text for text in (range_text(option.type), extra.get("required")) if text]
     told = f"[{'; '.join(notes)}]" if notes else ""
     return "  ".join(part for part in (option.help, told) if part)
-
-
-EXIT_CODES = {
-    0: "Done.",
-    1: "A defect, of spectui or of llama.cpp.",
-    2: "The command was used wrongly.",
-    3: "A file, model, prompt, preset, study or command cannot be used as it is; lint found "
-    "errors; doctor found no draft that can serve.",
-    4: "The models do not fit in memory, or memory ended.",
-    5: "A llama-server or a hub failed, or cannot be asked.",
-    129: "The terminal was closed (SIGHUP).",
-    130: "Interrupted (Ctrl-C); what was measured is kept.",
-    141: "Whoever read the output has gone, as head does.",
-    143: "Terminated (SIGTERM); what was measured is kept.",
-}
-"""Meaning of each exit code."""
-
-VARIABLES = {
-    "SPECTUI_HOME": "Folder for all that spectui keeps (data, config and cache below it), in place "
-    "of the platform's own folders.",
-    "SPECTUI_STORAGE": "Where studies are, as --storage has it; an address with a password belongs "
-    "here.",
-    "SPECTUI_API_KEY": "Key of the llama-server that attach and bench --server-url ask.",
-    "LLAMA_API_KEY": "The same, where SPECTUI_API_KEY is not set.",
-    "SPECTUI_PATIENCE": "Seconds in which a process that neither computes nor reads counts as hung "
-    "(300); a slow network's file system may need more.",
-    "LLAMA_CPP_LIB_PATH": "Folder of a llama.cpp library that comes before all that are found "
-    "(`spectui doctor --libraries` lists them).",
-    "HF_HOME, HF_HUB_CACHE, LLAMA_CACHE": "Folders in which models are looked for, beside the "
-    "usual ones.",
-    "HF_ENDPOINT, HF_TOKEN": "The hub that models find asks, and the token for it, as "
-    "huggingface_hub has them.",
-    "GGML_BACKEND_PATH": "A backend that llama.cpp loads as well, such as one for CUDA.",
-    "NO_COLOR": "Print without colours.",
-}
-"""Environment variables by name."""

@@ -7,7 +7,7 @@ import click
 from spectui.cli.click_options import argument, option, request, request_command
 from spectui.cli.help import Group
 from spectui.cli.options import QUIET, json_option
-from spectui.options.option import File, Whole
+from spectui.options.option import Form, Whole
 
 _EXAMPLES = (
     ("Which models are here", "spectui models scan"),
@@ -38,8 +38,8 @@ class Scan:
     only headers are read, with -m vocabularies as well.
     """
 
-    folders: tuple[Path, ...] = argument(nargs=-1, type=File(), metavar="[DIR]...")
-    target: Path | None = option("-m", "--model", type=File(), help="Rank drafts for it.")
+    folders: tuple[Path, ...] = argument(nargs=-1, type=Form.FILE, metavar="[DIR]...")
+    target: Path | None = option("-m", "--model", type=Form.FILE, help="Rank drafts for it.")
     n_ctx: int = _CONTEXT
     json_path: str | None = _JSON
     quiet: bool = QUIET
@@ -54,16 +54,10 @@ class Find:
     hf, that fetch them. Needs huggingface_hub, as the extra hub brings it.
     """
 
-    target: Path | None = option(
-        "-m", "--model", type=File(), help="Find drafts for it. Has to be given."
+    target: Path = option(
+        "-m", "--model", type=Form.FILE, required=True, help="Find drafts for it."
     )
     n_ctx: int = _CONTEXT
-    limit: int = option(
-        "--limit",
-        default=8,
-        type=Whole(1, 100),
-        help="Repositories to look into, the most promising first.",
-    )
     json_path: str | None = _JSON
     quiet: bool = QUIET
 
@@ -75,10 +69,9 @@ class Demo:
     A dense and a mixture-of-experts target and two drafts, made from SmolLM2-135M.
     """
 
-    seed: int = option("--seed", default=0, type=Whole(0), help="Of the noise in their weights.")
     quiet: bool = QUIET
 
 
-command.add_command(request_command(Scan, "scan", "run_scan:scan"))
-command.add_command(request_command(Find, "find", "hub:find"))
-command.add_command(request_command(Demo, "demo", "run_scan:build_demo"))
+command.add_command(request_command(Scan, "scan", "run_models:scan"))
+command.add_command(request_command(Find, "find", "run_models:find"))
+command.add_command(request_command(Demo, "demo", "run_models:build_demo"))

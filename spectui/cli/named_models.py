@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spectui.cli.output import complain
 from spectui.cli.progress import Progress
-from spectui.cli.request import FILE_KINDS, RunOptions
+from spectui.cli.request import RunOptions
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.errors import BadInputError, UsageError
 from spectui.models.facts import has_mtp_layers, kind_of_draft
-from spectui.models.gguf import check_file, check_is_gguf, read_gguf, weights_bytes
+from spectui.models.gguf import check_file, check_is_gguf, read_gguf
 from spectui.models.sampling import unmeasured_sentences
 from spectui.options.drafters import MODEL_KIND, MTP_KIND, DraftMtp, ModelDrafter, with_kind
 from spectui.options.setup import Setup
@@ -23,9 +22,6 @@ from spectui.presets import Preset, find_preset
 
 if TYPE_CHECKING:
     from spectui.tune.candidates import Candidate
-
-
-_MUCH_LARGER = 1.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,20 +103,7 @@ def find_models(
     if not options.demo:
         for path in (target, *options.model_draft):
             check(path)
-        if reads_headers and options.model_draft:
-            _mind_large(target, options.model_draft)
     return Models(target=target, drafts=own)
-
-
-def _mind_large(target: Path, drafts: Sequence[Path]) -> None:
-    """Report a draft that is much larger than its target: the two may have changed places."""
-    of_target = weights_bytes(target)
-    for draft in drafts:
-        if of_target and (weights_bytes(draft) or 0) > _MUCH_LARGER * of_target:
-            complain(
-                f"note: the draft {draft.name} is larger than the target {target.name}; if "
-                f"they changed places, give {shlex.join(['-m', str(draft), '-md', str(target)])}"
-            )
 
 
 def find_setup(options: RunOptions, speculation: Speculation, *, several: str) -> Setup:
@@ -151,10 +134,7 @@ def _find_pair(
 ) -> tuple[Path, Path | None]:
     """Find the target and the one draft; None where no draft model is needed."""
     models = find_models(options, needs_draft=speculation.needs_draft)
-    if not speculation.takes_draft and options.model_draft:
-        raise UsageError(
-            f"-md names a draft, and --spec-type does not: add {MODEL_KIND} to it, or leave out -md"
-        )
+    options.check_drafts(are_asked=speculation.takes_draft)
     if len(models.drafts) > 1 and not options.demo:
         raise UsageError(several)
     warn_of_sampling(models.target, options.progress)
@@ -176,7 +156,7 @@ def of_named_kinds(found: Models, options: RunOptions) -> Models:
     Raises:
         BadInputError: there are drafts, and none is of a named kind.
     """
-    if not options.takes(MTP_KIND, *FILE_KINDS):
+    if not options.takes_files:
         return replace(found, drafts={})
     if not options.spec_type:
         return found

@@ -1,25 +1,14 @@
 """Options that commands share: of runs, under llama-server's own names, output, and servers."""
 
-from collections.abc import Mapping
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 import click
 
-from spectui.cli.click_options import (
-    Described,
-    ListOf,
-    Value,
-    click_option,
-    listed,
-    option,
-    switch,
-)
-from spectui.cli.completion import files, presets
+from spectui.cli.click_options import ListOf, click_option, files, option, switch
 from spectui.cli.given import demo_option, from_option, preset_option
-from spectui.cli.help import FromUserOnly
+from spectui.cli.help import CommandOption, FromUserOnly
 from spectui.errors import UsageError
 from spectui.options import catalogue, context, placement
 from spectui.options.dialect import Dialect
@@ -28,10 +17,8 @@ from spectui.options.drafters import (
     MODEL_KIND,
     MTP_KIND,
     NGRAM_KINDS,
-    NGRAMS,
-    numbers_of,
 )
-from spectui.options.option import File, Lengths, Option, Seconds, Whole, Words
+from spectui.options.option import Form, Option, Whole, Words
 from spectui.options.setup import MOST_SLOTS
 from spectui.paths import STORAGE_VARIABLE
 from spectui.secret import without_passwords
@@ -43,55 +30,47 @@ _SERVER, _OUTPUT = "llama-server", "Output"
 
 def json_option(what: str = "Write the result as JSON; - for stdout.") -> Any:
     """``--json``, with a description of the document."""
-    described = option("--json", type=click.Path(allow_dash=True), metavar="FILE", help=what)
-    return described.under(_OUTPUT)
+    kind = click.Path(allow_dash=True)
+    return option("--json", "json_path", type=kind, metavar="FILE", help=what, subject=_OUTPUT)
 
 
-JSON_FILE: Described = json_option().named("json_path")
-QUIET = switch("--quiet", help="Show no progress.").under(_OUTPUT)
+JSON_FILE: click.Option = json_option()
+QUIET = switch("--quiet", help="Show no progress.", subject=_OUTPUT)
 YES = switch(
     "--yes",
     help=(
         "Load a pair even if RAM has no room for all of its weights, which are then read from disk "
         "again and again."
     ),
-).under(_IN_RUN)
-THEME = option("--theme", metavar="NAME", help="Look; the command palette lists them.")
-ASCII = switch("--ascii", help="Draw with ASCII characters only.")
+    subject=_IN_RUN,
+)
 DIALECTS = click.Choice(list(map(str, Dialect)))
 
 
 def repeats_option(what: str) -> Any:
     """``--repeats``, with a description of what is repeated."""
-    return option("--repeats", type=Whole(1), default=1, help=what).under(_IN_RUN)
-
-
-class BackendKind(StrEnum):
-    """Values of ``--backend``."""
-
-    ENGINE = "engine"
-    """spectui's own engine, which sees every round."""
-    SERVER = "server"
-    """The user's own llama-server."""
+    return option("--repeats", type=Whole(1), default=1, help=what, subject=_IN_RUN)
 
 
 TIMEOUT = option(
     "--timeout",
-    type=Seconds(),
+    type=Form.SECONDS,
     default="10m",
     help="How long a server may take to load its models, or to answer.",
-).under(_SERVER)
+    subject=_SERVER,
+)
 
 BACKEND = option(
     "--backend",
-    type=click.Choice([str(kind) for kind in BackendKind]),
-    default=str(BackendKind.ENGINE),
+    type=click.Choice(["engine", "server"]),
+    default="engine",
     help=(
         "What decodes: spectui's own engine, or your llama-server (--server-bin), which also "
         "runs what the engine cannot."
     ),
-).under(_SERVER)
-OF_BACKEND: tuple[Described, ...] = (BACKEND, TIMEOUT)
+    subject=_SERVER,
+)
+OF_BACKEND: tuple[click.Option, ...] = (BACKEND, TIMEOUT)
 
 
 def _without_password(_ctx: click.Context, _param: click.Parameter, url: str | None) -> str | None:
@@ -116,8 +95,7 @@ STORAGE = option(
 
 def server_bin_option(what: str) -> Any:
     """``--server-bin``, with a description of what the llama-server does."""
-    described = option("--server-bin", metavar="PATH", shell_complete=files, help=what)
-    return described.under(_SERVER)
+    return option("--server-bin", metavar="PATH", shell_complete=files, help=what, subject=_SERVER)
 
 
 SERVER_BIN = server_bin_option(
@@ -125,15 +103,14 @@ SERVER_BIN = server_bin_option(
 )
 REQUEST = option(
     "--request",
-    type=Lengths(),
+    type=Form.LENGTHS,
     multiple=True,
     help=(
         "Tokens of the prompt and of the answer of a request that you run, such as 4096+512, whose "
         "seconds are told with the prompt's (default: the median prompt, and -n). May be repeated."
     ),
-).under(_IN_RUN)
-
-
+    subject=_IN_RUN,
+)
 CHATS = option(
     "--chats",
     type=click.Path(path_type=Path),
@@ -145,36 +122,30 @@ CHATS = option(
         "requests, or a folder of them. Answers that the target has written itself are recorded as "
         "they are. May be repeated."
     ),
-).under(_IN_RUN)
-
-
-_STREAMS = (
-    "With --backend server: as many streams at once, on a server with as many slots, each with a "
-    "context of -c (default: as the command of --from, else 1)."
+    subject=_IN_RUN,
 )
-PARALLEL = option("-np", "--parallel", type=Whole(1, MOST_SLOTS), help=_STREAMS).under(_SERVER)
-LISTED_PARALLEL = option(
-    "-np", "--parallel", type=ListOf(Value(Whole(1, MOST_SLOTS))), default=(), help=_STREAMS
-).under(_SERVER)
 
 
-def check_no_servers(parsed: Mapping[str, Any]) -> None:
-    """Refuse options of llama-servers for a run that starts none.
+def parallel_option(kind: Whole | ListOf, **attributes: Any) -> Any:
+    """``-np``: one number of streams, or a list of them."""
+    return option(
+        *("-np", "--parallel"),
+        type=kind,
+        help=(
+            "With --backend server: as many streams at once, on a server with as many slots, each "
+            "with a context of -c (default: as the command of --from, else 1)."
+        ),
+        subject=_SERVER,
+        **attributes,
+    )
 
-    Raises:
-        UsageError: one was given.
-    """
-    if parsed["parallel"] not in (None, (), 1, (1,)):
-        raise UsageError(
-            "-np: spectui's own engine has one stream; add --backend server --server-bin "
-            "PATH, or leave out -np"
-        )
-    if parsed["server_bin"] is not None:
-        raise UsageError("--server-bin: --backend engine starts no server; leave one of them out")
+
+SLOTS = Whole(1, MOST_SLOTS)
+PARALLEL = parallel_option(SLOTS)
 
 
-def _under(subject: str, *options: Option) -> tuple[Described, ...]:
-    return tuple(click_option(one).under(subject) for one in options)
+def _under(subject: str, *options: Option) -> tuple[CommandOption, ...]:
+    return tuple(click_option(one, subject) for one in options)
 
 
 _MODEL, _DRAFTS, _DRAFT = _under(
@@ -187,136 +158,123 @@ _PLACEMENT = _under("Placement", *placement.PLACEMENT)
 _CONTEXT = _under("Context", *context.SIZES)
 _THREADS, *_OTHER_THREADS = _under("Threads", *context.COMPUTE)
 
-_PRESET: Described = option(
+_PRESET: click.Option = option(
     "--preset",
     is_eager=True,
     callback=preset_option,
     metavar="NAME",
-    shell_complete=presets,
     help="Take options from a preset (see: spectui presets list).",
-).under(_MODELS)
-
-_FROM: Described = (
-    option(
-        "--from",
-        metavar="COMMAND",
-        shell_complete=files,
-        is_eager=True,
-        expose_value=False,
-        callback=from_option,
-        help=(
-            'Take the options of an existing command, its sampling among them: "llama-server -m '
-            '...", a file that holds one (a script, a Compose, llama-swap or models '
-            "preset file; FILE:NAME for one of several), or pid:NUMBER of a llama-server that runs."
-        ),
-    )
-    .under(_MODELS)
-    .named("command_line")
+    subject=_MODELS,
 )
-
-_DEMO: tuple[Described, ...] = (
+_FROM: click.Option = option(
+    "--from",
+    metavar="COMMAND",
+    shell_complete=files,
+    is_eager=True,
+    expose_value=False,
+    callback=from_option,
+    help=(
+        'Take the options of an existing command, its sampling among them: "llama-server -m '
+        '...", a file that holds one (a script, a Compose, llama-swap or models '
+        "preset file; FILE:NAME for one of several), or pid:NUMBER of a llama-server that runs."
+    ),
+    subject=_MODELS,
+)
+_DEMO: tuple[click.Option, ...] = (
     switch(
         "--demo",
         is_eager=True,
         callback=demo_option,
         help="Use the demo models; they are built on first use.",
-    ).under(_MODELS),
+        subject=_MODELS,
+    ),
     option(
         "--target",
         type=Words(("dense", "moe")),
         default="dense",
         help="Which demo target.",
-    ).under(_MODELS),
+        subject=_MODELS,
+    ),
 )
 
 _TEMPERATURE, *_SAMPLING = _under("Sampling", catalogue.TEMPERATURE, *catalogue.SAMPLING)
 
 
-def _by_server(kinds: tuple[str, ...]) -> str:
-    return f" {', '.join(kinds)} with --backend server." if kinds else ""
-
-
-def _drafters(*more: str) -> Described:
-    described: Described = option(
+def _spec_type(
+    what: str, *kinds: str, by_server: bool, cls: type[CommandOption] = CommandOption
+) -> click.Option:
+    """``--spec-type``; ``by_server`` where a llama-server may measure what it alone runs."""
+    more = HIDDEN_STATE_KINDS if by_server else ()
+    note = f" {', '.join(more)} with --backend server." if more else ""
+    described: click.Option = option(
         "--spec-type",
-        cls=FromUserOnly,
-        type=ListOf(click.Choice([MODEL_KIND, MTP_KIND, *more])),
+        cls=cls,
+        type=ListOf(click.Choice([MODEL_KIND, MTP_KIND, *kinds, *more])),
         default=(),
         metavar="LIST",
-        help=(
-            f"Who may draft beside n-gram drafters: {MODEL_KIND} (the drafts of -md), {MTP_KIND} "
-            f"(MTP layers, the target's own or those of -md) (default: all that there "
-            f"are).{_by_server(more)}"
-        ),
-    ).under(_DRAFTING)
+        help=f"{what}{note}",
+        subject=_DRAFTING,
+    )
     return described
 
 
-_DRAFTERS = _drafters()
+_WHO_MAY = (
+    f"Who may draft beside n-gram drafters: {MODEL_KIND} (the drafts of -md), {MTP_KIND} "
+    f"(MTP layers, the target's own or those of -md) (default: all that there are)."
+)
+_WHO_DRAFTS = (
+    f"Who drafts: {MODEL_KIND}, {MTP_KIND} (MTP layers, the target's own or those of -md), "
+    f"{', '.join(NGRAM_KINDS)}; of several, separated by commas, the first that has "
+    f"something to propose (default: {MODEL_KIND})."
+)
+_DRAFTERS, _SEARCHED = (
+    _spec_type(_WHO_MAY, by_server=by_server, cls=FromUserOnly) for by_server in (False, True)
+)
 
-_LENGTH: Described = option(
+_LENGTH: click.Option = option(
     "-n",
     "--n-predict",
     type=Whole(2),
     default=64,
     help="Tokens to generate per prompt.",
-).under(_IN_RUN)
-
-
+    subject=_IN_RUN,
+)
 _CONTENT = (
     *(*_DEMO, *_PLACEMENT, *_CONTEXT, _THREADS, *_OTHER_THREADS),
     *(_TEMPERATURE, *_SAMPLING),
 )
-OF_A_RUN: tuple[Described, ...] = (_MODEL, _DRAFTS, _DRAFTERS, *_CONTENT, _LENGTH)
+OF_A_RUN: tuple[click.Option, ...] = (_MODEL, _DRAFTS, _DRAFTERS, *_CONTENT, _LENGTH)
 """Options for the content of a run, which a preset may set; the others concern its output."""
 
-_RUN: tuple[Described, ...] = (
+_RUN: tuple[click.Option, ...] = (
     _LENGTH,
     option(
         "--prompts",
-        type=File(),
+        type=Form.FILE,
         help="Your prompts: JSONL, JSON, CSV, text, or a folder of them (default: a suite).",
-    ).under(_IN_RUN),
+        subject=_IN_RUN,
+    ),
     JSON_FILE,
     QUIET,
-    switch("--verbose", help="Show llama.cpp's log on stderr.").under(_OUTPUT),
+    switch("--verbose", help="Show llama.cpp's log on stderr.", subject=_OUTPUT),
 )
 
 
-COCKPIT: tuple[Described, ...] = (_MODEL, _DRAFT, _PRESET, _FROM, *_CONTENT)
+COCKPIT: tuple[click.Option, ...] = (_MODEL, _DRAFT, _PRESET, _FROM, *_CONTENT)
 """Options of the interactive screen that other commands have, too."""
-OF_ONE_DRAFT: tuple[Described, ...] = (*COCKPIT, *_RUN, YES)
+OF_ONE_DRAFT: tuple[click.Option, ...] = (*COCKPIT, *_RUN, YES)
 OF_CANDIDATES = (_MODEL, _DRAFTS, _DRAFTERS, _PRESET, _FROM, *_CONTENT, *_RUN)
 """Shared options of a command that takes several drafts."""
-OF_SEARCH = tuple(
-    _drafters(*HIDDEN_STATE_KINDS) if one is _DRAFTERS else one for one in OF_CANDIDATES
-)
+OF_SEARCH = tuple(_SEARCHED if one is _DRAFTERS else one for one in OF_CANDIDATES)
 """The same where a llama-server may measure."""
 OF_GRID = tuple(
     one for one in (*OF_CANDIDATES, YES) if one not in (_DRAFTERS, _THREADS, _TEMPERATURE)
 )
 """Shared options of a command whose axes are drafters, threads and temperatures."""
 
-
-def _kinds(*more: str) -> Described:
-    described: Described = option(
-        "--spec-type",
-        type=ListOf(click.Choice([MODEL_KIND, MTP_KIND, *NGRAM_KINDS, *more])),
-        metavar="LIST",
-        help=(
-            f"Who drafts: {MODEL_KIND}, {MTP_KIND} (MTP layers, the target's own or those of -md), "
-            f"{', '.join(NGRAM_KINDS)}; of several, separated by commas, the first that has "
-            f"something to propose (default: {MODEL_KIND}).{_by_server(more)}"
-        ),
-    ).under(_DRAFTING)
-    return described
-
-
 _NUMBERS = _under(_DRAFTING, *catalogue.NUMBERS)
-DRAFTING: tuple[Described, ...] = (_kinds(), *_NUMBERS)
-MEASURED: tuple[Described, ...] = (_kinds(*HIDDEN_STATE_KINDS), *_NUMBERS)
-"""Drafting options of commands that can measure through llama-server."""
-
-LISTED_NGRAMS: tuple[Described, ...] = tuple(
-    listed(number).under(_DRAFTING) for drafter in NGRAMS for number in numbers_of(drafter)
+DRAFTING, MEASURED = (
+    (_spec_type(_WHO_DRAFTS, *NGRAM_KINDS, by_server=by_server), *_NUMBERS)
+    for by_server in (False, True)
 )
+"""Drafting options; the latter of commands that can measure through llama-server."""

@@ -9,7 +9,6 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, TextIO
@@ -17,7 +16,7 @@ from typing import Any, TextIO
 import click
 
 from spectui.errors import BadInputError
-from spectui.files import write_file, write_new_file
+from spectui.files import write_file
 from spectui.format import printable
 
 _LINES = "\n\t"
@@ -32,9 +31,7 @@ _heard: ContextVar[list[str] | None] = ContextVar("heard", default=None)
 """Takes what would be printed on stderr, where a screen asks for that."""
 
 
-def write_result(
-    document: dict[str, Any], text: str, json_path: str | None, *, exact: bool = False
-) -> None:
+def write_result(document: dict[str, Any], text: str, json_path: str | None) -> None:
     """Print ``text`` on stdout, and write ``document`` to the file of ``--json``.
 
     ``--json -`` prints the document and nothing else.
@@ -43,7 +40,6 @@ def write_result(
         document: the result for programs.
         text: the result for people.
         json_path: value of ``--json``.
-        exact: whether programs read the text, so that it stays as it is.
 
     Raises:
         BadInputError: the file or stdout cannot be written; the other one has been.
@@ -51,11 +47,9 @@ def write_result(
     if json_path == "-":
         write_document(document, json_path)
         return
-    writers: list[Callable[[], None]] = [
-        lambda: say_exactly(text) if exact else say(_sanitised(text))
-    ]
+    writers: list[Callable[[], None]] = [lambda: say(_sanitised(text))]
     if json_path is not None:
-        writers.append(lambda: _write_file(document, json_path))
+        writers.append(lambda: _write_document(document, json_path))
     # A terminal that is gone must not cost the file.
     write_all(writers)
 
@@ -69,7 +63,7 @@ def write_document(document: dict[str, Any], json_path: str) -> None:
     if json_path == "-":
         say(_encode(document))
     else:
-        _write_file(document, json_path)
+        _write_document(document, json_path)
 
 
 def write_all(writers: Sequence[Callable[[], None]]) -> None:
@@ -125,19 +119,13 @@ def complaints() -> Iterator[list[str]]:
         _heard.reset(token)
 
 
-def complain(text: str, *, is_drawn: bool = False) -> None:
-    """Print on stderr; if nobody is left to read it, the exit code still reports the failure.
-
-    Args:
-        text: with words of others in it.
-        is_drawn: whether it has styles, and its words were sanitised when it was drawn.
-    """
+def complain(text: str) -> None:
+    """Print on stderr; if nobody is left to read it, the exit code still reports the failure."""
     if (heard := _heard.get()) is not None:
         heard.append(text)
         return
-    shown = _sanitised(text) if is_drawn else _fitted(printable(text, keep=_LINES))
     with suppress(OSError):
-        click.echo(shown, err=True)
+        click.echo(_fitted(printable(text, keep=_LINES)), err=True)
 
 
 def _fitted(text: str) -> str:
@@ -199,14 +187,22 @@ def _sanitised(text: str) -> str:
     return "".join(part if at % 2 else printable(part, keep=_LINES) for at, part in parts)
 
 
-def _write_file(document: dict[str, Any], json_path: str) -> None:
+def write_given(path: Path, content: bytes, *, is_private: bool = False) -> None:
+    """Write a file that the user has named; whatever it held is replaced.
+
+    Raises:
+        BadInputError: it cannot be written.
+    """
     try:
-        write_file(Path(json_path), f"{_encode(document)}\n".encode())
+        write_file(path, content, is_private=is_private)
     except OSError as error:
         raise BadInputError(
-            f"{json_path} cannot be written ({error.strerror}); the result is printed above; "
-            "give another --json FILE next time"
+            f"{path} cannot be written ({error.strerror}); give another file"
         ) from error
+
+
+def _write_document(document: dict[str, Any], json_path: str) -> None:
+    write_given(Path(json_path), f"{_encode(document)}\n".encode())
 
 
 def check_writable(
@@ -244,51 +240,6 @@ def check_writable(
         )
     if os.path.realpath(path).endswith(".gguf"):
         raise BadInputError(f"{json_path} has the name of a model; give {option} another file")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewFile:
-    """A file of the user's that a command writes; without ``force`` it takes no other's place."""
-
-    path: Path
-    force: bool
-    name: str
-    """The file in errors."""
-    remedy: str = "give another file"
-
-    def check(self, inputs: Sequence[Path]) -> None:
-        """Check that it can be written.
-
-        Args:
-            inputs: files of the user's that must not be overwritten.
-
-        Raises:
-            BadInputError: it cannot.
-        """
-        check_writable(str(self.path), inputs, option="--out", must_be_file=True)
-        if self.path.exists() and not self.force:
-            raise self._taken
-
-    def write(self, content: bytes, *, is_private: bool = False) -> None:
-        """Write it.
-
-        Raises:
-            BadInputError: it exists by now, or cannot be written.
-        """
-        try:
-            (write_file if self.force else write_new_file)(
-                self.path, content, is_private=is_private
-            )
-        except FileExistsError:
-            raise self._taken from None
-        except OSError as error:
-            raise BadInputError(
-                f"{self.name} cannot be written ({error.strerror}); {self.remedy}"
-            ) from error
-
-    @property
-    def _taken(self) -> BadInputError:
-        return BadInputError(f"{self.name} exists; {self.remedy}, or add --force to overwrite it")
 
 
 def _takes_files(folder: Path) -> bool:

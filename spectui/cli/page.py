@@ -3,32 +3,20 @@
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable
 from io import StringIO
 from itertools import chain, repeat
-from typing import Any
 
 import rich.table
 from rich.cells import cell_len
-from rich.console import (
-    Console,
-    ConsoleOptions,
-    ConsoleRenderable,
-    Group,
-    RenderableType,
-    RenderHook,
-    RenderResult,
-)
+from rich.console import Console, Group, RenderableType
 from rich.measure import Measurement
 from rich.padding import Padding
 from rich.text import Text
 
 from spectui.cli.output import filled
-from spectui.commands.sources.reading import read_command
-from spectui.display import fit
 from spectui.format import printable
-from spectui.page import Cell, Command, Excerpt, Line, Paragraph, Part, Table, Words, heads, text_of
+from spectui.page import Cell, Excerpt, Line, Paragraph, Part, Table, Words
 
 _WIDTH = 100
 """Width where stdout is no terminal and COLUMNS is not set."""
@@ -47,29 +35,11 @@ class _Page(StringIO):
         return getattr(sys.stdout, "encoding", None) or "utf-8"
 
 
-class Sanitised(RenderHook):
-    """Has a console draw texts of others without what a terminal would obey."""
-
-    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
-        """Wrap what is drawn."""
-        return [_Sanitised(one) for one in renderables]
-
-
-class _Sanitised:
-    def __init__(self, inner: ConsoleRenderable) -> None:
-        self._inner = inner
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for part in console.render(self._inner, options):
-            # Control segments are the console's own.
-            yield part if part.control else part._replace(text=printable(part.text, keep="\n"))
-
-
 def make_console() -> Console:
     """Make a console with the width and styles of stdout, which draws into a buffer."""
     on_terminal = is_terminal()
     is_asked = os.environ.get("COLUMNS", "").isdigit()
-    console = Console(
+    return Console(
         file=_Page(),
         force_terminal=on_terminal or None,
         highlight=False,
@@ -78,8 +48,6 @@ def make_console() -> Console:
         emoji=False,
         width=None if on_terminal or is_asked else _WIDTH,
     )
-    console.push_render_hook(Sanitised())
-    return console
 
 
 def is_terminal() -> bool:
@@ -111,9 +79,6 @@ def _text(part: Part) -> str:
         case Paragraph(text=text, indent=indent, first=first, style=style):
             lines = filled(_shown(text), page_width(), indent=indent, first=first)
             return drawn(Text(lines, style)) if style else lines
-        case Command(text=text, does=does):
-            line = f"  {text}  {does}"
-            return line if sentence(line) == line else f"  {text}\n      {does}"
         case Table():
             return _table_text(part)
         case Excerpt():
@@ -127,40 +92,10 @@ def _shown(text: str) -> str:
     return printable(text, keep="\n\t")
 
 
-def _table_text(whole: Table) -> str:
-    one = whole
-    if whole.narrow is not None and width_of(table(whole)) > page_width():
-        one = whole.narrow
-    for head, least in whole.leaving.items():
-        if _has_room(one, least):
-            break
-        one = one.without(head) if head in heads(one) else one
-    kept = heads(one)
-    texts = [text for head, text in whole.captions.items() if head in kept]
-    gone = [head for head in heads(whole) if head in whole.leaving and head not in kept]
-    if gone and whole.left_out:
-        texts.insert(0, f"Left out for want of room: {', '.join(gone)}; {whole.left_out}")
-    return "\n".join((drawn(table(_cut(one))), *map(wrapped, texts)))
-
-
-def _has_room(one: Table, least: int) -> bool:
-    """Whether a table fits where its first column is no wider than ``least``, and says as much."""
-    first = [text_of(row[0]) for row in one.rows]
-    longest = max(map(cell_len, (heads(one)[0], *first)))
-    if width_of(table(one)) - max(0, longest - least) > page_width():
-        return False
-    return len({text_of(row[0]) for row in _cut(one).rows}) == len(set(first))
-
-
-def _cut(one: Table) -> Table:
-    """The table with its first column as wide as there is room, if that is one that is cut."""
-    column = one.columns[0]
-    if not (isinstance(column, Words) and column.is_cut):
-        return one
-    bare = replace(one, rows=[["", *row[1:]] for row in one.rows])
-    room = page_width() - width_of(table(bare)) + len(column.head)
-    ellipsis = "..." if is_ascii_only() else "…"
-    return replace(one, rows=[[fit(text_of(row[0]), room, ellipsis), *row[1:]] for row in one.rows])
+def _table_text(one: Table) -> str:
+    if one.narrow is not None and width_of(table(one)) > page_width():
+        one = one.narrow
+    return drawn(table(one))
 
 
 def _excerpt(part: Excerpt) -> str:
@@ -184,17 +119,18 @@ def table(one: Table) -> rich.table.Table:
         pad_edge=one.has_margin,
         collapse_padding=one.is_close,
         header_style="bold",
-        title=one.title or None,
+        title=_shown(one.title) or None,
         title_justify="left",
         title_style="bold",
     )
     for column, style in zip(one.columns, chain(one.column_styles, repeat("")), strict=False):
         words, heading = (column, column.head) if isinstance(column, Words) else (None, column)
+        heading = _shown(heading)
         found.add_column(
             heading,
             style=style,
             justify="right" if words is None else "left",
-            no_wrap=words is None or words.is_whole or words.is_cut,
+            no_wrap=words is None or words.is_whole,
             overflow="ellipsis" if words is None else "fold",
             min_width=None if words is None else max(words.width, len(words.head)) or None,
         )
@@ -204,7 +140,7 @@ def table(one: Table) -> rich.table.Table:
 
 
 def _cell(cell: Cell) -> Text:
-    return Text(cell) if isinstance(cell, str) else Text(cell.text, cell.style)
+    return Text(_shown(cell)) if isinstance(cell, str) else Text(_shown(cell.text), cell.style)
 
 
 def width_of(part: RenderableType) -> int:
@@ -225,16 +161,6 @@ def is_ascii_only() -> bool:
     return not _Page().encoding.lower().startswith("utf")
 
 
-def wrapped(text: str, *, indent: str = "") -> str:
-    """Wrap a paragraph for stdout; a number stays with its unit.
-
-    Args:
-        text: of the paragraph.
-        indent: of its lines but the first.
-    """
-    return filled(text, page_width(), indent=indent)
-
-
 def sentence(text: str, *, indent: str = "") -> str:
     """A line for stdout, wrapped on a terminal alone: whoever else reads it gets one line.
 
@@ -242,11 +168,7 @@ def sentence(text: str, *, indent: str = "") -> str:
         text: of the line.
         indent: of what does not fit on it.
     """
-    return wrapped(text, indent=indent) if is_terminal() else text
-
-
-_OF_THIS_RUN = frozenset({"json_path", "quiet", "verbose", "repeats", "spec_type"})
-"""Options that another command would not take over: ``bench`` has other words behind the last."""
+    return filled(text, page_width(), indent=indent) if is_terminal() else text
 
 
 def next_lines(does: str, words: Iterable[str]) -> list[Part]:
@@ -257,22 +179,3 @@ def next_lines(does: str, words: Iterable[str]) -> list[Part]:
         words: of the command.
     """
     return [Line(f"Next: {does}:"), f"  {shlex.join(words)}"]
-
-
-def tune_words(given: Mapping[str, Any], **changed: object) -> list[str]:
-    """The search with the models and options that were typed for a command, but for these."""
-    # It loads every option.
-    from spectui.cli.tune import command
-
-    return ["spectui", "tune", *command.words({**_taken_over(given), **changed})]
-
-
-def _taken_over(given: Mapping[str, Any]) -> dict[str, Any]:
-    own = {name: value for name, value in given.items() if name not in _OF_THIS_RUN}
-    # A search has one temperature.
-    if "," in str(own.get("temp", "")):
-        del own["temp"]
-    # What is pasted may hold secrets; a file or a process is named.
-    if " " in (pasted := str(own.get("command_line", ""))):
-        own["command_line"] = read_command(pasted).text
-    return own

@@ -2,7 +2,6 @@
 
 import click
 
-from spectui.cli.completion import presets
 from spectui.cli.help import Group
 from spectui.cli.output import complain, say
 from spectui.files import SMALL_BYTES, read_file
@@ -28,7 +27,7 @@ def list_() -> None:
 
 
 @command.command(name="show")
-@click.argument("name", shell_complete=presets)
+@click.argument("name")
 def show(name: str) -> None:
     """Show what the preset NAME says: options, models, placement, expected numbers, traps.
 

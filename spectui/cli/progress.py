@@ -1,7 +1,7 @@
 """Progress on stderr: a live display on a terminal, plain lines elsewhere, or nothing."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO, cast
 
@@ -62,18 +62,17 @@ class LastingStderr:
 
     def write(self, text: str) -> int:
         """Write ``text``; drop it if stderr is closed."""
-        if not self._is_gone:
-            try:
-                self._file.write(text)
-            except OSError:
-                self._is_gone = True
+        self._try(self._file.write, text)
         return len(text)
 
     def flush(self) -> None:
         """Write what is buffered."""
+        self._try(self._file.flush)
+
+    def _try(self, call: Callable[..., object], *arguments: str) -> None:
         if not self._is_gone:
             try:
-                self._file.flush()
+                call(*arguments)
             except OSError:
                 self._is_gone = True
 
@@ -101,8 +100,6 @@ def _display(*, verbose: bool) -> Progress:
     from rich.console import Console
 
     from spectui.cli.display import Lines, Screen
-    from spectui.cli.page import Sanitised
 
     console = Console(file=cast("TextIO", LastingStderr()))
-    console.push_render_hook(Sanitised())
     return Screen(console) if console.is_terminal and not verbose else Lines(console)

@@ -1,6 +1,6 @@
 """Commands and options that spectui no longer has, with the way that is left."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -8,13 +8,10 @@ import click
 
 from spectui.errors import UsageError
 
-_COUNTS = "verify compares speedups alone; leave out --counts and --no-counts"
-_ISOLATE = "the models always have a process of their own; leave out --isolate and --no-isolate"
 _BY_SERVER = (
     "spectui's own engine has no such option any more; give it in a whole command, "
     "--from 'llama-server ...', with --backend server"
 )
-_REPLAY = "replay predicts all settings that tune searches; leave out its lists of values"
 _VERIFY = "verify holds promises of studies; measure settings with spectui bench --backend server"
 _GRIDS = "sweep has no files of grids any more; give lists such as --draft-max 2,4,8"
 _RUNNING = (
@@ -22,7 +19,6 @@ _RUNNING = (
     "watch a server that runs with spectui attach"
 )
 _FETCH = "fetch files with hf download, as spectui models find and presets show print it"
-_BOTH = "servers run side by side where memory has room; leave out --keep-both and --one-at-a-time"
 _PIN = "llama-server fits layers and experts itself; give your own with -ngl, -ncmoe or -ot"
 _PROCESSORS = (
     "spectui gives its threads no processors and priorities of their own; leave out --cpu-mask, "
@@ -32,7 +28,9 @@ _STUDIES = (
     "studies are no longer moved as files of JSON; copy the file of studies, and give the copy "
     "with --storage sqlite:///FILE"
 )
+_STDOUT = "export writes to stdout; let the shell write the file, as in spectui export > run.sh"
 _REMOVED = {
+    "completion": "completion is gone; _SPECTUI_COMPLETE=bash_source spectui prints the script",
     "probe": "probe experts is gone; spectui tune measures what experts cost on your prompts",
     "worker": "worker is gone; run the same tune with --study and --storage on each machine",
     "serve": "serve is gone; run spectui in a terminal, over ssh where the models are elsewhere",
@@ -45,13 +43,10 @@ _REMOVED = {
     "studies repair": "studies repair is gone; a damaged file is moved aside where it is found",
     "attach --model": "--model is gone; give the address of the server that runs the model",
     "attach --once": "--once is gone; attach --json - writes what the server tells now",
-    "replay --costs": "--costs is gone; replay --json has them",
-    "replay --draft-max": _REPLAY,
-    "replay --draft-min": _REPLAY,
-    "replay --draft-p-min": _REPLAY,
-    "replay --spec-type": _REPLAY,
     "bench --server-url": _RUNNING,
     "bench --baseline-url": _RUNNING,
+    "export --force": _STDOUT,
+    "export --out": _STDOUT,
     "export --pin": _PIN,
     "export --format compose": (
         "spectui writes no Compose files any more; put the options of the plain command into the "
@@ -61,20 +56,14 @@ _REMOVED = {
         "spectui writes no files of llama-swap any more; put the plain command into the model's "
         "cmd, with --port ${PORT}"
     ),
-    "report --format json": "the card of JSON is gone; studies show --json - has the document",
-    "report OTHER": "two studies side by side are gone; write a report of each",
     "sweep --grid": _GRIDS,
     "sweep --list": _GRIDS,
-    "sweep --dry-run": "--dry-run is gone; sweep says at its start how much it measures",
-    "sweep --retry-failed": "sweep tries again what has failed; leave out --retry-failed",
-    "sweep --png": "sweep --out draws one picture, speedups.svg; leave out --png",
+    "--ascii": "--ascii is gone; config.toml has ascii = true, as docs/configuration.md says",
+    "--theme": "--theme is gone; choose a look with Ctrl+P, or as theme in config.toml",
     "tune --depth": "--depth is gone; --request PROMPT+ANSWER measures behind longer prompts",
     "tune --dialect": "--dialect is gone; spectui export --dialect writes the command in another",
     "tune --group": "--group is gone; run the same tune with --study and --storage on each machine",
     "tune --pin": _PIN,
-    "tune --repeats": "tune times prompts as often as the answer takes; leave out --repeats",
-    "tune --resume": "tune goes on with the study that it finds; leave out --resume",
-    "tune --sampler": "tune chooses settings with Optuna's TPE alone; leave out --sampler",
     "tune --server-url": "--server-url is gone; give the server's binary with --server-bin PATH",
     **dict.fromkeys(
         (
@@ -83,8 +72,6 @@ _REMOVED = {
         ),
         _VERIFY,
     ),
-    "verify --counts": _COUNTS,
-    "verify --no-counts": _COUNTS,
     **dict.fromkeys(
         (
             *("--cpu-mask", "-C", "--cpu-range", "-Cr", "--cpu-strict", "--prio", "--poll"),
@@ -97,37 +84,37 @@ _REMOVED = {
         ("--lazy-mode", "-lzm", "--no-host", "--n-cpu-ffn", "-ncffn"),
         _BY_SERVER,
     ),
-    "--keep-both": _BOTH,
-    "--one-at-a-time": _BOTH,
-    "--isolate": _ISOLATE,
-    "--no-isolate": _ISOLATE,
-    "--monitor-replay": "the screen shows this machine's readings; leave out --monitor-replay",
-    "--schedule": "every round does llama-server's work; leave out --schedule",
 }
-"""By command, behind ``spectui``, and option, with its value where others are left.
+"""By command, behind ``spectui``, and option; an option alone was one of several commands."""
+_WITHOUT = frozenset(
+    (
+        *("models demo --seed", "models find --limit", "report --force", "replay --costs"),
+        *("replay --draft-max", "replay --draft-min", "replay --draft-p-min", "replay --spec-type"),
+        *("sweep --dry-run", "sweep --retry-failed", "sweep --png", "tune --repeats"),
+        *("tune --resume", "tune --sampler", "verify --counts", "verify --no-counts"),
+        *("--keep-both", "--one-at-a-time", "--isolate", "--no-isolate", "--monitor-replay"),
+        "--schedule",
+    )
+)
+"""Those whose commands do the same without them."""
 
-An option alone was one of several commands; a word in capitals was an argument.
-"""
 
-
-class Formats(click.Choice[str]):
-    """Formats of a command, which refuses those that it had in earlier versions."""
-
-    def __init__(self, command: str, names: Iterable[str]) -> None:
-        """Take the names of the formats."""
-        super().__init__(tuple(names))
-        self._command = command
+class ExportFormats(click.Choice[str]):
+    """Formats of ``export``, which refuses those that it had in earlier versions."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return a format that there is."""
-        if (reason := reason_of(self._command, f"--format {value}")) is not None:
+        if (reason := reason_of("export", f"--format {value}")) is not None:
             raise UsageError(reason)
         return super().convert(value, param, ctx)
 
 
 def reason_of(command: str, name: str = "") -> str | None:
     """Why a command, or an option of one, is no more; None where it never was."""
-    return _REMOVED.get(f"{command} {name}".strip()) or _REMOVED.get(name)
+    whole = f"{command} {name}".strip()
+    if {whole, name} & _WITHOUT:
+        return f"{name} is gone, and nothing takes its place; leave it out"
+    return _REMOVED.get(whole) or _REMOVED.get(name)
 
 
 @contextmanager

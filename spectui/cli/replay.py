@@ -1,14 +1,21 @@
 """``spectui replay``: predicts settings from a recorded trace."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from spectui.cli.click_options import argument, request, request_command
 from spectui.cli.options import json_option
-from spectui.options.option import File
+from spectui.cli.output import check_writable, write_result
+from spectui.errors import BadInputError
+from spectui.options.option import Form
+
+if TYPE_CHECKING:
+    from spectui.trace.record import Trace
+    from spectui.tune.space import SearchSpace
 
 _EXAMPLES = (
     ("The best setting of each draft and length", "spectui replay demo.trace.json.gz"),
-    ("Every setting, and what rounds cost", "spectui replay demo.trace.json.gz --json -"),
+    ("Every setting", "spectui replay demo.trace.json.gz --json -"),
 )
 
 
@@ -20,8 +27,48 @@ class Replay:
     seeded output does not depend on the draft, but for draws so close that batching moves them.
     """
 
-    trace: Path = argument(type=File())
+    trace: Path = argument(type=Form.FILE)
     json_path: str | None = json_option()
 
 
-command = request_command(Replay, "replay", "run_replay:replay", examples=_EXAMPLES)
+command = request_command(Replay, "replay", "replay:replay", examples=_EXAMPLES)
+
+
+def replay(request: Replay) -> None:
+    """Read the trace, replay it, and print the results.
+
+    Raises:
+        BadInputError: the trace cannot be read, or holds nothing that can be replayed.
+    """
+    from spectui.cli.page import page_text
+    from spectui.trace.file import read_trace
+    from spectui.tune.recorded import Recorded
+    from spectui.tune.replayed import replayed_document, replayed_page
+
+    check_writable(request.json_path, (request.trace,))
+    trace = read_trace(request.trace)
+    recorded = Recorded(
+        recordings=trace.recordings,
+        costs=trace.costs,
+        space=_space_of(trace),
+        has_text=trace.has_text,
+    )
+    totals = tuple(recorded.totals())
+    if not totals:
+        raise BadInputError(f"{request.trace} holds too little to replay; record it again")
+    document = replayed_document(totals, request.trace)
+    write_result(document, page_text(replayed_page(recorded, totals)), request.json_path)
+
+
+def _space_of(trace: "Trace") -> "SearchSpace":
+    """The space of a search, as far as the trace answers for it."""
+    from spectui.tune.space import LEAST_P_MIN, MAX_DRAFT, SearchSpace
+
+    chains = [one for recording in trace.recordings for one in recording.chains.values()]
+    first = trace.recordings[0].chains
+    return SearchSpace(
+        drafts=tuple(trace.drafts),
+        max_draft=min((one.depth for one in chains), default=MAX_DRAFT),
+        with_p_min=all(one.floor <= LEAST_P_MIN for one in chains),
+        mtp_layers={name: one.mtp_layers for name, one in first.items()},
+    )

@@ -1,24 +1,17 @@
 """``spectui report``: a study as something to show to others."""
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from spectui.cli.click_options import argument, option, request, request_command, switch
-from spectui.cli.completion import studies
+from spectui.cli.click_options import argument, option, request, request_command
 from spectui.cli.options import STORAGE
-from spectui.cli.output import NewFile, complain, say_exactly
-from spectui.cli.removed import Formats, reason_of
-from spectui.errors import UsageError
+from spectui.cli.output import check_writable, complain, say_exactly, write_given
 from spectui.format import bytes_text
 
 if TYPE_CHECKING:
     from spectui.report.content import Content
-
 
 _STDOUT = Path("-")
 _LONGEST_NAME = 80
@@ -36,11 +29,11 @@ class Report:
     STUDY is a study's name, or a part of one; without it, the latest study with a verdict.
     """
 
-    studies: tuple[str, ...] = argument(nargs=-1, metavar="[STUDY]", shell_complete=studies)
+    study: str | None = argument(required=False)
     format: str = option(
         "--format",
         default="html",
-        type=Formats("report", ("html", "md", "row")),
+        type=click.Choice(["html", "md", "row"]),
         help=(
             "A page for a browser; Markdown for an issue; or a row for a shared table in Markdown, "
             "without paths, prompts, and names of machines or people."
@@ -56,7 +49,6 @@ class Report:
             "this folder, the others to stdout)."
         ),
     )
-    force: bool = switch("--force", help="Let it take the place of a file that exists.")
     storage: str | None = STORAGE
 
 
@@ -67,51 +59,24 @@ def report(request: Report) -> None:
     """Read a study, and write its report.
 
     Raises:
-        BadInputError: the storage cannot be used, or the report's file exists.
+        BadInputError: the storage or a file cannot be used.
         UsageError: there is no such study, or more than one.
     """
-    if len(request.studies) > 1:
-        raise UsageError(reason_of("report", "OTHER") or "")
-    with _nothing_collected():
-        _write(request, next(iter(request.studies), None))
-
-
-@contextmanager
-def _nothing_collected() -> Iterator[None]:
-    """Let the garbage collector rest while all is read: nothing of it is garbage before the end.
-
-    Of ten thousand trials it would take a third of the time.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-def _write(request: Report, name: str | None) -> None:
     # They load Optuna.
     from spectui.commands.launch import slug
     from spectui.report.content import content_of
     from spectui.tune.studies.listing import stored_study
 
-    study = stored_study(request.storage, name)
+    study = stored_study(request.storage, request.study)
     page = Path(f"spectui-report-{slug(study.name)[:_LONGEST_NAME]}.html")
     place = request.out or (page if request.format == "html" else _STDOUT)
-    new_file = NewFile(
-        path=place, force=request.force, name=str(place), remedy="give another file with -o"
-    )
-    if place != _STDOUT:
-        new_file.check([])
-    content = content_of(study)
-    text = _rendered(content, request.format)
+    check_writable(str(place), (), option="--out", must_be_file=True)
+    text = _rendered(content_of(study), request.format)
     if place == _STDOUT:
         say_exactly(text.removesuffix("\n"))
     else:
         encoded = text.encode()
-        new_file.write(encoded, is_private=True)
+        write_given(place, encoded, is_private=True)
         complain(f"written to {place} ({bytes_text(len(encoded))})")
 
 

@@ -25,7 +25,6 @@ from spectui.options.speculation import Speculation, speculation_of
 
 FILE_KINDS = (MODEL_KIND, *HIDDEN_STATE_KINDS)
 """Drafters that are always files beside the target."""
-_SAMPLING = frozenset(one.name for one in fields(SamplingConfig))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +52,8 @@ class RunOptions:
     """Whether weights may be read from disk again and again."""
     quiet: bool = True
     verbose: bool = False
-    """Folders of drafts, for commands that take several drafts."""
     spec_type: tuple[str, ...] = ()
-    """Drafters for the same commands, by llama-server's names; empty for all that are available."""
+    """Who may draft, for commands that take several drafts; empty for all that are available."""
     progress: Progress = field(default_factory=Progress)
     """Where the run says what it does; nowhere outside of ``shown``."""
 
@@ -79,11 +77,6 @@ class RunOptions:
         with open_progress(quiet=self.quiet, verbose=self.verbose) as progress:
             yield replace(self, progress=progress)
 
-    @property
-    def chosen_sampling(self) -> frozenset[str]:
-        """Fields of the sampling that the user, a preset or a command has chosen."""
-        return _SAMPLING & self.given.chosen
-
     def names(self, *kinds: str) -> bool:
         """Whether one of these drafters was named."""
         return not set(kinds).isdisjoint(self.spec_type)
@@ -92,17 +85,22 @@ class RunOptions:
         """Whether one of these drafters may draft."""
         return not self.spec_type or self.names(*kinds)
 
-    def check_drafts(self) -> None:
-        """Refuse draft models that no requested drafter uses.
+    def check_drafts(self, *, are_asked: bool) -> None:
+        """Refuse draft models that no drafter uses; ``are_asked`` where one does.
 
         Raises:
-            UsageError: drafts were given that ``--spec-type`` leaves out.
+            UsageError: there are such.
         """
-        if not self.takes(MTP_KIND, *FILE_KINDS) and self.model_draft:
+        if self.model_draft and not are_asked:
             raise UsageError(
                 f"-md names a draft, and --spec-type does not: add {MODEL_KIND} to it, or leave "
                 "out -md"
             )
+
+    @property
+    def takes_files(self) -> bool:
+        """Whether drafters may draft that are in a file."""
+        return self.takes(MTP_KIND, *FILE_KINDS)
 
     def input_files(self) -> tuple[Path | None, ...]:
         """Files that the run reads."""
@@ -115,7 +113,7 @@ class RunOptions:
         As llama-server does. A file that cannot be read has none.
         """
         found = model_sampling(target).items()
-        own: dict[str, Any] = {name: one for name, one in found if name not in self.chosen_sampling}
+        own: dict[str, Any] = {name: one for name, one in found if name not in self.given.chosen}
         return replace(self.sampling, **own)
 
     @property
@@ -141,23 +139,26 @@ class RunOptions:
         return draft_of(self.placement, path)
 
 
-def take_drafting(given: Given) -> tuple[Speculation, Given]:
-    """Split what a command was given into the setting and the options of other groups.
+def take_drafting(given: Given) -> tuple[Speculation, RunOptions]:
+    """Split what a command was given into the setting and the options of a run.
 
     Raises:
-        UsageError: the setting would never draft.
+        UsageError: the setting would never draft, or options contradict each other.
     """
+    check_typed(given)
     speculation = speculation_of(given["spec_type"] or (MODEL_KIND,), given)
-    return speculation, given.changed(spec_type=())
+    options = RunOptions.of(given.changed(spec_type=()))
+    check_drafting(options.context, speculation.longest)
+    return speculation, options
 
 
-def check_drafting(context: ContextOptions, speculation: Speculation) -> None:
-    """Refuse drafts that are longer than a decode.
+def check_drafting(context: ContextOptions, longest: int) -> None:
+    """Refuse drafts that are longer than a decode; ``longest`` is the most tokens of a draft.
 
     Raises:
         UsageError: they are.
     """
-    n = speculation.longest + 1
+    n = longest + 1
     sizes = {"-c": context.ctx_size, "-b": context.batch_size}
     short = [flag for flag, size in sizes.items() if size < n]
     if short:
@@ -167,12 +168,25 @@ def check_drafting(context: ContextOptions, speculation: Speculation) -> None:
         )
 
 
-def check_engine(kinds: Iterable[str]) -> None:
-    """Refuse drafters that only llama-server runs.
+def check_engine(given: Given, kinds: Iterable[str]) -> None:
+    """Refuse what only llama-servers do, where spectui's own engine measures.
+
+    Args:
+        given: options of the command.
+        kinds: who drafts.
 
     Raises:
-        UsageError: one of ``kinds`` is such.
+        UsageError: such an option was given, or one of ``kinds`` is such.
     """
+    if given.is_server:
+        return
+    if given["parallel"] not in (None, (), 1, (1,)):
+        raise UsageError(
+            "-np: spectui's own engine has one stream; add --backend server --server-bin "
+            "PATH, or leave out -np"
+        )
+    if given["server_bin"] is not None:
+        raise UsageError("--server-bin: --backend engine starts no server; leave one of them out")
     for kind in kinds:
         if kind in HIDDEN_STATE_KINDS:
             raise UsageError(

@@ -1,14 +1,13 @@
 """Runs ``spectui bench`` with given options."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from spectui.cli.bench import Bench
 from spectui.cli.named_models import find_setup, with_preset_models
-from spectui.cli.options import check_no_servers
 from spectui.cli.output import check_writable, write_result
-from spectui.cli.page import next_lines, page_text, tune_words
-from spectui.cli.request import RunOptions, check_drafting, check_engine, check_typed, take_drafting
+from spectui.cli.page import page_text
+from spectui.cli.request import RunOptions, check_engine, take_drafting
 from spectui.cli.session import (
     SUITE_PROMPTS,
     open_engine,
@@ -33,12 +32,13 @@ from spectui.measure.chats import MOST_ANSWERS
 from spectui.measure.comparison import NO_MODEL, BenchRun, Comparison, compare
 from spectui.measure.served_models import look_at
 from spectui.measure.server_backend import REMEMBERS, ServerBackend, measurer_of, remembers
-from spectui.measure.servers import measuring_arguments, plan, served_by
+from spectui.measure.servers import measuring_arguments, served_by
 from spectui.measure.workload import Workload, lengthened
 from spectui.models.sampling import unmeasured_sentences
 from spectui.monitor.watch import MachineWatch
 from spectui.options.setup import Setup
 from spectui.options.speculation import Speculation
+from spectui.page import Line
 from spectui.prompts import Prompt
 from spectui.prompts.chats import reasons_text
 from spectui.speculative.models import unserved
@@ -54,8 +54,10 @@ def bench(request: Bench) -> None:
         UsageError: options that contradict each other.
     """
     request = replace(request, given=with_backend(request.given))
-    speculation, options = _options(request)
-    unmeasured = warn_of_unmeasured(request.given, through_server=request.is_server)
+    given = request.given
+    speculation, options = take_drafting(given)
+    check_engine(given, {speculation.own.kind})
+    unmeasured = warn_of_unmeasured(given, through_server=given.is_server)
     options = with_preset_models(options, most_drafts=int(speculation.needs_draft))
     check_writable(options.json_path, options.input_files())
     read, chats = read_prompts(options, of_suite=SUITE_PROMPTS), read_chats(options)
@@ -63,8 +65,8 @@ def bench(request: Bench) -> None:
     with options.shown() as shown:
         several = "bench measures one draft; give one -md, or use spectui tune"
         setup = find_setup(shown, speculation, several=several)
-        job = _Bench(request, shown, prompts, setup)
-        run = job.through_server() if request.is_server else job.through_engine()
+        measure = _through_server if given.is_server else _through_engine
+        run = measure(request, shown, prompts, setup)
         interrupts.hold()
     left_out = [run.found.workload.note]
     if chats is not None and chats.left_out:
@@ -73,29 +75,11 @@ def bench(request: Bench) -> None:
     _report(request, replace(run, said=(*unmeasured, *read.notes), notes=notes))
 
 
-def _options(request: Bench) -> tuple[Speculation, RunOptions]:
-    """The setting, and the other options of a run.
-
-    Raises:
-        UsageError: options that contradict each other.
-    """
-    given = request.given
-    check_typed(given)
-    speculation, shared = take_drafting(given)
-    options = RunOptions.of(shared)
-    check_drafting(options.context, speculation)
-    if not request.is_server:
-        check_no_servers(given)
-        check_engine({speculation.own.kind})
-    return speculation, options
-
-
 def _report(request: Bench, run: BenchRun) -> None:
     """Print the result; raise what has ended the measurement early."""
     page, ended = [*run.page()], run.found.ended
     if ended is None:
-        words = tune_words(request.given.words)
-        page += ["", *next_lines("search for the fastest setting", words)]
+        page += ["", Line("Next: spectui tune with the same models finds the fastest setting.")]
     write_result(run.document(), page_text(page), request.given["json_path"])
     raise_ended(
         ended,
@@ -104,88 +88,73 @@ def _report(request: Bench, run: BenchRun) -> None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Bench:
-    """Measures prompts with a setting, by whoever decodes."""
+def _through_engine(
+    request: Bench, options: RunOptions, prompts: Sequence[Prompt], setup: Setup
+) -> BenchRun:
+    """Measure with spectui's own engine."""
+    setup = placed(setup, options.fit, options.progress.announce)
+    with open_engine(options) as engine:
+        target, draft = load_setup(engine, setup)
+        if draft is not None and (why := unserved(target.rollback, draft.rollback)):
+            name = draft.info.path.name
+            options.progress.say(f"note: llama-server cannot run {name} here: {why}")
+        workload = tokenized(engine, prompts, options, target)
+        workload = lengthened(workload, request.prompt_length, n_ctx=target.n_ctx)
+        found = _compared(request, options, engine, workload, setup)
+    note = price_note(known_library().value)
+    return BenchRun(
+        found=found,
+        target=target.document(),
+        draft=_draft(None if draft is None else draft.document(), found.speculation),
+        backend=ENGINE,
+        alteration=target.info.alteration,
+        notes=(*filter(None, [note]), *unmeasured_sentences(setup.target.path)),
+        shapes=request.requests,
+    )
 
-    request: Bench
-    options: RunOptions
-    prompts: Sequence[Prompt]
-    setup: Setup
 
-    def through_engine(self) -> BenchRun:
-        """Measure with spectui's own engine."""
-        options = self.options
-        setup = placed(self.setup, options.fit, options.progress.announce)
-        with open_engine(options) as engine:
-            target, draft = load_setup(engine, setup)
-            if draft is not None and (why := unserved(target.rollback, draft.rollback)):
-                name = draft.info.path.name
-                options.progress.say(f"note: llama-server cannot run {name} here: {why}")
-            workload = tokenized(engine, self.prompts, options, target)
-            found = self._compared(engine, workload, setup, target.n_ctx)
-        note = price_note(known_library().value)
-        return BenchRun(
-            found=found,
-            target=target.document(),
-            draft=_draft(None if draft is None else draft.document(), found.speculation),
-            backend=ENGINE,
-            alteration=target.info.alteration,
-            notes=(*filter(None, [note]), *unmeasured_sentences(setup.target.path)),
-            shapes=self.request.requests,
-        )
+def _through_server(
+    request: Bench, options: RunOptions, prompts: Sequence[Prompt], setup: Setup
+) -> BenchRun:
+    """Start llama-servers, measure, end them."""
+    setup = replace(setup, target=left_open(setup.target, options.fit))
+    setup = with_slot_context(setup, wanted_slots(request.given), request.given)
+    binary = wanted_binary(request.given["server_bin"])
+    target = look_at(setup.target)
+    draft = None if setup.draft is None else look_at(setup.draft)
+    # What the binary has no words for is said before anything is started.
+    sides = {"off": setup.off, "on": setup}
+    arguments = {name: measuring_arguments(one, binary) for name, one in sides.items()}
+    n_ctx = setup.context.ctx_size
+    with open_servers(options, binary, setup) as fleet:
+        workload = served_workload(fleet.of(setup.off), prompts, options, setup)
+        workload = lengthened(workload, request.prompt_length, n_ctx=n_ctx)
+        backend = ServerBackend(fleet, setup, {}, redoes_rounds=target.redoes_rounds)
+        found = _compared(request, options, backend, workload, setup)
+    notes = unmeasured_sentences(setup.target.path)
+    return BenchRun(
+        found=found,
+        n_slots=setup.n_slots,
+        target=target.document(n_ctx),
+        draft=_draft(None if draft is None else draft.document(n_ctx), found.speculation),
+        backend=served_by(binary, arguments, keeps_both=fleet.keeps_off, n_starts=fleet.n_starts),
+        alteration=target.alteration,
+        notes=(*notes, *((REMEMBERS,) if remembers(found.speculation) else ())),
+        shapes=request.requests,
+    )
 
-    def through_server(self) -> BenchRun:
-        """Start llama-servers, measure, end them."""
-        options, given = self.options, self.request.given
-        setup = replace(self.setup, target=left_open(self.setup.target, options.fit))
-        setup = with_slot_context(setup, wanted_slots(given), given)
-        binary = wanted_binary(given["server_bin"])
-        target = look_at(setup.target)
-        draft = None if setup.draft is None else look_at(setup.draft)
-        # What the binary has no words for is said before anything is started.
-        sides = {"off": setup.off, "on": setup}
-        arguments = {name: measuring_arguments(one, binary) for name, one in sides.items()}
-        n_ctx, n_prompts, n_runs = setup.context.ctx_size, len(self.prompts), self.request.repeats
-        with open_servers(
-            options,
-            binary,
-            setup,
-            costs=lambda stays: plan(n_prompts, n_runs, keeps_off=stays),
-        ) as fleet:
-            sampling = options.sampling_for(setup.target.path)
-            server = fleet.of(setup.off)
-            workload = served_workload(
-                server, self.prompts, options, n_ctx=n_ctx, sampling=sampling
-            )
-            backend = ServerBackend(fleet, setup, {}, redoes_rounds=target.redoes_rounds)
-            found = self._compared(backend, workload, setup, n_ctx)
-        notes = unmeasured_sentences(setup.target.path)
-        return BenchRun(
-            found=found,
-            n_slots=setup.n_slots,
-            target=target.document(n_ctx),
-            draft=_draft(None if draft is None else draft.document(n_ctx), found.speculation),
-            backend=served_by(
-                binary, arguments, keeps_both=fleet.keeps_off, n_starts=fleet.n_starts
-            ),
-            alteration=target.alteration,
-            notes=(*notes, *((REMEMBERS,) if remembers(found.speculation) else ())),
-            shapes=self.request.requests,
-        )
 
-    def _compared(
-        self, backend: Backend, workload: Workload, setup: Setup, n_ctx: int
-    ) -> Comparison:
-        """The setting against the target alone, on prompts of the wanted length."""
-        workload = lengthened(workload, self.request.prompt_length, n_ctx=n_ctx)
-        return compare(
-            measurer_of(backend, workload),
-            setup.speculation or Speculation(),
-            repeats=self.request.repeats,
-            on_pair=self.options.progress.on_pair,
-            watch=MachineWatch(rpc=setup.target.devices.rpc),
-        )
+def _compared(
+    request: Bench, options: RunOptions, backend: Backend, workload: Workload, setup: Setup
+) -> Comparison:
+    """The setting against the target alone."""
+    return compare(
+        measurer_of(backend, workload),
+        setup.speculation or Speculation(),
+        repeats=request.repeats,
+        on_pair=options.progress.on_pair,
+        watch=MachineWatch(rpc=setup.target.devices.rpc),
+    )
 
 
 def _draft(draft: Json | None, speculation: Speculation) -> Json:

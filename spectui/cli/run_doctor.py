@@ -1,16 +1,21 @@
-"""Runs ``spectui doctor`` with parsed options."""
+"""Runs ``spectui doctor`` with parsed options, and examines the models of a command for lint."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from spectui.cli.doctor import Doctor
 from spectui.cli.named_models import find_models, of_named_kinds, with_preset_models
 from spectui.cli.output import check_writable, write_result
-from spectui.cli.page import next_lines, page_text, tune_words
+from spectui.cli.page import next_lines, page_text
+from spectui.cli.progress import open_progress
 from spectui.cli.request import RunOptions
-from spectui.cli.taken import warn_of_unmeasured
+from spectui.cli.taken import warn_of_unmeasured, with_home_of_here
+from spectui.commands.command import ServerCommand
 from spectui.commands.finding import Finding, Severity
+from spectui.commands.home import own_path
+from spectui.commands.takeover import Takeover, take_over
 from spectui.doctor.document import doctor_document
 from spectui.doctor.examination import Examination, Surroundings, examine_fitted, surroundings
 from spectui.doctor.findings import finding, findings
@@ -25,9 +30,15 @@ from spectui.errors import (
 )
 from spectui.llama.library import libraries
 from spectui.llama.planned import PlanRequest
+from spectui.models.facts import kind_of_draft
+from spectui.models.gguf import check_is_gguf, read_gguf
+from spectui.models.header import GgufFile
 from spectui.monitor.machine import this_machine
-from spectui.options.drafters import MTP_KIND
-from spectui.page import Page
+from spectui.options import catalogue, placement
+from spectui.options.drafters import HIDDEN_STATE_KINDS, MTP_KIND
+from spectui.options.reading import fit_of, read_options, read_speculation
+from spectui.options.setup import Fit, Setup
+from spectui.page import Line, Page
 
 
 def doctor(planner: Planner, request: Doctor) -> None:
@@ -50,7 +61,7 @@ def doctor(planner: Planner, request: Doctor) -> None:
     has_target = given.demo or given.model is not None or given.preset is not None
     if not has_target and given.model_draft:
         raise UsageError("-md needs a target: give it with -m, or --demo")
-    given.check_drafts()
+    given.check_drafts(are_asked=given.takes_files)
     check_writable(given.json_path, given.input_files())
     options = with_preset_models(given)
     examination: Examination | None = None
@@ -82,10 +93,7 @@ def _next(options: RunOptions, examination: Examination | None) -> Page:
         given = ["-m", str(options.model)]
         here = next_lines("find drafts for it", ["spectui", "models", "scan", *given])
         return [*here, f"  {shlex.join(['spectui', 'models', 'find', *given])}"]
-    largest = examination.largest_context
-    is_less = largest is not None and largest < options.context.ctx_size
-    fitting = {"ctx_size": largest} if is_less else {}
-    return next_lines("measure whether a draft pays", tune_words(options.given.words, **fitting))
+    return [Line("Next: spectui tune with the same options measures whether a draft pays.")]
 
 
 def _examine(
@@ -127,3 +135,123 @@ def _verdict(examination: Examination, found: Sequence[Finding]) -> SpectuiError
     if wanted and not any(one.is_compatible for one in wanted):
         return BadInputError(errors[0].what)
     return None
+
+
+_WHY = "found as spectui doctor does, by headers and a plan of memory; no weight was loaded"
+
+
+def with_facts(command: ServerCommand) -> ServerCommand:
+    """The command with facts about its draft, where that is on this machine."""
+    draft = _header(command.value("model-draft"))
+    if draft is None:
+        return command
+    tensors = frozenset(tensor.name for tensor in draft.tensors)
+    return replace(command, draft_tensors=tensors, draft_kind=kind_of_draft(draft))
+
+
+def _header(name: str | None) -> GgufFile | None:
+    try:
+        if name is None:
+            return None
+        path = Path(own_path(name))
+        check_is_gguf(path)
+        return read_gguf(path)
+    except (SpectuiError, ValueError):
+        # What is wrong with the file is said where it is looked at as a model.
+        return None
+
+
+def model_findings(
+    command: ServerCommand, *, quiet: bool
+) -> tuple[tuple[Finding, ...], str | None]:
+    """Findings on the models, or the reason why there can be none.
+
+    Args:
+        command: as it should be.
+        quiet: whether nothing is said meanwhile.
+    """
+    try:
+        takeover = _taken(with_home_of_here(command))
+        models = _models_of(takeover.options)
+    except SpectuiError as error:
+        return (), str(error)
+    try:
+        setup = takeover.to_setup()
+        for path in models:
+            check_is_gguf(path)
+        fit = fit_of(read_options(takeover.options, catalogue.RUN))
+        found = _of_models(setup, fit, is_drafting=_is_drafting(command), quiet=quiet)
+    except MissingLibraryError as error:
+        return (), str(error)
+    except SpectuiError as error:
+        fault = Finding(flag="-m", severity=Severity.ERROR, what=str(error), why=_WHY)
+        return (fault,), None
+    return (*found, *_unplanned(command)), None
+
+
+def _of_models(
+    setup: Setup, fit: Fit | None, *, is_drafting: bool, quiet: bool
+) -> tuple[Finding, ...]:
+    draft, speculation = setup.draft, setup.speculation
+    rpc = setup.target.devices.rpc
+    with open_progress(quiet=quiet) as progress, Planner(rpc=rpc) as planner:
+        around = surroundings(planner, this_machine())
+        request = PlanRequest(
+            target=setup.target,
+            context=setup.context,
+            max_draft=0 if speculation is None else speculation.longest,
+        )
+        drafts = {} if draft is None else {draft.path.name: draft}
+        is_mtp = speculation is not None and speculation.is_mtp and draft is None
+        # Parts that the command leaves to its server are where that puts them.
+        examination, _placed = examine_fitted(
+            planner, around, request, drafts, fit, say=progress.say, mtp=is_mtp
+        )
+        found = findings(examination, is_drafting=is_drafting)
+        return tuple(replace(one, why=_WHY) for one in found)
+
+
+def _is_drafting(command: ServerCommand) -> bool:
+    return bool(command.kinds) or command.drafts_with_model
+
+
+def _is_unplanned(command: ServerCommand) -> bool:
+    """Whether it drafts in a way whose memory demand only llama-server knows."""
+    is_read_here = command.draft_kind in {None, MTP_KIND}
+    return not is_read_here or not set(HIDDEN_STATE_KINDS).isdisjoint(command.kinds)
+
+
+def _unplanned(command: ServerCommand) -> tuple[Finding, ...]:
+    if not _is_unplanned(command):
+        return ()
+    return (
+        Finding(
+            flag="-md",
+            severity=Severity.NOTE,
+            what="whether there is memory for the draft as well was not looked at",
+            why="it drafts from inside the target, which llama-server runs and spectui does not",
+        ),
+    )
+
+
+def _taken(command: ServerCommand) -> Takeover:
+    """The command as spectui takes it over, by the present names of its options.
+
+    Raises:
+        SpectuiError: it has options that spectui cannot read.
+    """
+    alone = _is_unplanned(command)
+    kept = (item for item in command.items if not (alone and item.is_speculative))
+    return take_over(ServerCommand.of(replace(item, variable=None) for item in kept))
+
+
+def _models_of(given: Mapping[str, tuple[str, ...]]) -> list[Path]:
+    """Files of the target and of the draft that llama-server takes, the last one.
+
+    Raises:
+        UsageError: an option has a value that it cannot have, or it would never draft.
+    """
+    values = read_options(given, catalogue.RUN)
+    read_speculation(given)
+    drafts = values[placement.MODEL_DRAFT.parameter]
+    return [values[placement.MODEL.parameter], *drafts[-1:]]

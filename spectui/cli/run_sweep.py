@@ -7,8 +7,7 @@ from itertools import chain
 from typing import Any
 
 from spectui.cli.given import Given
-from spectui.cli.named_models import Models, find_models, warn_of_sampling, with_preset_models
-from spectui.cli.options import check_no_servers
+from spectui.cli.named_models import find_models, warn_of_sampling, with_preset_models
 from spectui.cli.output import check_writable, write_all, write_result
 from spectui.cli.page import page_text
 from spectui.cli.request import RunOptions, check_engine, check_typed
@@ -26,13 +25,13 @@ from spectui.cli.session import (
 from spectui.cli.sweep import Sweep as Request
 from spectui.cli.taken import warn_of_unmeasured
 from spectui.engine.placing import left_open
-from spectui.errors import BadInputError, CancelledError, SpectuiError, UsageError
+from spectui.errors import BadInputError, CancelledError, SpectuiError
 from spectui.interrupts import interrupts
 from spectui.measure.backend import header
 from spectui.models.sampling import unmeasured_sentences
 from spectui.monitor.machine import this_machine
-from spectui.options.drafters import DRAFTERS, MODEL_KIND, MTP_KIND, numbers_of
-from spectui.options.setup import ModelOptions, SamplingConfig
+from spectui.options.drafters import DRAFTERS, MTP_KIND, numbers_of
+from spectui.options.setup import SamplingConfig
 from spectui.prompts import Prompt
 from spectui.sweep.cells import Place, Task
 from spectui.sweep.grid import FILE_KINDS, Axes
@@ -63,11 +62,9 @@ def run(request: Request) -> None:
     request = replace(request, given=with_backend(request.given))
     given, axes = request.given, _axes(request.given)
     shared = _shared(given)
-    if not request.is_server:
-        check_no_servers(given)
-        check_engine(sorted(axes.kinds))
+    check_engine(given, sorted(axes.kinds))
     check_typed(given.changed(spec_type=tuple(chain(*given["spec_type"]))))
-    notes = warn_of_unmeasured(given, through_server=request.is_server)
+    notes = warn_of_unmeasured(given, through_server=given.is_server)
     check_writable(shared.json_path, shared.input_files())
     read = read_prompts(shared)
     with shared.shown() as shown:
@@ -107,23 +104,22 @@ def _setup(
 ) -> SweepSetup:
     """Find models; nothing is loaded."""
     given = request.given
-    binary = wanted_binary(given["server_bin"]) if request.is_server else None
+    binary = wanted_binary(given["server_bin"]) if given.is_server else None
     needs_models = not axes.kinds.isdisjoint(FILE_KINDS)
     shared = with_preset_models(shared, most_drafts=None if needs_models else 0)
     takes_models = needs_models or (MTP_KIND in axes.kinds and bool(shared.model_draft))
-    if shared.model_draft and not takes_models:
-        raise UsageError(
-            f"-md names a draft, and no cell drafts with one: add --spec-type {MODEL_KIND}, or "
-            "leave out -md"
-        )
+    shared.check_drafts(are_asked=takes_models)
     models = find_models(shared, needs_draft=needs_models, reads_headers=binary is None)
     warn_of_sampling(models.target, shared.progress)
     sampling = shared.sampling_for(models.target)
     of_suite = None if shared.prompts is not None else SUITE_PROMPTS
     drafts = models.drafts if takes_models else {}
-    shared, target = _placed(shared, models, is_server=request.is_server)
+    if given.is_server:
+        target = left_open(shared.target_options(models.target), shared.fit)
+    else:
+        shared, target = place_target(shared, models, max_draft=MAX_DRAFT)
     base = shared.alone(target, given.served_extra)
-    n_slots = (slots_of_command(given) if request.is_server else None) or 1
+    n_slots = (slots_of_command(given) if given.is_server else None) or 1
     return SweepSetup(
         axes=axes,
         place=Place(
@@ -133,7 +129,7 @@ def _setup(
             n_slots=n_slots,
         ),
         task=Task(temp=sampling.temp, n_predict=shared.n_predict),
-        base=with_slot_context(base, 1, given) if request.is_server else base,
+        base=with_slot_context(base, 1, given) if given.is_server else base,
         drafts={name: shared.draft_options(path) for name, path in drafts.items()},
         sampling=sampling,
         prompts=prompts[: request.n_prompts or of_suite],
@@ -143,15 +139,6 @@ def _setup(
         name=request.name,
         say=shared.progress.say,
     )
-
-
-def _placed(
-    shared: RunOptions, models: Models, *, is_server: bool
-) -> tuple[RunOptions, ModelOptions]:
-    """Options of drafts, and the target where it is loaded; open where a server fits it."""
-    if is_server:
-        return shared, left_open(shared.target_options(models.target), shared.fit)
-    return place_target(shared, models, max_draft=MAX_DRAFT)
 
 
 def _measure(sweep: Sweep, shared: RunOptions) -> BaseException | None:
@@ -183,13 +170,8 @@ def _opened(sweep: Sweep, shared: RunOptions) -> Iterator[CellMeasurer]:
         return
     off = replace(setup.base, n_slots=max(cell.place.n_slots for cell in sweep.cells))
     drafts = setup.drafts.values()
-    with open_servers(shared, setup.binary, off, drafts, costs=_costs) as fleet:
+    with open_servers(shared, setup.binary, off, drafts) as fleet:
         yield ServedMeasurer(fleet, setup)
-
-
-def _costs(keeps_off: bool) -> str:  # noqa: FBT001 - passed by position
-    how = "takes turns with it" if keeps_off else "waits until the other has ended"
-    return f"two llama-servers: the target alone, and each setting, which {how}"
 
 
 def _report(

@@ -16,17 +16,14 @@ from spectui.cli.session import (
 )
 from spectui.cli.taken import warn_of_unmeasured
 from spectui.cli.tune import Tune
-from spectui.cli.tune_request import check_request, takes_mtp
 from spectui.cli.tune_search import Search
-from spectui.errors import CancelledError
+from spectui.errors import CancelledError, UsageError
 from spectui.format import counted
 from spectui.llama.search import find_server
 from spectui.measure.backend import ENGINE
 from spectui.models.sampling import unmeasured_sentences
-from spectui.options.dialect import Dialect
 from spectui.tune.document import Tuned
 from spectui.tune.page import commands_page, findings_page, machines_page
-from spectui.tune.setup import Limits
 from spectui.tune.trials import n_measured
 
 
@@ -35,25 +32,25 @@ def tune(request: Tune) -> None:
 
     Raises:
         CancelledError: it was interrupted; what was measured has been printed and kept.
+        UsageError: options that contradict each other.
     """
     given = with_backend(request.given)
-    options = replace(
-        request, given=given, backend=given["backend"], server_bin=given["server_bin"]
-    )
+    request = replace(request, given=given)
     shared = with_candidates(RunOptions.of(given))
-    check_request(options)
-    binary = wanted_binary(options.server_bin) if options.is_server else None
-    if binary is None:
-        check_engine(shared.spec_type)
-    takes_mtp(shared, options, Dialect.LLAMA_CPP if binary is None else binary.dialect)
-    unmeasured = warn_of_unmeasured(given, through_server=options.is_server)
+    check_engine(given, shared.spec_type)
+    if given.is_server and request.parameters:
+        raise UsageError(
+            f"--tune {request.tuned} moves the target in spectui's own engine; leave it out with "
+            "--backend server"
+        )
+    binary = wanted_binary(given["server_bin"]) if given.is_server else None
+    unmeasured = warn_of_unmeasured(given, through_server=given.is_server)
     check_writable(shared.json_path, shared.input_files())
     read, chats = read_prompts(shared), read_chats(shared)
     with shared.shown() as shown:
         search = Search(
             shared=shown,
-            options=options,
-            limits=_limits(options),
+            options=request,
             prompts=read.prompts,
             chats=chats,
             binary=binary,
@@ -62,14 +59,6 @@ def tune(request: Tune) -> None:
     asked = unmeasured_sentences(found.tuning.setup.off.target.path)
     _report(found, (*unmeasured, *read.notes, *asked), shared.json_path)
     _raise_ended(found)
-
-
-def _limits(options: Tune) -> Limits:
-    return Limits(
-        n_trials=options.trials,
-        time_budget_s=options.time_budget,
-        until_precise=options.until == "precise",
-    )
 
 
 def _report(found: Tuned, unmeasured: tuple[str, ...], json_path: str | None) -> None:

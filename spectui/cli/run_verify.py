@@ -17,7 +17,7 @@ from spectui.models.sampling import unmeasured_sentences
 from spectui.monitor.machine import this_machine
 from spectui.prompts import Prompt, builtin_suite
 from spectui.tune.outcome import advice_of
-from spectui.tune.studies.listing import StoredStudy, find_study, list_studies
+from spectui.tune.studies.listing import find_study, list_studies
 from spectui.verify.claim import Claim
 from spectui.verify.page import verified_page
 from spectui.verify.result import Verified
@@ -62,7 +62,13 @@ def _claim(request: Verify) -> Claim:
     """
     studies = list_studies(request.storage)
     entry = find_study(studies, request.study)
-    promise = _promise_of(entry)
+    promise = entry.promise
+    if promise is None:
+        raise BadInputError(
+            f"the study {entry.name} has confirmed no setting, or an older spectui made it, so "
+            "there is no promise to verify; give its spectui tune command again, which goes on "
+            "from there"
+        )
     names = () if entry.outcome is None else set_variables_of(entry.outcome.start)
     if names:
         complain(f"as the command of the study sets them: {', '.join(names)}")
@@ -80,16 +86,6 @@ def _claim(request: Verify) -> Claim:
         changed=entry.changed,
         advice=advice_of(entry.outcome, promise.case),
     )
-
-
-def _promise_of(entry: StoredStudy) -> Promise:
-    if entry.promise is None:
-        raise BadInputError(
-            f"the study {entry.name} has confirmed no setting, or an older spectui made it, so "
-            "there is no promise to verify; give its spectui tune command again, which goes on "
-            "from there"
-        )
-    return entry.promise
 
 
 def _prompts(promise: Promise, given: Path | None) -> tuple[Prompt, ...]:

@@ -1,7 +1,7 @@
 """Preparation of commands that run models: prompts, engine, llama-servers, candidates."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,6 @@ from spectui.cli.named_models import (
     warn_of_sampling,
     with_preset_models,
 )
-from spectui.cli.options import BackendKind
 from spectui.cli.output import complain
 from spectui.cli.request import FILE_KINDS, RunOptions
 from spectui.commands.items import divide, words_of
@@ -31,12 +30,12 @@ from spectui.llama.log import native_log
 from spectui.llama.search import LIBRARY_VARIABLE, find_server
 from spectui.measure.chats import tokenize_with_chats
 from spectui.measure.served_models import keeps_off
-from spectui.measure.servers import Fleet
+from spectui.measure.servers import Fleet, turns
 from spectui.measure.workload import Workload, tokenize
 from spectui.models.gguf import read_gguf
 from spectui.options import placement
 from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple
-from spectui.options.setup import MOST_SLOTS, ModelOptions, SamplingConfig, Setup
+from spectui.options.setup import MOST_SLOTS, ModelOptions, Setup
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt, PromptFile, builtin_suite, load_prompts
 from spectui.prompts.chats import Chats, load_chats
@@ -68,44 +67,36 @@ def open_servers(
     binary: ServerBinary,
     setup: Setup,
     drafts: Iterable[ModelOptions] = (),
-    *,
-    costs: Callable[[bool], str],
 ) -> Fleet:
-    """Open llama-servers, of which none is started yet.
+    """Open llama-servers, of which none is started yet, and say how they take turns.
 
     Args:
         options: of the run.
         binary: the llama-server.
         setup: of the servers, with the most slots.
         drafts: drafts of servers that speculate, one at a time; of none, that of ``setup``.
-        costs: says what they cost, by whether that of the target alone stays beside them.
     """
-    stays = keeps_off(setup, drafts)
-    options.progress.say(costs(stays))
+    stays, say = keeps_off(setup, drafts), options.progress.say
+    say(turns(keeps_off=stays))
     return Fleet(
         binary,
         keeps_off=stays,
         timeout_s=options.given["timeout"],
-        say=options.progress.say,
+        say=say,
         from_disk=options.yes,
     )
 
 
 def served_workload(
-    server: LlamaClient,
-    prompts: Sequence[Prompt],
-    options: RunOptions,
-    *,
-    n_ctx: int,
-    sampling: SamplingConfig,
+    server: LlamaClient, prompts: Sequence[Prompt], options: RunOptions, setup: Setup
 ) -> Workload:
-    """The prompts as tokens of a server; see ``tokenize``."""
+    """The prompts as tokens of a server of ``setup``; see ``tokenize``."""
     return tokenize(
         server,
         prompts,
         n_predict=options.n_predict,
-        sampling=sampling,
-        n_ctx=n_ctx,
+        sampling=options.sampling_for(setup.target.path),
+        n_ctx=setup.context.ctx_size,
         say=options.progress.say,
     )
 
@@ -170,7 +161,7 @@ def with_candidates(options: RunOptions) -> RunOptions:
         BadInputError: files of the preset are missing.
         UsageError: drafts were given that ``--spec-type`` leaves out.
     """
-    options.check_drafts()
+    options.check_drafts(are_asked=options.takes_files)
     is_open = options.takes(*FILE_KINDS)
     return with_preset_models(options, most_drafts=None if is_open else 0)
 
@@ -273,7 +264,7 @@ def with_backend(given: Given) -> Given:
     if "backend" in given.typed:
         return given
     if given["server_bin"] is not None:
-        return given.changed(backend=str(BackendKind.SERVER))
+        return given.changed(backend="server")
     beyond = beyond_engine(given.extra)
     if beyond:
         why = f"spectui's own engine does not apply {', '.join(beyond)}"
@@ -289,7 +280,7 @@ def with_backend(given: Given) -> Given:
     if binary is None:
         return given
     complain(f"measured through {binary}, since {why}")
-    return given.changed(backend=str(BackendKind.SERVER), server_bin=str(binary))
+    return given.changed(backend="server", server_bin=str(binary))
 
 
 def wanted_binary(server_bin: str | None) -> ServerBinary:

@@ -3,7 +3,6 @@
 import click
 
 from spectui.cli.click_options import argument, request, request_command, switch
-from spectui.cli.completion import studies
 from spectui.cli.help import Group
 from spectui.cli.options import STORAGE, json_option
 
@@ -33,7 +32,7 @@ class Show:
     STUDY is a name, or a part of one; the latest study without it.
     """
 
-    study: str | None = argument(required=False, shell_complete=studies)
+    study: str | None = argument(required=False)
     storage: str | None = STORAGE
     json_path: str | None = json_option(
         "Write the document that tune writes with --json; - for stdout."
@@ -44,9 +43,7 @@ class Show:
 class Delete:
     """Delete each STUDY, by its whole name, with its trials and its verdict."""
 
-    studies: tuple[str, ...] = argument(
-        nargs=-1, required=True, metavar="STUDY...", shell_complete=studies
-    )
+    studies: tuple[str, ...] = argument(nargs=-1, required=True, metavar="STUDY...")
     yes: bool = switch("--yes", help="Do not ask.")
     storage: str | None = STORAGE
 

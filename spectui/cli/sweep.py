@@ -5,7 +5,6 @@ from pathlib import Path
 import click
 
 from spectui.cli.click_options import (
-    Described,
     ListOf,
     Value,
     listed,
@@ -17,12 +16,11 @@ from spectui.cli.click_options import (
 from spectui.cli.given import Given
 from spectui.cli.help import FromUserOnly
 from spectui.cli.options import (
-    LISTED_NGRAMS,
-    LISTED_PARALLEL,
     OF_BACKEND,
     OF_GRID,
     SERVER_BIN,
-    BackendKind,
+    SLOTS,
+    parallel_option,
     repeats_option,
 )
 from spectui.options import catalogue, context
@@ -31,12 +29,13 @@ from spectui.options.drafters import (
     MODEL_KIND,
     MTP_KIND,
     NGRAM_KINDS,
+    NGRAMS,
     DraftSimple,
     numbers_of,
 )
-from spectui.options.option import File, Whole
+from spectui.options.option import Form, Whole
 
-_AXES: tuple[Described, ...] = (
+_AXES: tuple[click.Option, ...] = (
     option(
         "--spec-type",
         cls=FromUserOnly,
@@ -48,8 +47,11 @@ _AXES: tuple[Described, ...] = (
             f"them stand in a row (default: {MODEL_KIND})."
         ),
     ),
-    *(listed(number).under("Speculation") for number in numbers_of(DraftSimple)),
-    *LISTED_NGRAMS,
+    *(
+        listed(number, subject="Speculation")
+        for drafter in (DraftSimple, *NGRAMS)
+        for number in numbers_of(drafter)
+    ),
     listed(context.THREADS, means="one per physical core", help_text="Compute threads."),
     option(
         "--prompt-length",
@@ -58,7 +60,7 @@ _AXES: tuple[Described, ...] = (
         help="Lengths of prompt: each prompt with others before it (default: its own).",
     ),
     listed(catalogue.TEMPERATURE, help_text="Temperatures; 0 is greedy."),
-    LISTED_PARALLEL,
+    parallel_option(ListOf(Value(SLOTS)), default=()),
 )
 """Options that are axes of a grid: lists of values."""
 _EXAMPLES = (
@@ -92,18 +94,13 @@ class Sweep:
     restart: bool = switch("--restart", help="Begin anew; what there is stays aside.")
     out: Path | None = option(
         "--out",
-        type=File(),
+        type=Form.FILE,
         metavar="DIR",
         help=(
             "Write results.json, summary.csv, report.md and a picture, speedups.svg, to DIR: a "
             "folder that is new, empty, or was written so before."
         ),
     )
-
-    @property
-    def is_server(self) -> bool:
-        """Whether a llama-server decodes."""
-        return bool(self.given["backend"] == BackendKind.SERVER)
 
 
 command = request_command(

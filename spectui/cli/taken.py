@@ -2,14 +2,14 @@
 
 import os
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 
 from spectui.cli.given import Given
 from spectui.cli.output import complain
 from spectui.commands.command import ServerCommand, Start
-from spectui.commands.drafting import OLD_LENGTHS, old_lengths
+from spectui.commands.drafting import old_lengths
 from spectui.commands.home import own_path, places_at_home
 from spectui.commands.measured import config_files, held_back, tuning_variables, unmeasured
 from spectui.commands.reader import Reader
@@ -22,7 +22,6 @@ from spectui.format import printable
 from spectui.llama.search import find_servers
 from spectui.options.dialect import Dialect
 from spectui.options.setup import Setup
-from spectui.options.speculation import Speculation
 from spectui.secret import HIDDEN, is_secret
 
 
@@ -46,11 +45,6 @@ def take(text: str, *, other_drafts: bool, through_server: bool) -> Takeover:
         names = (name for name, _ in command.environment if name.startswith(OF_LLAMA))
         _warn_of_left_variables(names)
     _warn_of_refusals(command)
-    if command.has("n-cpu-moe") and recognise(command).dialect is Dialect.IK:
-        complain(
-            "note: -ncmoe of ik_llama.cpp counts from the last layer; as many are measured, "
-            "counted from the first"
-        )
     # What is set aside leaves no draft whose lengths would matter.
     if not taken.elsewhere:
         _warn_of_old_names(command)
@@ -119,15 +113,6 @@ def taken_setup(takeover: Takeover) -> Setup:
         return takeover.settled.to_setup()
     except UsageError as error:
         raise UsageError(f"--from: {error}") from error
-
-
-def warn_of_changed_defaults(speculation: Speculation, given: Mapping[str, object]) -> None:
-    """Warn about drafting limits that a command leaves to server defaults that have changed."""
-    numbers = speculation.own.numbers
-    for name, old in OLD_LENGTHS.items():
-        if name not in given:
-            value = f"{numbers[name.replace('-', '_')]:g} (until spring 2026 it was {old})"
-            complain(f"note: the command gives no --{name}: today's default is {value}")
 
 
 def _warn_of_old_names(command: ServerCommand) -> None:

@@ -1,11 +1,24 @@
 """``spectui trace``: records a trace from which settings are predicted."""
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from spectui.cli.click_options import option, request, request_command, switch
 from spectui.cli.given import Given
 from spectui.cli.options import CHATS, OF_CANDIDATES, YES
-from spectui.options.option import File, Whole
+from spectui.cli.output import check_writable, complain, write_result
+from spectui.cli.request import RunOptions, check_drafting
+from spectui.errors import CancelledError
+from spectui.format import counted
+from spectui.interrupts import interrupts
+from spectui.options.option import Form, Whole
+from spectui.paths import data_dir, ensure_dir
+
+if TYPE_CHECKING:
+    from spectui.trace.record import Trace as Recorded
+    from spectui.tune.tracing import Tracing
 
 _EXAMPLES = (
     ("Record the demo pair", "spectui trace --demo --out demo.trace.json.gz"),
@@ -34,7 +47,7 @@ class Trace:
     )
     out: Path | None = option(
         "--out",
-        type=File(),
+        type=Form.FILE,
         metavar="FILE",
         help="Where to write it (default: a new file in spectui's data folder).",
     )
@@ -53,5 +66,128 @@ class Trace:
 
 
 command = request_command(
-    Trace, "trace", "run_trace:trace", shared=(*OF_CANDIDATES, CHATS, YES), examples=_EXAMPLES
+    Trace, "trace", "trace:trace", shared=(*OF_CANDIDATES, CHATS, YES), examples=_EXAMPLES
 )
+
+
+def trace(request: Trace) -> None:
+    """Load the models, record, and write the trace.
+
+    Raises:
+        CancelledError: it was interrupted; what was complete has been written.
+    """
+    from spectui.cli.session import with_candidates
+    from spectui.cli.taken import warn_of_unmeasured
+
+    options = with_candidates(RunOptions.of(request.given))
+    warn_of_unmeasured(request.given)
+    _check_files(options, request.out)
+    check_drafting(options.context, request.depth)
+    with options.shown() as shown:
+        tracing, recorded, notes = _recorded(request, shown)
+    _write(recorded, tracing, notes, request)
+
+
+def _check_files(options: RunOptions, out: Path | None) -> None:
+    """Refuse files that cannot be written, before anything is loaded."""
+    check_writable(options.json_path, options.input_files())
+    if out is None:
+        ensure_dir(_folder())
+    else:
+        json_file = None if options.json_path is None else Path(options.json_path)
+        taken = (*options.input_files(), json_file)
+        check_writable(str(out), taken, option="--out", must_be_file=True)
+
+
+def _recorded(request: Trace, options: RunOptions) -> "tuple[Tracing, Recorded, tuple[str, ...]]":
+    """Record; return the tracing, the trace to store, and notes on what was recorded."""
+    from spectui.cli.session import (
+        find_candidates,
+        load_models,
+        open_engine,
+        place_target,
+        read_chats,
+        read_prompts,
+        tokenized,
+    )
+    from spectui.engine.commands import LoadTarget
+    from spectui.tune.loading import Loader
+    from spectui.tune.tracing import Tracer, trace_of
+
+    read, chats, depth = read_prompts(options), read_chats(options), request.depth
+    models = find_candidates(options)
+    options, placement = place_target(options, models, max_draft=depth)
+    with open_engine(options) as engine:
+        command = LoadTarget(
+            options=placement,
+            context=options.context,
+            max_draft=depth,
+            mtp_file=bool(models.mtp_files),
+        )
+        target, found = load_models(engine, options, models, command)
+        candidates = tuple(c for c in found if c.error is None)
+        workload = tokenized(engine, read.prompts, options, target, chats)
+        tracing = Tracer(
+            workload,
+            Loader(engine, candidates),
+            depth=depth,
+            n_ctx=target.n_ctx,
+            rollback=target.rollback,
+            with_costs=request.costs,
+            on_event=options.progress.say,
+        ).run()
+        interrupts.hold()
+    recorded = trace_of(tracing, target=target, candidates=candidates, workload=workload)
+    notes = (target.info.alteration, workload.note)
+    return tracing, recorded, tuple(f"note: {one}." for one in notes if one is not None)
+
+
+def _write(recorded: "Recorded", tracing: "Tracing", notes: Sequence[str], request: Trace) -> None:
+    """Write the trace, and print where it is; raise what has ended the recording early."""
+    from spectui.cli.page import sentence
+    from spectui.trace.file import write_trace
+    from spectui.trace.record import bare
+
+    if not tracing.recordings:
+        if tracing.error is not None:
+            raise tracing.error
+        raise CancelledError("interrupted before a recording was complete; nothing was written")
+    if not request.keep_text:
+        recorded = bare(recorded)
+    path = request.out or _new_file(recorded)
+    if tracing.interrupted and path.exists():
+        # A part takes no whole one's place.
+        path = _new_file(recorded)
+    write_trace(recorded, path, is_own=path != request.out)
+    n_prompts = len(recorded.recordings)
+    n_tokens = sum(recording.n_decoded for recording in tracing.recordings)
+    document = {
+        "schema": "spectui.recorded/1",
+        "spectui": recorded.spectui,
+        "trace": str(path),
+        "n_prompts": n_prompts,
+        "n_tokens": n_tokens,
+        "drafts": list(recorded.drafts),
+        "has_text": recorded.has_text,
+        "interrupted": tracing.interrupted,
+    }
+    told = f"{counted(n_prompts, 'prompt')}, {counted(n_tokens, 'token')}"
+    text = "\n".join((*map(sentence, (*notes, told)), str(path)))
+    write_result(document, text, request.given["json_path"])
+    if tracing.interrupted:
+        what = f"{counted(n_prompts, 'prompt')} with {counted(len(recorded.drafts), 'draft')}"
+        complain(f"what is complete was written to {path}: {what}")
+        raise tracing.error or CancelledError("interrupted; run the command again for all")
+
+
+def _new_file(recorded: "Recorded") -> Path:
+    from spectui.trace.file import SUFFIX
+
+    stamp = "".join(digit for digit in recorded.recorded[:19] if digit.isdigit())
+    stem = Path(recorded.target.file).stem
+    return _folder() / f"{stem}-{stamp}-{os.getpid()}{SUFFIX}"
+
+
+def _folder() -> Path:
+    """Where traces without a name of their own are kept."""
+    return data_dir() / "traces"

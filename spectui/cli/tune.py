@@ -1,29 +1,32 @@
 """``spectui tune``: finds the best setting, and decides whether it is worth using."""
 
+from typing import TYPE_CHECKING
+
 import click
 
-from spectui.cli.click_options import (
-    option,
-    request,
-    request_command,
-)
-from spectui.cli.completion import studies
+from spectui.cli.click_options import option, request, request_command
 from spectui.cli.given import Given
 from spectui.cli.options import (
-    BACKEND,
     CHATS,
+    OF_BACKEND,
     OF_SEARCH,
     PARALLEL,
     REQUEST,
     SERVER_BIN,
     STORAGE,
-    TIMEOUT,
     YES,
-    BackendKind,
 )
-from spectui.options.option import Decimal, Seconds, Whole
+from spectui.errors import UsageError
+from spectui.format import counted, duration_text
+from spectui.options.option import Decimal, Form, Whole
 from spectui.options.request import RequestShape
 
+if TYPE_CHECKING:
+    from spectui.measure.workload import Workload
+    from spectui.tune.places import Parameter
+
+_ALL = "all"
+"""``--tune`` for every parameter."""
 _EXAMPLES = (
     (
         "See what the answer looks like, on the demo models, in four minutes",
@@ -63,7 +66,7 @@ class Tune:
     )
     time_budget: float | None = option(
         "--time-budget",
-        type=Seconds(),
+        type=Form.SECONDS,
         help=(
             "Stop trying in time to confirm the best by then, from when the models are loaded: "
             "90s, 30m, 2h, with the unit. The prompt at work is finished, and the first ones that "
@@ -73,7 +76,6 @@ class Tune:
     study: str | None = option(
         "--study",
         metavar="NAME",
-        shell_complete=studies,
         help="Name of the study (default: made from the run).",
     )
     storage: str | None = STORAGE
@@ -104,21 +106,63 @@ class Tune:
         ),
     )
     requests: tuple[RequestShape, ...] = REQUEST
-    server_bin: str | None = SERVER_BIN
-    backend: str = BACKEND
-    timeout: float = TIMEOUT
-    parallel: int | None = PARALLEL
 
     @property
-    def is_server(self) -> bool:
-        """Whether a llama-server measures."""
-        return self.backend == BackendKind.SERVER
+    def parameters(self) -> "frozenset[Parameter]":
+        """Parameters of ``--tune``.
+
+        Raises:
+            UsageError: it names an unknown parameter, or none.
+        """
+        from spectui.tune.places import Parameter
+
+        if self.tuned is None:
+            return frozenset()
+        if self.tuned == _ALL:
+            return frozenset(Parameter)
+        known = [str(parameter) for parameter in Parameter]
+        wanted = [name.strip() for name in self.tuned.split(",")]
+        for name in wanted:
+            if name not in known:
+                raise UsageError(
+                    f"--tune {name!r}: choose among {', '.join(known)}, or give {_ALL}; the draft "
+                    "and its numbers are searched in any case"
+                )
+        return frozenset(map(Parameter, wanted))
+
+    def plan(self, study: str, workload: "Workload", why_not: str | None) -> str:
+        """Steps of the search, time limit, and that it may be interrupted.
+
+        Args:
+            study: name of the study.
+            workload: the prompts.
+            why_not: why nothing is forecast; None where something is.
+        """
+        from spectui.tune.setup import MOST_TRIALS
+
+        steps = list[str]()
+        if not self.given.is_server:
+            steps.append("a recording to replay every setting on")
+        elif self.trials is None and why_not is None:
+            others = "--trials N tries other values, and n-gram drafters"
+            steps.append(f"a forecast of every draft length with draft_p_min 0 ({others})")
+        if self.trials is not None or why_not is not None:
+            because = f" ({why_not})" if self.trials is None else ""
+            steps.append(f"up to {counted(self.trials or MOST_TRIALS, 'trial')}{because}")
+        takes = "No limit of time (--time-budget sets one)"
+        if self.time_budget is not None:
+            takes = f"About {duration_text(self.time_budget)}: a step that has begun is finished"
+        return (
+            f"tuning on {counted(len(workload.items), 'prompt')}, {workload.sampling.label}: "
+            f"{', '.join(steps)}, and the best against the target alone. {takes}; Ctrl+C keeps "
+            f"what is finished (study {study})"
+        )
 
 
 command = request_command(
     Tune,
     "tune",
     "run_tune:tune",
-    shared=(*OF_SEARCH, CHATS, YES),
+    shared=(*OF_SEARCH, CHATS, YES, SERVER_BIN, *OF_BACKEND, PARALLEL),
     examples=_EXAMPLES,
 )

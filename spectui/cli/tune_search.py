@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from spectui.cli.named_models import Models
+from spectui.cli.named_models import Models, with_kind_of_file
 from spectui.cli.request import RunOptions
 from spectui.cli.session import (
     find_candidates,
@@ -17,20 +17,13 @@ from spectui.cli.session import (
     with_slot_context,
     with_slots,
 )
+from spectui.cli.taken import taken_setup
 from spectui.cli.tune import Tune
-from spectui.cli.tune_request import (
-    cost_text,
-    parameters_of,
-    plan_text,
-    present_of,
-    space_of,
-    takes_mtp,
-    too_few,
-)
+from spectui.commands.takeover import Takeover
 from spectui.cores import usable_processors
-from spectui.documents import Known
 from spectui.engine.commands import LoadTarget
 from spectui.engine.placing import has_devices, left_open
+from spectui.errors import UsageError
 from spectui.interrupts import interrupts
 from spectui.llama.buffers import HOST
 from spectui.llama.planned import PlanRequest
@@ -39,7 +32,7 @@ from spectui.measure.backend import ENGINE
 from spectui.measure.chats import MOST_ANSWERS
 from spectui.measure.served_models import ServedModel, look_at
 from spectui.measure.server_backend import ServerBackend
-from spectui.measure.servers import Fleet, measuring_arguments, served_by
+from spectui.measure.servers import measuring_arguments, served_by
 from spectui.measure.workload import Workload
 from spectui.models.gguf import read_gguf
 from spectui.options.dialect import NGRAM_DIALECTS, Dialect
@@ -54,9 +47,9 @@ from spectui.tune.backends import OwnEngine, Served
 from spectui.tune.candidates import Candidate
 from spectui.tune.document import Tuned
 from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
-from spectui.tune.layouts import LayoutPlan, fit_layouts, plan_caches, plan_experts
+from spectui.tune.layouts import LayoutPlan, Layouts, fit_layouts, plan_caches, plan_experts
 from spectui.tune.places import Parameter, knobs_of
-from spectui.tune.present import arm_of
+from spectui.tune.present import Present, arm_of
 from spectui.tune.result import TuneResult
 from spectui.tune.served_forecast import why_unforecast
 from spectui.tune.setup import CommandOptions, Limits, TuningSetup
@@ -71,7 +64,6 @@ class Search:
 
     shared: RunOptions
     options: Tune
-    limits: Limits
     prompts: Sequence[Prompt]
     chats: Chats | None
     binary: ServerBinary | None
@@ -89,18 +81,23 @@ class Search:
         Raises:
             UsageError: they were asked for together with what does not go with them.
         """
-        has_flags = takes_mtp(self.shared, self.options, self.dialect)
+        is_named, has_flags = self.shared.names(MTP_KIND), self.dialect in NGRAM_DIALECTS
+        if is_named and not has_flags:
+            raise UsageError(
+                f"this llama-server ({self.dialect}) has no flags for {MTP_KIND} that spectui "
+                "knows; leave it out of --spec-type"
+            )
+        if is_named and Parameter.N_CPU_MOE in self.options.parameters:
+            raise UsageError(
+                f"--tune {Parameter.N_CPU_MOE} plans for draft models alone; leave it out, or "
+                f"{MTP_KIND} of --spec-type"
+            )
         return has_flags and self.shared.takes(MTP_KIND)
-
-    @property
-    def all_prompts(self) -> tuple[Prompt, ...]:
-        """The prompts, and those of chats."""
-        return (*self.prompts, *(self.chats.prompts if self.chats else ()))
 
     def here(self) -> Tuned:
         """Load the models and search with spectui's own engine."""
         shared, models = self.shared, find_candidates(self.shared)
-        asked = present_of(shared.given.takeover)
+        asked = _present_of(shared.given.takeover)
         longest = 0 if asked is None else asked.longest
         shared, models, plan, command = self._placed(models, longest)
         n_expert_layers = 0 if plan is None else plan.n_expert_layers
@@ -109,22 +106,19 @@ class Search:
         with open_engine(shared) as engine:
             target, candidates = load_models(engine, shared, models, command, takes_mtp=with_mtp)
             self._check_lengths(target.n_ctx, target.remedy)
-            space = space_of(
-                target.mtp_layers,
-                candidates,
-                max_draft=longest_draft(command.context),
-                layouts=None if plan is None else plan.needed,
+            space = self._space(
+                target.mtp_layers, candidates, layouts=None if plan is None else plan.needed
             )
             present = None if asked is None else arm_of(asked, candidates, shared.context, space)
             setup = self._setup(
                 shared.alone(command.options, shared.given.extra),
                 candidates,
-                _beginning_with(present, space),
+                space if present is None else replace(space, present=present.value),
                 tokenized(engine, self.prompts, shared, target, self.chats),
             )
             given = self._given_place(command, plan, models)
             knobs = knobs_of(
-                parameters_of(self.options),
+                self.options.parameters,
                 given,
                 n_processors=usable_processors(),
                 n_devices=len({one.memory for one in target.memory.buffers} - {HOST}),
@@ -160,7 +154,7 @@ class Search:
         )
         drafts = {name: shared.draft_options(path) for name, path in models.drafts.items()}
         plan: LayoutPlan | None = None
-        if Parameter.N_CPU_MOE in parameters_of(self.options):
+        if Parameter.N_CPU_MOE in self.options.parameters:
             plan, refused = plan_experts(request, drafts, self.shared.progress.say, shared.margins)
             models = models.without(refused)
             target = request.target if plan is None else plan.loaded
@@ -179,18 +173,12 @@ class Search:
 
     def _moe_caches_mib(self, command: LoadTarget, *, moves_experts: bool) -> tuple[int, ...]:
         """Caches of experts to try, planned before anything is loaded."""
-        if Parameter.MOE_CACHE_MIB not in parameters_of(self.options):
+        if Parameter.MOE_CACHE_MIB not in self.options.parameters:
             return ()
         request = PlanRequest(
             target=command.options, context=command.context, max_draft=command.max_draft
         )
-        found = plan_caches(request, self.shared.margins, moves_experts=moves_experts)
-        if not found:
-            self.shared.progress.say(
-                "moe_cache_mib changes nothing here: a cache takes experts in RAM, free memory of "
-                "a GPU and a llama.cpp that has it; the rest is searched"
-            )
-        return found
+        return plan_caches(request, self.shared.margins, moves_experts=moves_experts)
 
     def _may_move(self, target: ModelOptions, models: Models) -> bool:
         """Whether the target may lie otherwise beside each draft.
@@ -226,19 +214,21 @@ class Search:
         # What the binary has no words for is said before anything is started.
         measuring_arguments(off, binary)
         candidates, space = self._served_space(binary, target, drafts)
-        asked = present_of(shared.given.takeover)
+        asked = _present_of(shared.given.takeover)
         present = None if asked is None else arm_of(asked, candidates, shared.context, space)
         placed = {name: one.options for name, one in drafts.items()}
         why_not = why_unforecast(
             space, binary, n_slots=off.n_slots, redoes_rounds=target.redoes_rounds
         )
         forecasts = self._forecasts(why_not)
-        with self._servers(binary, off, placed, forecasts=forecasts) as fleet:
+        with open_servers(shared, binary, off, placed.values()) as fleet:
             n_ctx = off.context.ctx_size
             self._check_lengths(n_ctx, "raise -c")
             backend = ServerBackend(fleet, off, placed, redoes_rounds=target.redoes_rounds)
             workload = self._workload(fleet.of(off), off)
-            setup = self._setup(off, candidates, _beginning_with(present, space), workload)
+            if present is not None:
+                space = replace(space, present=present.value)
+            setup = self._setup(off, candidates, space, workload)
             served = Served(backend, binary, target, drafts, forecasts=forecasts)
             tuning = Tuning(setup, served)
             result = self._run(tuning, why_not)
@@ -256,24 +246,6 @@ class Search:
             present=present,
         )
 
-    def _servers(
-        self,
-        binary: ServerBinary,
-        off: Setup,
-        drafts: Mapping[str, ModelOptions],
-        *,
-        forecasts: bool,
-    ) -> Fleet:
-        """The servers, of which none is started yet; says what they cost."""
-        path = off.target.path
-        return open_servers(
-            self.shared,
-            binary,
-            off,
-            drafts.values(),
-            costs=lambda stays: cost_text(self.options, path, keeps_off=stays, forecasts=forecasts),
-        )
-
     def _served_space(
         self, binary: ServerBinary, target: ServedModel, drafts: Mapping[str, ServedModel]
     ) -> tuple[tuple[Candidate, ...], SearchSpace]:
@@ -289,26 +261,48 @@ class Search:
         if mtp_layers:
             candidates.insert(0, Candidate(name=MTP_KIND, options=target.options, loaded=None))
         known = binary.accepted.drafters
-        space = space_of(
+        space = self._space(
             mtp_layers,
             candidates,
-            max_draft=longest_draft(self.shared.context),
             with_ngrams=self.dialect in NGRAM_DIALECTS
             and (not known or known.issuperset(NGRAM_KINDS)),
             readers=tuple((name, one.reader) for name, one in drafts.items() if one.reader),
         )
         return tuple(candidates), space
 
+    def _space(
+        self,
+        mtp_layers: int,
+        candidates: Sequence[Candidate],
+        *,
+        layouts: Layouts | None = None,
+        with_ngrams: bool = True,
+        readers: tuple[tuple[str, str], ...] = (),
+    ) -> SearchSpace:
+        """Build the search space.
+
+        Raises:
+            UsageError: there is nothing to search.
+        """
+        usable = tuple(c.name for c in candidates if c.reason is None)
+        if not usable and not with_ngrams:
+            raise UsageError(
+                "there is nothing to try: no draft can be used, and this llama-server has no "
+                "n-gram drafters; give -md"
+            )
+        return SearchSpace(
+            drafts=usable,
+            mtp_layers={**{c.name: c.mtp_layers for c in candidates}, MTP_KIND: mtp_layers},
+            with_ngrams=with_ngrams,
+            max_draft=longest_draft(self.shared.context),
+            layouts=layouts,
+            readers=readers,
+        )
+
     def _workload(self, server: LlamaClient, off: Setup) -> Workload:
         """The prompts as tokens of a server, each text once."""
-        answers = self.all_prompts[len(self.prompts) :][:MOST_ANSWERS]
-        return served_workload(
-            server,
-            (*self.prompts, *answers),
-            self.shared,
-            n_ctx=off.context.ctx_size,
-            sampling=self.shared.sampling_for(off.target.path),
-        )
+        answers = self.chats.prompts[:MOST_ANSWERS] if self.chats else ()
+        return served_workload(server, (*self.prompts, *answers), self.shared, off)
 
     def _setup(
         self,
@@ -319,13 +313,17 @@ class Search:
     ) -> TuningSetup:
         """Setup of the search for the best setting beside ``off``."""
         shared, options = self.shared, self.options
-        form = CommandOptions.of(shared.given.takeover)
+        form, budget_s = CommandOptions.of(shared.given.takeover), options.time_budget
         return TuningSetup(
             off=off,
             candidates=candidates,
             workload=workload,
             space=space,
-            limits=self.limits,
+            limits=Limits(
+                n_trials=options.trials,
+                time_budget_s=budget_s,
+                until_precise=options.until == "precise",
+            ),
             min_gain=options.min_gain,
             study=StudyOptions(
                 name=options.study,
@@ -335,7 +333,7 @@ class Search:
             command=replace(
                 form,
                 dialect=self.dialect,
-                extra=with_slots(form.extra, options.parallel),
+                extra=with_slots(form.extra, shared.given["parallel"]),
             ),
             prompts=shared.prompts,
             is_chat=bool(shared.chats),
@@ -349,7 +347,7 @@ class Search:
 
     def _forecasts(self, why_not: str | None) -> bool:
         """Whether settings are forecast; a server forecasts in place of trials."""
-        return not self.options.is_server or (why_not is None and self.options.trials is None)
+        return not self.options.given.is_server or (why_not is None and self.options.trials is None)
 
     def _run(self, tuning: Tuning, why_not: str | None = None) -> TuneResult:
         """Search; say what happens.
@@ -364,10 +362,7 @@ class Search:
             if isinstance(event, SearchEnded):
                 interrupts.hold()
             if isinstance(event, StudyOpened):
-                progress.announce(plan_text(self.options, event.name, setup, why_not))
-                n, forecasts = len(setup.workload.items), self._forecasts(why_not)
-                if (few := too_few(n, forecasts=forecasts)) is not None:
-                    progress.announce(few)
+                progress.announce(self.options.plan(event.name, setup.workload, why_not))
             if isinstance(event, Notice):
                 progress.announce(event.text)
             progress.on_tune(event)
@@ -376,11 +371,6 @@ class Search:
         if result.not_kept is not None:
             progress.announce(result.not_kept)
         return result
-
-
-def _beginning_with(present: Known[Arm] | None, space: SearchSpace) -> SearchSpace:
-    """The search space with the user's present setting, which is tried first."""
-    return space if present is None else replace(space, present=present.value)
 
 
 def _server_arguments(
@@ -392,3 +382,19 @@ def _server_arguments(
         backend.load(best.draft)
         found["on"] = measuring_arguments(backend.setup(best.speculation), binary)
     return found
+
+
+def _present_of(takeover: Takeover | None) -> Present | None:
+    """Drafting setting of the ``--from`` command; None without one."""
+    if takeover is None:
+        return None
+    if takeover.elsewhere:
+        return Present(speculation=None, draft=None, elsewhere=takeover.elsewhere)
+    setup = taken_setup(takeover)
+    speculation = setup.speculation
+    if speculation is None or not speculation.takes_draft:
+        return Present(speculation=speculation, draft=None)
+    if setup.draft is None:
+        return Present(speculation=None if speculation.needs_draft else speculation, draft=None)
+    own = with_kind_of_file(speculation, setup.draft.path)
+    return Present(speculation=own, draft=setup.draft.path)

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from spectui.cli.click_options import argument, option, request, request_command
-from spectui.cli.completion import studies
 from spectui.cli.options import (
     QUIET,
     STORAGE,
@@ -13,7 +12,7 @@ from spectui.cli.options import (
     repeats_option,
     server_bin_option,
 )
-from spectui.options.option import File
+from spectui.options.option import Form
 
 _EXAMPLES = (("What the latest tune promised", "spectui verify --server-bin ./llama-server"),)
 
@@ -26,11 +25,11 @@ class Verify:
     verdict. Prompts go to both servers, whose own timings and counters tell what was delivered.
     """
 
-    study: str | None = argument(required=False, shell_complete=studies)
+    study: str | None = argument(required=False)
     server_bin: str | None = server_bin_option("Your llama-server (default: one that is found).")
     storage: str | None = STORAGE
     prompts: Path | None = option(
-        "--prompts", type=File(), help="Other prompts than those of the study."
+        "--prompts", type=Form.FILE, help="Other prompts than those of the study."
     )
     repeats: int = repeats_option("Send every prompt N times.")
     timeout: float = TIMEOUT

@@ -117,8 +117,6 @@ class Launch:
     """Seconds from one look at it to the next."""
     notice: str | None = None
     """Notice to the user about the options."""
-    theme: str | None = None
-    ascii: bool = False
     from_disk: bool = False
     """Whether pairs are loaded unasked even if weights are read from disk again and again."""
 

@@ -12,7 +12,7 @@ from spectui.commands.measured import own_arguments
 from spectui.documents import Json, fields_of, or_reason
 from spectui.engine.guard import Guard, request_of
 from spectui.errors import DoesNotFitError, HopelessError
-from spectui.format import bytes_text, counted
+from spectui.format import bytes_text
 from spectui.llama.rpc import ensure_free
 from spectui.measure.served_models import size_bytes
 from spectui.measure.workload import WARM_UP_TOKENS
@@ -178,16 +178,11 @@ class Fleet(Closing):
                 self.end(other)
 
 
-def plan(n_prompts: int, n_runs: int, *, keeps_off: bool) -> str:
+def turns(*, keeps_off: bool) -> str:
     """How the servers take turns, and what that costs, in a sentence."""
-    times = f"{counted(n_prompts, 'prompt')}{f' × {n_runs}' if n_runs > 1 else ''}"
     if keeps_off:
-        return f"{times}, two llama-servers that take turns"
-    # A change for every half of a pass.
-    return (
-        f"{times}, one llama-server at a time: {2 * n_runs + 1} starts at most, each of which "
-        "loads its models anew"
-    )
+        return "two llama-servers take turns: the target alone, and one that drafts"
+    return "one llama-server at a time, as memory has room for no more: each start loads its models"
 
 
 UNTOLD = "the binary does not tell"

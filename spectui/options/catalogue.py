@@ -6,7 +6,7 @@ the configuration that an option fills, so that each stands in one place.
 
 from spectui.options.context import CONTEXT
 from spectui.options.drafters import NGRAMS, DraftSimple, numbers_of
-from spectui.options.option import Decimal, Option, Switch, Values, Whole, default_of
+from spectui.options.option import Decimal, Form, Option, Values, Whole, default_of
 from spectui.options.placement import MODEL, MODEL_DRAFT, PLACEMENT
 from spectui.options.setup import SamplingConfig
 
@@ -37,7 +37,7 @@ SAMPLING = (
         "Draw from those with this share of the likeliest one's probability; 0 for all.",
     ),
     _sampler("--seed -s", Whole(0, 2**32 - 1), "seed", "Of sampling, and of the search."),
-    Option(("--ignore-eos",), "Go on after the end of the text.", Switch(), is_written=False),
+    Option(("--ignore-eos",), "Go on after the end of the text.", Form.SWITCH, is_written=False),
 )
 """The target's samplers, less the temperature."""
 
@@ -64,15 +64,15 @@ RUN = (MODEL, MODEL_DRAFT, *PLACEMENT, *CONTEXT, TEMPERATURE, *SAMPLING)
 
 OPTIONS: tuple[Option, ...] = (
     *(MODEL, MODEL_DRAFT, *PLACEMENT),
-    Option(("--mmap",), values=Switch(), is_ours=False),
-    Option(("-kvo", "--kv-offload"), values=Switch(), is_ours=False),
-    Option(("--op-offload",), values=Switch(), is_ours=False),
-    Option(("--repack",), values=Switch(), is_ours=False),
-    Option(("-ndio", "--no-direct-io"), values=Switch(), is_ours=False),
+    Option(("--mmap",), values=Form.SWITCH, is_ours=False),
+    Option(("-kvo", "--kv-offload"), values=Form.SWITCH, is_ours=False),
+    Option(("--op-offload",), values=Form.SWITCH, is_ours=False),
+    Option(("--repack",), values=Form.SWITCH, is_ours=False),
+    Option(("-ndio", "--no-direct-io"), values=Form.SWITCH, is_ours=False),
     *CONTEXT,
-    Option(("-no-fa", "--no-flash-attn"), values=Switch(), is_ours=False),
+    Option(("-no-fa", "--no-flash-attn"), values=Form.SWITCH, is_ours=False),
     Option(("--spec-type", "--spec-stage"), "What drafts."),
-    Option(("--spec-default",), values=Switch(), is_ours=False),
+    Option(("--spec-default",), values=Form.SWITCH, is_ours=False),
     *(Option((f"--{name}",), is_ours=False) for name in SHARED_BY_NGRAMS),
     *NUMBERS,
     *(TEMPERATURE, *SAMPLING),

@@ -3,9 +3,7 @@
 Names as in ``options.catalogue``.
 """
 
-from dataclasses import replace
-
-from spectui.options.option import Option, Switch, Whole, Words, default_of
+from spectui.options.option import Form, Option, Whole, Words, default_of
 from spectui.options.setup import ContextOptions, FlashAttention, Numa
 
 MAX_THREADS = 512
@@ -17,20 +15,13 @@ THREADS = Option(
     Whole(0, MAX_THREADS),
     default=default_of(ContextOptions, "threads"),
 )
-THREADS_BATCH = replace(
-    THREADS,
-    flags=("-tb", "--threads-batch"),
-    help="Compute threads for batches (default: as -t).",
+THREADS_BATCH = THREADS.twin("-tb --threads-batch", "Compute threads for batches (default: as -t).")
+THREADS_DRAFT = THREADS.twin(
+    "-td --threads-draft --spec-draft-threads", "Compute threads of the draft (default: as -t)."
 )
-THREADS_DRAFT = replace(
-    THREADS,
-    flags=("-td", "--threads-draft", "--spec-draft-threads"),
-    help="Compute threads of the draft (default: as -t).",
-)
-THREADS_BATCH_DRAFT = replace(
-    THREADS,
-    flags=("-tbd", "--threads-batch-draft", "--spec-draft-threads-batch"),
-    help="Compute threads of the draft for batches (default: as the target's).",
+THREADS_BATCH_DRAFT = THREADS.twin(
+    "-tbd --threads-batch-draft --spec-draft-threads-batch",
+    "Compute threads of the draft for batches (default: as the target's).",
 )
 THREAD_COUNTS = (THREADS, THREADS_BATCH, THREADS_DRAFT, THREADS_BATCH_DRAFT)
 NUMA = Option(
@@ -39,7 +30,7 @@ NUMA = Option(
     Words(tuple(map(str, Numa))),
 )
 SWA_FULL = Option(
-    ("--swa-full",), "Let layers with a sliding window remember the whole context.", Switch()
+    ("--swa-full",), "Let layers with a sliding window remember the whole context.", Form.SWITCH
 )
 CTX_SIZE = Option(
     ("-c", "--ctx-size"),

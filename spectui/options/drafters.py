@@ -51,11 +51,6 @@ class DrafterOptions(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"
         raise NotImplementedError(self.kind)
 
     @property
-    def ends_early(self) -> bool:
-        """Whether its drafts may end before the longest of themselves."""
-        return True
-
-    @property
     def numbers(self) -> dict[str, Any]:
         """The values by field."""
         return {number.name: getattr(self, number.name) for number in numbers_of(type(self))}
@@ -141,11 +136,6 @@ class ModelDrafter(DrafterOptions, frozen=True, kw_only=True):
             step=0.05,
         ),
     ] = 0.0
-
-    @property
-    def ends_early(self) -> bool:
-        """Whether its drafts may end before the longest of themselves."""
-        return self.draft_p_min > 0
 
 
 class DraftSimple(ModelDrafter, frozen=True, kw_only=True, tag="draft-simple"):
@@ -348,10 +338,7 @@ DrafterSetting = Model | Ngram
 
 NGRAMS: tuple[type[Ngram], ...] = (NgramSimple, NgramMapK, NgramMapK4V, NgramMod, NgramCache)
 """In llama-server's order of precedence."""
-MODELS: tuple[type[Model], ...] = (
-    *(DraftSimple, DraftMtp),
-    *(DraftEagle3, DraftDflash, DraftDspark),
-)
+MODELS: tuple[type[Model], ...] = (DraftSimple, DraftMtp, DraftEagle3, DraftDflash, DraftDspark)
 """Models that can draft; one of them may be asked, behind the n-gram drafters."""
 DRAFTERS: tuple[type[DrafterSetting], ...] = (*NGRAMS, *MODELS)
 
@@ -392,23 +379,18 @@ def old_defaults(drafter: type[_T]) -> _T:
 
 
 def with_kind(drafter: ModelDrafter, kind: str) -> Model:
-    """The numbers of ``drafter`` for another kind that drafts in the draft context."""
-    return model_class(kind)(**drafter.numbers)
+    """The numbers of ``drafter`` for another kind that drafts in the draft context.
+
+    Raises:
+        KeyError: there is no such kind.
+    """
+    return {kind_of(one): one for one in MODELS}[kind](**drafter.numbers)
 
 
 def ngram_of(option: str) -> str | None:
     """The n-gram drafter whose own option a name is, known or not; None for other names."""
     kinds = (kind for kind in NGRAM_KINDS if option.startswith(f"spec-{kind}-"))
     return max(kinds, key=len, default=None)
-
-
-def model_class(kind: str) -> type[Model]:
-    """The class of a kind that drafts in the draft context.
-
-    Raises:
-        KeyError: there is no such kind.
-    """
-    return {kind_of(one): one for one in MODELS}[kind]
 
 
 _BY_KIND = {kind_of(one): one for one in DRAFTERS}

@@ -1,6 +1,8 @@
 """One option of llama-server: its names in every dialect, what it takes, and what it does."""
 
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields, replace
+from enum import Enum
+from typing import Self
 
 INT_MAX = 2**31 - 1
 """llama.cpp's sizes and counts are 32-bit."""
@@ -29,38 +31,18 @@ class Words:
     words: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Layers:
-    """A number of layers, ``auto`` or ``all``."""
+class Form(Enum):
+    """What an option takes that has no range."""
+
+    FILE = "a path"
+    LAYERS = "a number of layers, auto or all"
+    LENGTHS = "tokens of a request's prompt and answer, such as 4096+512"
+    SECONDS = "a duration with its unit, such as 90s, 30m or 2h: 2 alone may mean minutes"
+    SWITCH = "no value: the option alone switches something on"
+    TEXT = "any text"
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
-    """Any text."""
-
-
-@dataclass(frozen=True, slots=True)
-class File:
-    """A path."""
-
-
-@dataclass(frozen=True, slots=True)
-class Seconds:
-    """A duration with its unit, such as ``90s``, ``30m`` or ``2h``: 2 alone may mean minutes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lengths:
-    """Tokens of a request's prompt and answer, such as ``4096+512``."""
-
-
-@dataclass(frozen=True, slots=True)
-class Switch:
-    """No value: the option alone switches something on."""
-
-
-_TEXT = Text()
-Values = Whole | Decimal | Words | Layers | Text | File | Seconds | Lengths | Switch
+Values = Whole | Decimal | Words | Form
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +52,7 @@ class Option:
     flags: tuple[str, ...]
     """Every spelling in any dialect. The first long one is known to old and current builds."""
     help: str = ""
-    values: Values = _TEXT
+    values: Values = Form.TEXT
     _: KW_ONLY
     default: object = None
     """Default of spectui's own command line."""
@@ -83,6 +65,10 @@ class Option:
     """spectui's command line has it, under ``name``."""
     is_written: bool = True
     """The export writes it from a setup. What it does not write must travel as it stands."""
+
+    def twin(self, flags: str, help_text: str) -> Self:
+        """An option like this: that of the draft, or of the other half of a cache."""
+        return replace(self, flags=tuple(flags.split()), help=help_text)
 
     @property
     def name(self) -> str:
@@ -107,7 +93,7 @@ class Option:
     @property
     def is_switch(self) -> bool:
         """Whether it takes no value."""
-        return isinstance(self.values, Switch)
+        return self.values is Form.SWITCH
 
 
 def default_of(configuration: type, field: str) -> object:

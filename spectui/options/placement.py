@@ -3,9 +3,7 @@
 Names as in ``options.catalogue``.
 """
 
-from dataclasses import replace
-
-from spectui.options.option import File, Layers, Option, Switch, Whole, Words, default_of
+from spectui.options.option import Form, Option, Whole, Words, default_of
 from spectui.options.setup import (
     CACHE_TYPES,
     ContextOptions,
@@ -18,26 +16,20 @@ from spectui.options.setup import (
 _MAX_LAYERS = 1024
 
 
-def _twin(own: Option, flags: str, help_text: str) -> Option:
-    """An option like another: that of the draft, or of the other half of a cache."""
-    return replace(own, flags=tuple(flags.split()), help=help_text)
-
-
-MODEL = Option(("-m", "--model"), "The target, a GGUF file.", File())
+MODEL = Option(("-m", "--model"), "The target, a GGUF file.", Form.FILE)
 MODEL_DRAFT = Option(
     ("-md", "--model-draft", "--spec-draft-model"),
     "A draft, a GGUF file. May be repeated: each is a candidate.",
-    File(),
+    Form.FILE,
     repeats=True,
 )
 GPU_LAYERS = Option(
     ("-ngl", "--gpu-layers", "--n-gpu-layers"),
     "Layers of the target on the GPU (default: all that fit, see --fit).",
-    Layers(),
+    Form.LAYERS,
     default=default_of(ModelOptions, "n_gpu_layers"),
 )
-GPU_LAYERS_DRAFT = _twin(
-    GPU_LAYERS,
+GPU_LAYERS_DRAFT = GPU_LAYERS.twin(
     "-ngld --gpu-layers-draft --n-gpu-layers-draft --spec-draft-ngl",
     "Layers of the draft on the GPU (default: all).",
 )
@@ -51,8 +43,7 @@ DEVICE = Option(
     "Devices for the target, such as CUDA0,RPC0, or none (default: all).",
     metavar="NAME,...",
 )
-DEVICE_DRAFT = _twin(
-    DEVICE,
+DEVICE_DRAFT = DEVICE.twin(
     "-devd --device-draft --spec-draft-device",
     "Devices for the draft (default: those of the target).",
 )
@@ -75,11 +66,11 @@ MAIN_GPU = Option(
     metavar="INDEX",
     shows_default=False,
 )
-NO_KV_OFFLOAD = Option(("-nkvo", "--no-kv-offload"), "Keep the caches in RAM.", Switch())
+NO_KV_OFFLOAD = Option(("-nkvo", "--no-kv-offload"), "Keep the caches in RAM.", Form.SWITCH)
 NO_OP_OFFLOAD = Option(
     ("--no-op-offload",),
     "Compute with weights of RAM on the processor, for large batches too.",
-    Switch(),
+    Form.SWITCH,
 )
 OVERRIDE_TENSOR = Option(
     ("-ot", "--override-tensor"),
@@ -87,7 +78,7 @@ OVERRIDE_TENSOR = Option(
     metavar="PATTERN=BUFFER",
     repeats=True,
 )
-CPU_MOE = Option(("--cpu-moe", "-cmoe"), "Keep all expert weights in RAM.", Switch())
+CPU_MOE = Option(("--cpu-moe", "-cmoe"), "Keep all expert weights in RAM.", Form.SWITCH)
 N_CPU_MOE = Option(
     ("--n-cpu-moe", "-ncmoe"),
     "Keep the expert weights of the first N layers in RAM.",
@@ -101,18 +92,15 @@ MOE_CACHE_MIB = Option(
     Whole(0, 1 << 20),
     default=default_of(ContextOptions, "moe_cache_mib"),
 )
-OVERRIDE_TENSOR_DRAFT = _twin(
-    OVERRIDE_TENSOR,
+OVERRIDE_TENSOR_DRAFT = OVERRIDE_TENSOR.twin(
     "-otd --override-tensor-draft --spec-draft-override-tensor",
     "As -ot, for the draft.",
 )
-CPU_MOE_DRAFT = _twin(
-    CPU_MOE,
+CPU_MOE_DRAFT = CPU_MOE.twin(
     "--cpu-moe-draft -cmoed --spec-draft-cpu-moe",
     "Keep all expert weights of the draft in RAM.",
 )
-N_CPU_MOE_DRAFT = _twin(
-    N_CPU_MOE,
+N_CPU_MOE_DRAFT = N_CPU_MOE.twin(
     "--n-cpu-moe-draft -ncmoed --spec-draft-n-cpu-moe --spec-draft-ncmoe",
     "Keep the expert weights of the draft's first N layers in RAM.",
 )
@@ -125,12 +113,12 @@ OVERRIDE_KV = Option(
     metavar="KEY=TYPE:VALUE,...",
     repeats=True,
 )
-NO_MMAP = Option(("--no-mmap",), "Read the models instead of mapping them.", Switch())
-MLOCK = Option(("--mlock",), "Lock the weights that are in RAM there.", Switch())
+NO_MMAP = Option(("--no-mmap",), "Read the models instead of mapping them.", Form.SWITCH)
+MLOCK = Option(("--mlock",), "Lock the weights that are in RAM there.", Form.SWITCH)
 DIRECT_IO = Option(
     ("--direct-io", "-dio"),
     "Read the models past the page cache, instead of mapping them.",
-    Switch(),
+    Form.SWITCH,
 )
 LOAD_MODES: dict[str, tuple[str, ...]] = {
     "auto": (),
@@ -147,7 +135,7 @@ LOAD_MODE = Option(
     Words(tuple(LOAD_MODES)),
 )
 NO_REPACK = Option(
-    ("--no-repack", "-nr"), "Leave weights in RAM as they are in the file.", Switch()
+    ("--no-repack", "-nr"), "Leave weights in RAM as they are in the file.", Form.SWITCH
 )
 LOADING = (NO_MMAP, MLOCK, DIRECT_IO, LOAD_MODE)
 """How weights come into RAM: the first three, or the last for all of them."""
@@ -158,12 +146,12 @@ CACHE_TYPE_K = Option(
     metavar="TYPE",
     default=default_of(ModelOptions, "cache_type_k"),
 )
-CACHE_TYPE_V = _twin(CACHE_TYPE_K, "-ctv --cache-type-v", "Type of the target's V cache.")
-CACHE_TYPE_K_DRAFT = _twin(
-    CACHE_TYPE_K, "-ctkd --cache-type-k-draft --spec-draft-type-k", "Type of the draft's K cache."
+CACHE_TYPE_V = CACHE_TYPE_K.twin("-ctv --cache-type-v", "Type of the target's V cache.")
+CACHE_TYPE_K_DRAFT = CACHE_TYPE_K.twin(
+    "-ctkd --cache-type-k-draft --spec-draft-type-k", "Type of the draft's K cache."
 )
-CACHE_TYPE_V_DRAFT = _twin(
-    CACHE_TYPE_V, "-ctvd --cache-type-v-draft --spec-draft-type-v", "Type of the draft's V cache."
+CACHE_TYPE_V_DRAFT = CACHE_TYPE_V.twin(
+    "-ctvd --cache-type-v-draft --spec-draft-type-v", "Type of the draft's V cache."
 )
 FIT = Option(
     ("-fit", "--fit"),

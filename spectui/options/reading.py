@@ -12,20 +12,7 @@ from typing import Any
 from spectui.errors import UsageError
 from spectui.options import catalogue, placement
 from spectui.options.drafters import DRAFTERS, HIDDEN_STATE_KINDS, MODEL_KIND, kind_of
-from spectui.options.option import (
-    INT_MAX,
-    Decimal,
-    File,
-    Layers,
-    Lengths,
-    Option,
-    Seconds,
-    Switch,
-    Text,
-    Values,
-    Whole,
-    Words,
-)
+from spectui.options.option import INT_MAX, Decimal, Form, Option, Values, Whole, Words
 from spectui.options.request import RequestShape
 from spectui.options.setup import (
     ContextOptions,
@@ -64,15 +51,15 @@ def read_value(values: Values, text: str) -> Any:  # noqa: ANN401 - as many type
             if text not in words:
                 raise ValueError(f"{text!r} is not one of {', '.join(words)}")
             return text
-        case Layers():
+        case Form.LAYERS:
             return _layers(text)
-        case File():
+        case Form.FILE:
             return Path(text)
-        case Seconds():
+        case Form.SECONDS:
             return _seconds(text)
-        case Lengths():
+        case Form.LENGTHS:
             return _lengths(text)
-        case Text() | Switch():
+        case Form.TEXT | Form.SWITCH:
             return text
 
 

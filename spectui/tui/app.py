@@ -81,7 +81,7 @@ class SpectuiApp(OrderedApp[None]):
             make_threads: makes what works behind the screens and posts into the mailbox.
         """
         settings = launch.settings
-        super().__init__(theme=launch.theme or settings.theme, ascii=launch.ascii or settings.ascii)
+        super().__init__(theme=settings.theme, ascii=settings.ascii)
         self.settings = settings
         self.set_keymap(settings.keys)
         self._launch = launch

@@ -18,7 +18,7 @@ from spectui.measure.speedup import gain_text
 from spectui.measure.statistics import product
 from spectui.measure.verdict import Answer
 from spectui.options.drafters import MTP_KIND
-from spectui.page import Command, Line, Paragraph, Part, Table, Words
+from spectui.page import Line, Paragraph, Part, Table, Words
 from spectui.tune.document import Tuned
 from spectui.tune.evidence import CategoryGain
 from spectui.tune.expert_use import cache_sentence
@@ -179,8 +179,12 @@ def _next(found: Tuned, *, has_server: bool) -> list[Part]:
     page: list[Part] = [] if has_server else [f"No llama-server was found here; {_BUILDS} has it."]
     page.append("Next: run the command below. Before, if you like,")
     if verdict.use_speculation and has_server:
-        page.append(Command(f"spectui verify {name}", "measures it on your llama-server,"))
-    return [*page, Command(f"spectui report {name}", "makes a page of all this."), ""]
+        page.append(_does(f"spectui verify {name}", "measures it on your llama-server,"))
+    return [*page, _does(f"spectui report {name}", "makes a page of all this."), ""]
+
+
+def _does(command: str, what: str) -> Line:
+    return Line(f"  {command}  {what}", indent="      ")
 
 
 def _categories(gains: Sequence[CategoryGain]) -> Table:

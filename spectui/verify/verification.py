@@ -7,7 +7,7 @@ from spectui.measure.comparison import compare
 from spectui.measure.measurer import Pair
 from spectui.measure.served_models import keeps_off, look_at
 from spectui.measure.server_backend import ServerBackend, measurer_of
-from spectui.measure.servers import Fleet, measuring_arguments, plan
+from spectui.measure.servers import Fleet, measuring_arguments, turns
 from spectui.measure.workload import tokenize
 from spectui.monitor.watch import MachineWatch
 from spectui.server.binary import ServerBinary
@@ -65,7 +65,7 @@ def verify(claim: Claim, serving: Serving) -> Verified:
     redoes_rounds = look_at(case.target).redoes_rounds
     has_both = keeps_off(case)
     serving.say(claim.subject)
-    serving.announce(plan(len(claim.prompts), serving.repeats, keeps_off=has_both))
+    serving.announce(turns(keeps_off=has_both))
     with serving.fleet(keeps_off=has_both) as fleet:
         workload = tokenize(
             fleet.of(case.off),

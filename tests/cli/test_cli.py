@@ -12,7 +12,7 @@ from typing import Any
 import pexpect
 import pytest
 
-from spectui.cli.failure import report_failure
+from spectui.cli import report_failure
 from tests.support.cli import Run, Spectui
 from tests.support.models import CLOSE_DRAFT, OTHER, TinyPath
 from tests.support.program import end, said_until, spawn

@@ -84,7 +84,8 @@ def test_an_export_is_read_back(spectui: Spectui, format_: str, tmp_path: Path) 
         "--jinja --no-kv-offload -ngl 20"
     )
     out = tmp_path / f"FILE.{format_}"
-    assert spectui("export", "--from", command, "--format", format_, "--out", out) == 0
+    assert spectui("export", "--from", command, "--format", format_) == 0
+    out.write_text(spectui.out)
     wanted, found = map(read_command, (command, str(out)))
     assert [(one.name, one.values) for one in found.items] == [
         (one.name, one.values) for one in wanted.items
@@ -99,28 +100,6 @@ def test_a_command_without_a_model_starts_a_router(spectui: Spectui) -> None:
     # Where each entry is a model, there has to be one.
     assert spectui("export", "--from", command, "--format", "ini") == 3
     assert "the command names no model" in spectui.err
-
-
-def test_a_file_is_written_and_not_overwritten(spectui: Spectui, tmp_path: Path) -> None:
-    out, model = tmp_path / "run.sh", tmp_path / "t.gguf"
-    assert spectui("export", "--from", COMMAND, "--out", out) == 0
-    assert spectui.out == ""
-    assert spectui.err.splitlines()[-1] == f"written to {out}"
-    first = out.read_text("utf-8")
-    assert first.startswith("llama-server -m ")
-    again = ["--from", COMMAND, "--dialect", "ik", "--out", out]
-    assert spectui("export", *again) == 3
-    assert f"--out {out} exists; give another file, or add --force" in spectui.err
-    assert out.read_text("utf-8") == first
-    assert spectui("export", *again, "--force") == 0
-    assert "draft:n_max=8" in out.read_text("utf-8")
-    for nothing in (tmp_path, tmp_path / "no" / "file", "/dev/full"):
-        assert spectui("export", *again[:-1], nothing, "--force") == 3
-        assert "--out" in spectui.err
-    # A model is never overwritten.
-    model.write_bytes(b"GGUF and more")
-    assert spectui("export", "--from", f"llama-server -m {model}", "--out", model, "--force") == 3
-    assert model.read_bytes() == b"GGUF and more"
 
 
 def test_a_verdict_that_cannot_be_kept_is_printed_all_the_same(

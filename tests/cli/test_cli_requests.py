@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.cli.click_options import Value
-from spectui.options.option import Lengths
+from spectui.options.option import Form
 from spectui.options.request import RequestShape
 
-KIND = Value(Lengths())
+KIND = Value(Form.LENGTHS)
 
 
 @given(st.integers(1, 10**9 - 1), st.integers(2, 10**9 - 1), st.sampled_from(["+", " + "]))

@@ -8,9 +8,8 @@ import click
 import pytest
 
 from spectui.cli.click_options import request_of
-from spectui.cli.cockpit import DEMO_TOKENS, Cockpit
+from spectui.cli.cockpit import DEMO_TOKENS, Cockpit, make_launch
 from spectui.cli.cockpit import command as cockpit
-from spectui.cli.run_cockpit import make_launch
 from spectui.live.setup import Pair
 from spectui.options.setup import SamplingConfig
 from spectui.paths import demo_folder

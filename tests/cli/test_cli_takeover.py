@@ -12,9 +12,8 @@ import pytest
 from msgspec import structs
 
 from spectui.cli.click_options import request_of
-from spectui.cli.cockpit import Cockpit
+from spectui.cli.cockpit import Cockpit, make_launch
 from spectui.cli.cockpit import command as cockpit
-from spectui.cli.run_cockpit import make_launch
 from spectui.commands.command import Start
 from spectui.commands.measured import unmeasured
 from spectui.live.sessions import LoadOptions

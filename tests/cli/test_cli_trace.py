@@ -162,7 +162,7 @@ def test_a_depth_without_room_is_refused_before_anything_is_loaded(
     for option, size in (("-b", 32), ("-c", 16)):
         arguments = ["--prompts", prompts, "--draft-max", 64, option, size]
         assert spectui("trace", *pair, *arguments) == 2
-        assert f"--draft-max 64 does not fit in {option} {size}" in spectui.err
+        assert f"raise {option} to 65 or more, or shorten the drafts" in spectui.err
         assert "loading" not in spectui.err
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import spectui
-from spectui.cli.help import EXIT_CODES, VARIABLES
 from spectui.errors import SpectuiError
 from tests.support.cli import Spectui
+from tools.contract import EXIT_CODES, VARIABLES
 
 pytest_plugins = ["tests.support.cli_fixtures"]
 
@@ -35,17 +35,20 @@ def test_every_variable_of_the_program_is_documented() -> None:
 @pytest.mark.parametrize(
     ("arguments", "left"),
     [
-        (["verify", "--no-counts"], "leave out --counts and --no-counts"),
-        (["replay", "a.gz", "--costs"], "--json has them"),
+        (
+            ["verify", "--no-counts"],
+            "--no-counts is gone, and nothing takes its place; leave it out",
+        ),
+        (["replay", "a.gz", "--costs"], "leave it out"),
         (
             ["replay", "a.gz", "--draft-max", "1,2"],
-            "replay predicts all settings that tune searches",
+            "--draft-max is gone, and nothing takes its place; leave it out",
         ),
         (["tune", "--depth", "0,4096"], "--request PROMPT+ANSWER measures behind longer prompts"),
         (["attach", "localhost:1", "--once"], "--json - writes what the server tells now"),
         (["tune", "--group", "a"], "run the same tune with --study and --storage"),
         (["probe", "experts"], "spectui tune measures what experts cost on your prompts"),
-        (["--monitor-replay", "a.jsonl"], "leave out --monitor-replay"),
+        (["--monitor-replay", "a.jsonl"], "leave it out"),
     ],
 )
 def test_what_is_gone_names_what_is_left(spectui: Spectui, arguments: list[str], left: str) -> None:

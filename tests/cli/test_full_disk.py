@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.cli.failure import report_failure
+from spectui.cli import report_failure
 from spectui.errors import EngineDiedError
 from tests.golden import commands_support as inside
 from tests.golden.make_stored import STORED

@@ -295,20 +295,6 @@ def test_a_draft_that_only_llama_server_runs(
     assert f"write: --spec-type {spec_type}" in spectui.out
 
 
-def test_a_draft_that_is_missing_beside_its_target(
-    spectui: Spectui, tiny: TinyPath, tmp_path: Path
-) -> None:
-    (tmp_path / "t.gguf").symlink_to(tiny(TARGET))
-    (tmp_path / "small.gguf").symlink_to(tiny(TARGET))
-    text = f"-m {tmp_path}/t.gguf -np 1 {LENGTHS} --spec-type draft-simple -md"
-    for draft, write in (("smal.gguf", f"{tmp_path}/small.gguf"), ("q.bin", "FILE")):
-        assert spectui("lint", "--quiet", f"{text} {draft}") == 3
-        told = " ".join(spectui.out.split())
-        assert f"-md {draft} is not here, and {tmp_path}/t.gguf is" in told
-        assert f"write: -md {write}" in told
-    assert spectui("lint", "--no-models", f"{text} smal.gguf") == 0
-
-
 def test_what_words_and_models_show_is_said_once(spectui: Spectui, tiny: TinyPath) -> None:
     pair = f"-m {tiny(TARGET)} -md {tiny(TARGET)} -np 1 {LENGTHS} -c 64 --spec-type draft-simple"
     spectui("lint", "--quiet", f"{pair} -ctkd q8_0")

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from spectui.cli.click_options import HELP_NAMES, request_of
-from spectui.cli.cockpit import Cockpit
+from spectui.cli.cockpit import Cockpit, make_launch
 from spectui.cli.cockpit import command as cockpit_command
-from spectui.cli.run_cockpit import make_launch
 from spectui.engine.commands import Generate, RecordChains
 from spectui.engine.driver import Engine
 from spectui.engine.events import Event, RoundFinished

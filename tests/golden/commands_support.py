@@ -19,8 +19,8 @@ import pytest
 
 # Imported now, so that ``neutral`` finds what they have imported.
 import spectui.cli.run_sweep
-import spectui.cli.run_trace
-import spectui.cli.run_tune  # noqa: F401 - for what it imports
+import spectui.cli.run_tune
+import spectui.tune.tracing  # noqa: F401 - for what it imports
 from spectui import __version__
 from spectui.commands.formats import Format, render
 from spectui.commands.launch import ExportSetup

@@ -118,9 +118,10 @@ def test_studies_are_exported(spectui: Spectui, studies: str, golden: Golden) ->
     texts: dict[str, str] = {}
     for name in (*ADVICE, "advice-of-an-older-version", "every-kind", TUNED):
         parts = []
-        for dialect in ("auto", *inside.DIALECTS) if name == "every-kind" else ("auto",):
-            options = ("--storage", studies, "--dialect", dialect)
-            parts.append(f"== {dialect}\n{told(spectui, 'export', name, *options, codes=(0, 3))}")
+        for dialect in (None, *inside.DIALECTS) if name == "every-kind" else (None,):
+            options = ("--storage", studies, *(("--dialect", dialect) if dialect else ()))
+            said = told(spectui, "export", name, *options, codes=(0, 3))
+            parts.append(f"== {dialect or 'its own'}\n{said}")
         texts[f"{name}.txt"] = "".join(parts)
     texts["several.txt"] = told(spectui, "export", "advice", "--storage", studies, codes=(2,))
     texts["none.txt"] = told(spectui, "export", "nowhere", "--storage", studies, codes=(2,))

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.cli.click_options import HELP_NAMES, request_of
-from spectui.cli.cockpit import Cockpit
+from spectui.cli.cockpit import Cockpit, make_launch
 from spectui.cli.cockpit import command as cockpit
-from spectui.cli.run_cockpit import make_launch
 from spectui.errors import BadInputError
 from spectui.live.setup import Pair
 from spectui.presets import ModelFiles, find_preset, list_presets, read_preset

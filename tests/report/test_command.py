@@ -42,11 +42,6 @@ def test_a_page_of_a_search(study: Searched, spectui: Spectui, here: Path) -> No
     commands = [one.text for one in page.all("code")]
     assert commands[0].startswith("llama-server -m ")
     assert any(one.startswith("spectui verify mine ") for one in commands)
-    # The same again is not written over it, unless that is said.
-    assert spectui("report", "mine") == 3
-    assert spectui.err.count("\n") == 1
-    assert "--force" in spectui.err
-    assert spectui("report", "mine", "--force") == 0
     assert spectui("report", "mine", "-o", "-") == 0
     assert (spectui.out, spectui.err) == (text, "")
 

@@ -421,7 +421,8 @@ async def test_every_screen_is_ascii_if_asked_and_has_its_keys_in_80_columns() -
     assert plain("a…漢─╭e\u0301!") == "a.??-+e!"
     pair = Pair(target=Path(f"/models/{'x' * 200}.gguf"), draft=DRAFT)
     notice = "Something that is worth a toast."
-    cockpit = Cockpit(launch(ascii=True, notice=notice, pair=pair))
+    settings = Settings(keep_sessions=False, ascii=True)
+    cockpit = Cockpit(launch(settings=settings, notice=notice, pair=pair))
 
     def look(screen: str) -> None:
         lines = cockpit.lines()

@@ -18,6 +18,7 @@ from spectui.live.setup import Activity, Launch
 from spectui.models.files import FoundModel
 from spectui.models.ranking import ModelInspected
 from spectui.monitor.readings import HostReading, Reading, Snapshot
+from spectui.settings import Settings
 from spectui.tui.picker.screen import PickerScreen
 from spectui.tui.picker.targets import TargetList
 from spectui.tune.forecast import Forecast
@@ -111,12 +112,15 @@ CHATS: dict[str, dict[str, Any]] = {
     **{f"without a gpu {width}": {"machine": without_gpu(30)} for width in SIZES},
     "gpu": {"machine": with_gpu()},
     "ascii": {
-        "started": launch(ascii=True),
+        "started": launch(settings=Settings(keep_sessions=False, ascii=True)),
         "machine": with_gpu(),
         "answers": [answer_events(ASCII_WORDS)],
     },
     **{
-        theme: {"started": launch(theme=theme), "machine": with_gpu()}
+        theme: {
+            "started": launch(settings=Settings(keep_sessions=False, theme=theme)),
+            "machine": with_gpu(),
+        }
         for theme in ("spectui-light", "spectui-high-contrast", "ansi-dark")
     },
     "nothing said 80": {"answers": ()},

@@ -197,7 +197,9 @@ def test_a_defect_leaves_a_usable_terminal_and_a_traceback_in_the_log(
 
 @pytest.mark.ci
 def test_quitting_at_the_start_leaves_nothing_behind(arguments: list[str], tmp_path: Path) -> None:
-    with Terminal([*arguments, "--theme", "nope"], tmp_path) as terminal:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "config.toml").write_text('theme = "nope"\n')
+    with Terminal(arguments, tmp_path) as terminal:
         # The default is taken.
         terminal.see("There is no look nope")
         assert_quits(terminal)

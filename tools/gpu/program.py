@@ -7,9 +7,8 @@ import sys
 from typing import Any
 
 from spectui.cli.click_options import request_of
-from spectui.cli.cockpit import Cockpit
+from spectui.cli.cockpit import Cockpit, make_launch
 from spectui.cli.cockpit import command as cockpit
-from spectui.cli.run_cockpit import make_launch
 from spectui.engine.commands import Generate, Tokenize
 from spectui.engine.driver import Engine
 from spectui.options.drafters import DraftSimple

@@ -10,7 +10,7 @@ from spectui.commands.items import Item
 from spectui.commands.reader import Reader
 from spectui.commands.renames import BY_LAYERS, KINDS, MODEL_FLAGS
 from spectui.options.drafters import MTP_KIND, ngram_of
-from spectui.options.option import Decimal, Layers, Whole
+from spectui.options.option import Decimal, Form, Whole
 
 _LONG = 8
 """Draft length from which a finding reports drafting beside experts in RAM."""
@@ -70,7 +70,8 @@ def _number(at: int, item: Item) -> Iterator[Finding]:
     """Find a number of which the reader takes the digits ahead."""
     values = None if item.option is None else item.option.values
     ahead = _DECIMAL if isinstance(values, Decimal) else _WHOLE
-    is_number = item.name in _SIZED or isinstance(values, Whole | Layers | Decimal)
+    is_one = values is Form.LAYERS or isinstance(values, Whole | Decimal)
+    is_number = is_one or item.name in _SIZED
     if item.value.isdigit() or not is_number:
         return
     read = re.match(ahead, item.value)

@@ -16,9 +16,6 @@ from spectui.server.replies import (
 )
 
 _LONGEST_NAME = 4096
-_MOST_NAMED = 12
-"""Models that one sentence lists."""
-
 
 API_KEY_VARIABLES = ("SPECTUI_API_KEY", "LLAMA_API_KEY")
 """The first one that is set counts."""
@@ -182,14 +179,3 @@ def facts_of(props: PropsReply, models: ModelsReply | None) -> ServerFacts:
 
 def _name(name: str | None) -> str | None:
     return None if not name else one_line(name, _LONGEST_NAME)
-
-
-def unrouted(url: str, facts: ServerFacts) -> str:
-    """Say that a router runs no model itself, and where those that it has loaded are."""
-    more = len(facts.models) - _MOST_NAMED
-    names = ", ".join(facts.models[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-    listed = f"; it lists {names}" if names else ""
-    return (
-        f"{url} is a router, which hands requests on; give the address of a server that runs the "
-        f"model itself{listed}"
-    )

@@ -1,36 +1,53 @@
-"""Runs ``spectui models scan`` and ``demo``: the search, its document, and its page."""
+"""Runs ``spectui models``: what is here and what the hub has, as drafts; the demo models."""
 
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from spectui.cli.models import Demo, Scan
+from spectui.cli.models import Demo, Find, Scan
 from spectui.cli.output import check_writable, say, write_result
 from spectui.cli.page import is_ascii_only, page_text
 from spectui.cli.progress import open_progress
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.display import visible
-from spectui.doctor.drafts import check_folder, is_same, search_here
+from spectui.doctor.drafts import DraftSearch, check_folder, is_same, search_here
 from spectui.documents import Json, fields_of, or_reason
+from spectui.errors import HubError, UsageError
 from spectui.format import bytes_text, counted, percent_text
 from spectui.llama.architectures import inspect_header
 from spectui.measure.backend import header
 from spectui.models import files
+from spectui.models.beside import Header, inspected, target_header
+from spectui.models.candidates import HubModel, Origin, Repository, candidates, choose_file
 from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel, expand_home, usual_folders
 from spectui.models.gguf import check_file
-from spectui.models.ranking import GOOD_SHARE, DraftOption, needed_memory, rank, read_share
+from spectui.models.ranking import (
+    GOOD_SHARE,
+    DraftOption,
+    ModelInspected,
+    needed_memory,
+    rank,
+    read_share,
+)
 from spectui.monitor.machine import this_machine
 from spectui.options.drafters import MTP_KIND
 from spectui.page import Page, Paragraph, Part, Table, Words
 from spectui.paths import text_of
 from spectui.settings import read_settings
 
+if TYPE_CHECKING:
+    from spectui.models.hub import Hub
+
+_MOST_OF_HUB = 8
+"""Maximum number of repositories that are looked into, the most promising first."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
+class _Findings:
     """Models of a machine or of a hub, with a target seen as its drafts."""
 
     n_ctx: int
@@ -63,25 +80,26 @@ class Findings:
 
 _N_PASSED_OVER = 10
 """Maximum number of sentences on files that are no models, of which a folder may hold thousands."""
-_LEAST_NAME = 24
-"""Width of names in cells: columns are dropped rather than narrow them further."""
 _NONE = "–"
 """Sign for an unknown number. A column of nothing else is dropped."""
 
 _Cells = Mapping[str, Callable[[DraftOption], str]]
 
 
-def scan_page(found: Findings) -> Page:
+def _page(found: _Findings) -> Page:
     """All models that were found."""
     groups: list[list[Part]]
     if not found.models:
         groups = [[Paragraph(found.nothing)], _elsewhere(found)]
     elif found.target is None:
-        groups = [[_table(found, found.models, _LISTED)], _reasons("Cannot be used:", found)]
+        groups = [
+            [_table(found, found.models, _LISTED), _memory_note(found)],
+            _reasons("Cannot be used:", found),
+        ]
     else:
         groups = [
             [Paragraph(f"Drafts for {shown(found.target.path.name)}")],
-            [_table(found, found.fitting, _ranked(found.target))] if found.fitting else [],
+            _ranking(found, found.target),
             _advice(found),
             _reasons("Not for this target:", found),
         ]
@@ -92,7 +110,7 @@ def scan_page(found: Findings) -> Page:
     return [part for group in groups if group for part in ("", *group)][1:]
 
 
-def _advice(found: Findings) -> list[Part]:
+def _advice(found: _Findings) -> list[Part]:
     if found.command is None:
         none = Paragraph(f"Of {counted(len(found.models), 'model')} none fits.")
         return [none, *_elsewhere(found)]
@@ -102,7 +120,7 @@ def _advice(found: Findings) -> list[Part]:
     return [Paragraph(then), *(found.fetch[one.model.path] for one in found.fitting)]
 
 
-def _elsewhere(found: Findings) -> list[Part]:
+def _elsewhere(found: _Findings) -> list[Part]:
     """Where else a draft may be, below a sentence that says that there is none."""
     if found.target is None or found.fetch is not None:
         return []
@@ -110,7 +128,7 @@ def _elsewhere(found: Findings) -> list[Part]:
     return [Paragraph("Hugging Face's hub may have one:"), command]
 
 
-def _reasons(title: str, found: Findings) -> list[Part]:
+def _reasons(title: str, found: _Findings) -> list[Part]:
     names = _names(found.models)
     return _notes(
         title,
@@ -128,26 +146,17 @@ def _notes(title: str, sentences: Sequence[str]) -> list[Part]:
     return [title, *notes] if sentences else []
 
 
-def _table(found: Findings, options: Sequence[DraftOption], cells: _Cells) -> Table:
+def _table(found: _Findings, options: Sequence[DraftOption], cells: _Cells) -> Table:
     """Models with facts from their files, or with what they cost."""
     names = _names(found.models)
     kept = {
         head: cell for head, cell in cells.items() if any(cell(one) != _NONE for one in options)
     }
-    low, high = (percent_text(share) for share in GOOD_SHARE)
+    words = {head: Words(head, is_whole=True) for head in (_BY_NAME, "arch")}
     return Table(
-        (
-            Words("model", is_cut=True),
-            *(Words(head, is_whole=True) if head in _WORDS else head for head in kept),
-        ),
+        (Words("model"), *(words.get(head, head) for head in kept)),
         [(names[one.model.path], *(cell(one) for cell in kept.values())) for one in options],
         row_styles=["dim" if one.reason is not None else "" for one in options],
-        leaving=dict.fromkeys((_BY_NAME, "context", "arch", "size"), _LEAST_NAME),
-        captions={
-            _READS: "reads: weights that a token reads, as a share of what one of the target "
-            f"reads; {low} to {high} is promising",
-            _MEMORY: f"memory: weights and cache at {counted(found.n_ctx, 'token')} of context",
-        },
     )
 
 
@@ -177,8 +186,6 @@ def _arch(option: DraftOption) -> str:
 _READS, _MEMORY = "reads", "memory"
 _BY_NAME = "by its name"
 """Heading of parameters and quantisation from a file's name, which may be wrong."""
-_WORDS = frozenset({_BY_NAME, "arch"})
-"""Headings of columns without numbers."""
 _LISTED: _Cells = {
     "size": lambda option: bytes_text(option.model.size_bytes),
     _BY_NAME: lambda option: option.model.label or _NONE,
@@ -191,9 +198,22 @@ _LISTED: _Cells = {
 """Functions for the cells under each heading."""
 
 
-def _ranked(target: ModelFacts) -> _Cells:
-    reads = {_READS: lambda option: percent_text(read_share(target, option.facts), 1)}
-    return reads | {head: _LISTED[head] for head in (_MEMORY, "size", _BY_NAME, "arch")}
+def _ranking(found: _Findings, target: ModelFacts) -> list[Part]:
+    """The drafts that fit, with what their columns mean."""
+    if not found.fitting:
+        return []
+    cells = {_READS: lambda option: percent_text(read_share(target, option.facts), 1)}
+    cells |= {head: _LISTED[head] for head in (_MEMORY, "size", _BY_NAME, "arch")}
+    low, high = (percent_text(share) for share in GOOD_SHARE)
+    reads = Paragraph(
+        "reads: weights that a token reads, as a share of what one of the target reads; "
+        f"{low} to {high} is promising"
+    )
+    return [_table(found, found.fitting, cells), reads, _memory_note(found)]
+
+
+def _memory_note(found: _Findings) -> Paragraph:
+    return Paragraph(f"memory: weights and cache at {counted(found.n_ctx, 'token')} of context")
 
 
 def scan(request: Scan) -> None:
@@ -208,28 +228,98 @@ def scan(request: Scan) -> None:
         check_folder(folder, str(folder))
     if target is not None:
         check_file(target)
+    own = map(expand_home, read_settings().model_folders)
     with open_progress(quiet=request.quiet) as progress:
-        found = _search(request.folders or _usual(), target, request.n_ctx, progress.say)
-    write_result(models_document(found), page_text(scan_page(found)), request.json_path)
+        folders = request.folders or (*own, *usual_folders())
+        found = _search(folders, target, request.n_ctx, progress.say)
+    write_result(_document(found), page_text(_page(found)), request.json_path)
+
+
+class _HubDrafts:
+    """Models of the hub, seen as drafts of one target."""
+
+    def __init__(self, hub: "Hub", target: Header, n_ctx: int) -> None:
+        self._hub, self._target = hub, target
+        self.models: dict[Path, HubModel] = {}
+        """Models that were looked up, by their places on the hub."""
+        self._search = DraftSearch(target.facts, self._compare, n_ctx=n_ctx)
+
+    def look_at(self, repository: Repository) -> DraftOption:
+        """Choose a file of a repository and look at its header beside the target's."""
+        model, reason, facts = None, "has no model that could draft", self._target.facts
+        try:
+            models = self._hub.models(repository.name)
+            own_bytes = facts.read_bytes_per_token or facts.size_bytes
+            model = choose_file(repository, models, own_bytes)
+        except HubError as error:
+            reason = str(error).removeprefix(f"repository {repository.name}: ")
+        if model is None:
+            path = Path(repository.name)
+            unknown = FoundModel(path=path, name=path.name, size_bytes=0)
+            return DraftOption(model=unknown, facts=None, reason=reason, memory_bytes=None)
+        self.models[model.path] = model
+        return self._search.look_at(model)
+
+    def _compare(self, draft: Path) -> ModelInspected:
+        return inspected(
+            self._target, draft, lambda path: self._hub.header(self.models[path]), here=False
+        )
+
+
+def find(request: Find) -> None:
+    """Ask the hub for drafts of a target, look at their headers, and print them, ranked.
+
+    Raises:
+        BadInputError: the target cannot be used.
+        HubError: the hub cannot be reached, or fails.
+        UsageError: ``huggingface_hub`` is not installed.
+    """
+    target = request.target
+    check_writable(request.json_path, (target,))
+    check_file(target)
+    try:
+        from spectui.models.hub import Hub
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            "huggingface_hub, which asks the hub, is not installed; install spectui with its extra "
+            "hub, or huggingface_hub beside it"
+        ) from error
+    hub = Hub()
+    own = target_header(target)
+    origin, facts = Origin.of(own.gguf, target.name), own.facts
+    with open_progress(quiet=request.quiet) as progress:
+        progress.say(f"asking the hub for drafts of {shown(origin.names[-1])}")
+        drafts = _HubDrafts(hub, own, request.n_ctx)
+        # Of a mixture of experts a token reads a small part.
+        share = (facts.read_bytes_per_token or facts.size_bytes) / max(facts.size_bytes, 1)
+        listed = candidates(origin, share * facts.n_params, hub.search, _MOST_OF_HUB)
+        options = []
+        for number, repository in enumerate(listed, start=1):
+            progress.say(f"reading {shown(repository.name)} ({number} of {len(listed)})")
+            options.append(drafts.look_at(repository))
+    searched = ", ".join(dict.fromkeys((*origin.names, *origin.families)))
+    found = _Findings(
+        n_ctx=request.n_ctx,
+        target=facts,
+        models=rank(facts, options),
+        nothing=f"The hub was searched for {shown(searched)}, and nothing that is smaller was "
+        "found; n-gram drafters need no file: spectui tune tries them by itself.",
+        fetch={path: shlex.join(model.fetch_words) for path, model in drafts.models.items()},
+    )
+    write_result(_document(found), page_text(_page(found)), request.json_path)
 
 
 def build_demo(request: Demo) -> None:
     """Build the demo models and print their paths."""
     with open_progress(quiet=request.quiet) as progress:
-        built = ensure_demo_models(
-            tuple(DemoModel), seed=request.seed, on_progress=progress.on_demo
-        )
+        built = ensure_demo_models(tuple(DemoModel), on_progress=progress.on_demo)
     for model, path in built.items():
         say(f"{model}\t{path}")
 
 
-def _usual() -> tuple[Path, ...]:
-    return (*map(expand_home, read_settings().model_folders), *usual_folders())
-
-
 def _search(
     folders: tuple[Path, ...], target: Path | None, n_ctx: int, say_now: Callable[[str], None]
-) -> Findings:
+) -> _Findings:
     say_now(f"looking for models in {counted(len(folders), 'folder')}")
     disk = files.Scan(folders)
     search = None if target is None else search_here(target, n_ctx=n_ctx)
@@ -239,13 +329,12 @@ def _search(
             say_now(f"reading {shown(model.name)} ({len(models) + 1})")
             models.append(_look_at(model, n_ctx) if search is None else search.look_at(model))
     places = ", ".join(shown(str(folder)) for folder in folders)
-    where = f" in {places}" if places else ": no folder exists in which models usually lie"
     but = "" if target is None else " but the target"
-    return Findings(
+    return _Findings(
         n_ctx=n_ctx,
         target=None if search is None else search.target,
         models=tuple(models) if search is None else rank(search.target, models),
-        nothing=f"No GGUF model{but} was found{where}; give the folder of yours.",
+        nothing=f"No GGUF model{but} was found in {places or 'the usual folders'}; give yours.",
         passed_over=tuple(disk.reasons),
     )
 
@@ -260,18 +349,14 @@ def _look_at(model: FoundModel, n_ctx: int) -> DraftOption:
     return DraftOption(model=model, facts=facts, reason=reason, memory_bytes=memory_bytes)
 
 
-def models_document(found: Findings) -> Json:
+def _document(found: _Findings) -> Json:
     """``spectui.models/1``.
 
     ``models`` is what was found, with ``target`` the best draft first. ``reason`` says why a model
     cannot be used, with ``target`` why not as its draft; null where nothing speaks against it.
     """
     target = found.target
-    none = "no model fits the target"
-    if target is None:
-        none = "there is no target to find a draft for"
-    elif not found.models:
-        none = "there is no other model"
+    none = "there is no target" if target is None else "no model fits the target"
     return {
         **header("models", this_machine()),
         "n_ctx": found.n_ctx,
@@ -286,15 +371,15 @@ _NO_WEIGHTS = "there are no weights in the file"
 
 
 def _target(facts: ModelFacts) -> Json:
-    return {"path": _path(facts.path), "size_bytes": facts.file_bytes, **_facts(facts)}
+    return {"path": text_of(str(facts.path)), "size_bytes": facts.file_bytes, **_facts(facts)}
 
 
-def _model(option: DraftOption, found: Findings) -> Json:
+def _model(option: DraftOption, found: _Findings) -> Json:
     model, facts = option.model, option.facts
     unread = text_of(f"it was not read: {option.reason}")
     uncounted = unread if facts is None else "one number per token does not tell its cache"
     document: Json = {
-        "path": _path(model.path),
+        "path": text_of(str(model.path)),
         "name": text_of(model.name),
         "size_bytes": model.size_bytes,
         **or_reason("facts", facts and _facts(facts), unread),
@@ -322,7 +407,3 @@ def _facts(facts: ModelFacts) -> Json:
     for name in ("n_params", "n_layers", "n_ctx_train", "n_vocab"):
         document |= or_reason(name, getattr(facts, name) or None, "the file does not say")
     return document
-
-
-def _path(path: Path) -> str:
-    return text_of(str(path))
