@@ -18,7 +18,7 @@ class Attach:
 
     Shows its slots, tokens per second, acceptance by position, model and settings, and the
     readings of GPU and host if it runs on this machine. It says most with --metrics. It is only
-    asked, never changed; its API key is taken from SPECTUI_API_KEY or LLAMA_API_KEY, or asked for.
+    asked, never changed; its API key is taken from SPECTUI_API_KEY or LLAMA_API_KEY.
     """
 
     address: str = argument()

@@ -1,15 +1,18 @@
 """Runs ``spectui attach`` with parsed options: the screen, or the state as a document."""
 
+import asyncio
+import os
 from collections.abc import Callable
 
 from spectui.cli.attach import JSON_S, SCREEN_S, Attach
 from spectui.cli.guard import MakeApp, show_screen, writable_log
 from spectui.cli.output import check_writable, write_document
-from spectui.cli.running_server import api_key_from_environment, look, unlocked
-from spectui.errors import UsageError
+from spectui.errors import ServerError, UsageError
 from spectui.server.address import parse_address
 from spectui.server.watch.document import attach_document
-from spectui.server.watch.poller import Attachment
+from spectui.server.watch.poller import Attachment, ask
+from spectui.server.watch.sample import API_KEY_VARIABLES, Failure
+from spectui.server.watch.tracker import AttachState, Tracker
 from spectui.settings import read_settings
 
 _SHORTEST_S = 0.1
@@ -19,8 +22,8 @@ def attach(request: Attach) -> None:
     """Watch a server, or write its present state.
 
     Raises:
-        UsageError: the address is none, or that of a router, or there is no terminal for the
-            screen; or options contradict each other.
+        UsageError: the address or the API key is none, or there is no terminal for the screen; or
+            options contradict each other.
         ServerError: with ``--json``, the server tells nothing.
     """
     json_path, interval_s = request.json_path, request.interval_s
@@ -30,14 +33,45 @@ def attach(request: Attach) -> None:
         raise UsageError(f"--interval {interval_s:g} is too short; give {_SHORTEST_S} or more")
     if interval_s is None:
         interval_s = SCREEN_S if json_path is None else JSON_S
-    address, api_key = parse_address(request.address), api_key_from_environment()
-    attachment = Attachment(address=address, api_key=api_key)
-    if json_path is not None:
-        check_writable(json_path, ())
-        state = look(attachment, interval_s)
-        write_document(attach_document(state, interval_s=interval_s), json_path)
+    attachment = Attachment(address=parse_address(request.address), api_key=_api_key())
+    if json_path is None:
+        _show(attachment, interval_s, request)
         return
-    _show(unlocked(attachment), interval_s, request)
+    check_writable(json_path, ())
+    state = _look(attachment, interval_s)
+    write_document(attach_document(state, interval_s=interval_s), json_path)
+
+
+def _api_key() -> str | None:
+    """The server's API key, from the environment; None if there is none.
+
+    Raises:
+        UsageError: it holds what no HTTP header can carry.
+    """
+    for name in API_KEY_VARIABLES:
+        key = os.environ.get(name, "").strip()
+        if not (key.isascii() and key.isprintable()):
+            raise UsageError(
+                f"{name} is no API key: it holds characters that no HTTP header can carry; set it "
+                "to the key alone"
+            )
+        if key:
+            return key
+    return None
+
+
+def _look(attachment: Attachment, interval_s: float) -> AttachState:
+    """Ask the server twice, or once without an interval; return its state.
+
+    Raises:
+        ServerError: the server tells nothing.
+    """
+    tracker = Tracker(attachment.address.url)
+    for sample in asyncio.run(ask(attachment, interval_s)):
+        if isinstance(sample, Failure):
+            raise ServerError(sample.reason)
+        tracker.add(sample)
+    return tracker.state
 
 
 def _show(attachment: Attachment, interval_s: float, request: Attach) -> None:

@@ -1,4 +1,4 @@
-"""Reads ``GET /metrics`` of this year's llama-servers and of older ones."""
+"""Reads ``GET /metrics`` of llama-server."""
 
 import re
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ class DraftCounts:
     """Drafts that the target verified."""
     n_drafted: int
     n_accepted: int
-    accepted_per_position: tuple[int, ...]
+    accepted_per_position: tuple[int, ...] = ()
     """Drafts of which the token at that position was accepted."""
 
     @property
@@ -32,6 +32,14 @@ class DraftCounts:
     def mean_accepted_length(self) -> float | None:
         """Tokens per verified draft, the bonus token included; None when there was none."""
         return 1 + self.n_accepted / self.n_drafts if self.n_drafts else None
+
+    def since(self, before: "DraftCounts") -> "DraftCounts":
+        """Counts of the requests that ended after ``before``, without positions."""
+        return DraftCounts(
+            n_drafts=self.n_drafts - before.n_drafts,
+            n_drafted=self.n_drafted - before.n_drafted,
+            n_accepted=self.n_accepted - before.n_accepted,
+        )
 
     @property
     def share_per_position(self) -> tuple[float, ...]:
@@ -54,17 +62,12 @@ class Counters:
     n_prompt: int
     """Evaluated; what came from the cache is not counted."""
     prompt_s: float
-    n_prompt_cached: int | None
-    """None of a server that does not count them."""
     n_predicted: int
     predicted_s: float
-    n_processing: int
     n_deferred: int
     """Requests that wait for a slot."""
     drafts: DraftCounts | None
     """None of a server that does not count them."""
-    started: str | None
-    """Changes when the server is started again."""
 
     @property
     def tokens_per_s(self) -> float | None:
@@ -79,12 +82,8 @@ class Counters:
         return self.n_prompt / self.prompt_s if self.n_prompt and self.prompt_s else None
 
 
-def read_counters(text: str, started: str | None) -> Counters:
+def read_counters(text: str) -> Counters:
     """Read ``/metrics``.
-
-    Args:
-        text: the reply.
-        started: what tells one start of the server from another.
 
     Raises:
         ValueError: the text lacks what every llama-server counts.
@@ -99,17 +98,13 @@ def read_counters(text: str, started: str | None) -> Counters:
             raise ValueError(f"llamacpp:{name} is missing")
         return found[name, None]
 
-    cached = found.get(("prompt_tokens_cached_total", None))
     return Counters(
         n_prompt=round(needed("prompt_tokens_total")),
         prompt_s=needed("prompt_seconds_total"),
-        n_prompt_cached=None if cached is None else round(cached),
         n_predicted=round(needed("tokens_predicted_total")),
         predicted_s=needed("tokens_predicted_seconds_total"),
-        n_processing=round(found.get(("requests_processing", None), 0)),
         n_deferred=round(found.get(("requests_deferred", None), 0)),
         drafts=_drafts(found),
-        started=started,
     )
 
 

@@ -13,7 +13,7 @@ from spectui.live import machine as live
 from spectui.live.devices import concerned
 from spectui.monitor.readings import Reading, Snapshot
 from spectui.server.watch.poller import Attachment, Poller
-from spectui.server.watch.sample import Failure, HostState, ServerSample
+from spectui.server.watch.sample import Failure, ServerSample
 from spectui.server.watch.tracker import AttachState, Tracker
 from spectui.settings import Settings
 from spectui.tui.base_app import BaseApp
@@ -31,7 +31,6 @@ from spectui.tui.threads import Monitor, MonitorFailed
 from spectui.tui.widgets import QUIT_DISPLAY, KeyBar, StatusBar, hidden, key
 
 _NO_ESTIMATE = Reading(None, "it is only known of models that spectui runs itself")
-_NOT_COUNTED = Reading(None, "page faults are only counted of spectui itself")
 
 
 def connection(state: AttachState) -> str:
@@ -47,12 +46,11 @@ def trouble(failure: Failure | None) -> str:
     """Return the failure and the next step; empty if nothing is wrong."""
     if failure is None:
         return ""
-    again = "" if failure.retry_s is None else f"; asked again after {failure.retry_s:g} s"
-    return f"{failure.reason}{again}."
+    return f"{failure.reason}; it is asked again every second."
 
 
 class Machine:
-    """The last readings, with the server's process in place of spectui's own."""
+    """The last readings of the server's machine."""
 
     def __init__(self) -> None:
         """Start without a reading."""
@@ -60,15 +58,10 @@ class Machine:
         self._history = live.TrafficHistory()
         self._reason: str | None = None
 
-    def add(self, snapshot: Snapshot, host: HostState) -> None:
+    def add(self, snapshot: Snapshot) -> None:
         """Take a reading."""
-        disk = replace(
-            snapshot.host,
-            disk_read_bytes_per_s=host.read_bytes_per_s,
-            major_faults_per_s=_NOT_COUNTED,
-        )
-        self._snapshot = replace(snapshot, host=disk)
-        self._history.add(self._snapshot, _NO_ESTIMATE)
+        self._snapshot = snapshot
+        self._history.add(snapshot, _NO_ESTIMATE)
 
     def fail(self, reason: str) -> None:
         """There are no readings any more."""
@@ -124,14 +117,9 @@ class AttachScreen(Screen[None]):
     HORIZONTAL_BREAKPOINTS = [(0, "-one"), (72, "-two"), (150, "-three")]  # noqa: RUF012 - as Screen has it
     VERTICAL_BREAKPOINTS = [(0, "-short"), (20, "-tall")]  # noqa: RUF012 - as Screen has it
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        key("r", "attach.retry", "Ask now", "Ask the server at once"),
-    ]
-
-    def __init__(self, url: str, try_now: Callable[[], None]) -> None:
-        """Show what is known before the first answer; ``try_now`` asks for another at once."""
+    def __init__(self, url: str) -> None:
+        """Show what is known before the first answer."""
         super().__init__()
-        self._try_now = try_now
         self._tracker = Tracker(url)
         self._machine = Machine()
         self._panels = AttachPanels()
@@ -160,7 +148,7 @@ class AttachScreen(Screen[None]):
             case ServerSample() | Failure():
                 self._tracker.add(event)
             case Snapshot():
-                self._machine.add(event, self._tracker.state.sample.host)
+                self._machine.add(event)
             case MonitorFailed():
                 self._machine.fail(event.reason)
             case BaseException():
@@ -178,10 +166,6 @@ class AttachScreen(Screen[None]):
         self._trouble.update(wrong)
         self._trouble.set_class(bool(wrong), "-shown")
         self._panels.show(state, self._machine)
-
-    def action_retry(self) -> None:
-        """Ask at once."""
-        self._try_now()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,7 +210,7 @@ class AttachApp(BaseApp):
             launch.attachment, post, interval_s=launch.interval_s, on_failure=post
         )
         self.monitor = make_monitor(post)
-        self.watched = AttachScreen(launch.attachment.address.url, self.poller.try_now)
+        self.watched = AttachScreen(launch.attachment.address.url)
 
     async def on_mount(self) -> None:
         """Show the screen, then ask."""

@@ -8,16 +8,11 @@ from typing import Any
 
 import pytest
 
-from spectui.cli import running_server
-from spectui.cli.running_server import unlocked
-from spectui.server.address import parse_address
-from spectui.server.watch.poller import Attachment
 from tests.support.attached import (
     METRICS,
     PROPS,
     SLOTS,
     Handler,
-    Play,
     Script,
     metrics_text,
     page,
@@ -60,7 +55,7 @@ def test_a_document_of_a_server_on_this_machine_has_its_process(
 def test_two_looks_tell_a_rate(spectui: Spectui, script: Script) -> None:
     def slots(handler: Handler) -> None:
         n = 100 + 50 * script.asked.count("/slots")
-        now = {**SLOTS[0], "next_token": [{"n_decoded": n, "n_remain": 5}]}
+        now = {**SLOTS[0], "next_token": [{"n_decoded": n}]}
         page([now])(handler)
 
     script.plays["/slots"] = slots
@@ -88,28 +83,6 @@ def test_a_key_that_no_header_can_carry(
     assert spectui("attach", script.address, "--json", "-") == 2
     assert "LLAMA_API_KEY is no API key" in spectui.err
     assert "im" not in spectui.err.split()
-
-
-def test_the_key_is_asked_for_until_it_fits(
-    script: Script, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert not running_server.can_ask()
-    script.api_key = "sesame"
-    typed = iter(["wrong", "sesame"])
-    reasons: list[str] = []
-
-    def ask(reason: str) -> str:
-        reasons.append(reason)
-        return next(typed)
-
-    monkeypatch.setattr("spectui.cli.running_server.can_ask", lambda: True)
-    monkeypatch.setattr("spectui.cli.running_server.ask_for_api_key", ask)
-    wanted = unlocked(Attachment(address=parse_address(script.address)))
-    assert wanted.api_key == "sesame"
-    assert [reason.split(" ", 1)[1].partition(";")[0] for reason in reasons] == [
-        "wants an API key",
-        "refuses the API key that it was given",
-    ]
 
 
 def test_wrong_usage(spectui: Spectui) -> None:
@@ -140,36 +113,9 @@ def test_the_screen_in_a_terminal(script: Script, tmp_path: Path) -> None:
         assert terminal.exit_code == 0
 
 
-def test_the_key_is_typed_unseen(script: Script, tmp_path: Path) -> None:
-    script.api_key = "sesame"
-    with Terminal(["attach", script.address], tmp_path) as terminal:
-        terminal.see("API key (it is not shown): ")
-        terminal.press("sesame\n")
-        terminal.see("Qwen3-8B")
-        terminal.press("\x03")
-        written = terminal.end()
-        terminal.assert_restored(written)
-        assert "sesame" not in written
-
-
-def listed(*names: str, loaded: int = 0) -> Play:
-    states = [{"value": "loaded", "args": ["--port", "4711"]}] * loaded
-    states += [{"value": "unloaded"}] * (len(names) - loaded)
-    return page({"data": [{"id": n, "status": s} for n, s in zip(names, states, strict=True)]})
-
-
-def test_a_router_is_refused_with_the_servers_that_it_has_started(
-    spectui: Spectui, script: Script
-) -> None:
+def test_a_router_is_refused(spectui: Spectui, script: Script) -> None:
     script.plays["/props"] = page({**PROPS, "role": "router"})
-    for models, told in (
-        (listed("qwen", "gemma", loaded=1), "itself; it lists qwen at port 4711, gemma\n"),
-        (listed(*map(str, range(15))), "lists 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 3"),
-        (listed(), "runs the model itself\n"),
-    ):
-        script.plays["/v1/models"] = models
-        for options in (("--interval", "0", "--json", "-"), ()):
-            assert spectui("attach", script.address, *options) == 2
-            assert f"error: http://{script.address} is a router" in spectui.err
-            assert told in spectui.err
-            assert spectui.out == ""
+    assert spectui("attach", script.address, "--interval", "0", "--json", "-") == 5
+    assert f"error: http://{script.address} is a router" in spectui.err
+    assert "give the address of a server that runs the model itself" in spectui.err
+    assert spectui.out == ""
