@@ -173,7 +173,7 @@ VARIABLES = {
     "SPECTUI_PATIENCE": "Seconds in which a process that neither computes nor reads counts as hung "
     "(120); a slow network's file system may need more.",
     "LLAMA_CPP_LIB_PATH": "Folder of a llama.cpp library that comes before all that are found "
-    "(`spectui doctor --libraries` lists them).",
+    "(`spectui doctor` names the one in use).",
     "HF_HOME, HF_HUB_CACHE, LLAMA_CACHE": "Folders in which models are looked for, beside the "
     "usual ones.",
     "HF_ENDPOINT, HF_TOKEN": "The hub that models find asks, and the token for it, as "

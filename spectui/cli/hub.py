@@ -1,6 +1,7 @@
 """Runs ``spectui models find``: drafts of a target on Hugging Face's hub."""
 
 import shlex
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,14 +10,12 @@ from spectui.cli.output import check_writable, write_result
 from spectui.cli.page import page_text
 from spectui.cli.progress import open_progress
 from spectui.cli.run_scan import Findings, models_document, scan_page, shown
-from spectui.doctor.drafts import DraftSearch
 from spectui.errors import HubError, UsageError
-from spectui.models.beside import Header, inspected, target_header
+from spectui.models.beside import Header, compare_headers, header_of
 from spectui.models.candidates import HubModel, Origin, Repository, candidates, choose_file
-from spectui.models.facts import has_mtp_layers
+from spectui.models.facts import check_is_target, has_mtp_layers
 from spectui.models.files import FoundModel
-from spectui.models.gguf import check_file
-from spectui.models.ranking import DraftOption, ModelInspected, rank
+from spectui.models.ranking import DraftOption, look_at, rank
 from spectui.page import Paragraph
 
 if TYPE_CHECKING:
@@ -43,10 +42,9 @@ class _HubDrafts:
     """Models of the hub, seen as drafts of one target."""
 
     def __init__(self, hub: "Hub", target: Header, n_ctx: int) -> None:
-        self._hub, self._target = hub, target
+        self._hub, self._target, self._n_ctx = hub, target, n_ctx
         self.models: dict[Path, HubModel] = {}
         """Models that were looked up, by their places on the hub."""
-        self._search = DraftSearch(target.facts, self._compare, n_ctx=n_ctx)
 
     def look_at(self, repository: Repository) -> DraftOption:
         """Choose a file of a repository and look at its header beside the target's."""
@@ -62,12 +60,11 @@ class _HubDrafts:
             unknown = FoundModel(path=path, name=path.name, size_bytes=0)
             return DraftOption(model=unknown, facts=None, reason=reason, memory_bytes=None)
         self.models[model.path] = model
-        return self._search.look_at(model)
+        compare = partial(compare_headers, self._target, read=self._header, here=False)
+        return look_at(facts, model, compare, self._n_ctx)
 
-    def _compare(self, draft: Path) -> ModelInspected:
-        return inspected(
-            self._target, draft, lambda path: self._hub.header(self.models[path]), here=False
-        )
+    def _header(self, path: Path) -> Header:
+        return self._hub.header(self.models[path])
 
 
 def find(request: Find) -> None:
@@ -82,9 +79,9 @@ def find(request: Find) -> None:
     if target is None:
         raise UsageError("models find looks for drafts of a target; give its file with -m FILE")
     check_writable(request.json_path, (target,))
-    check_file(target)
+    own = header_of(target)
+    check_is_target(target, own.gguf)
     hub = open_hub()
-    own = target_header(target)
     origin, facts = Origin.of(own.gguf, target.name), own.facts
     with open_progress(quiet=request.quiet) as progress:
         progress.say(f"asking the hub for drafts of {shown(origin.names[-1])}")

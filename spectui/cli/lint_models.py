@@ -10,7 +10,7 @@ from spectui.commands.command import ServerCommand
 from spectui.commands.finding import Finding, Severity
 from spectui.commands.home import own_path
 from spectui.commands.takeover import Takeover, take_over
-from spectui.doctor.examination import examine_fitted, surroundings
+from spectui.doctor.examination import examine, surroundings
 from spectui.doctor.findings import findings
 from spectui.engine.planning import Planner
 from spectui.errors import MissingLibraryError, SpectuiError
@@ -73,7 +73,7 @@ def model_findings(
     except SpectuiError as error:
         return (_fault(error),), None
     try:
-        found = _of_models(setup, fit, is_drafting=_is_drafting(command), quiet=quiet)
+        found = _of_models(setup, fit, quiet=quiet)
     except MissingLibraryError as error:
         return (), str(error)
     except SpectuiError as error:
@@ -85,9 +85,7 @@ def _fault(error: SpectuiError) -> Finding:
     return Finding(flag="-m", severity=Severity.ERROR, what=str(error), why=_WHY)
 
 
-def _of_models(
-    setup: Setup, fit: Fit | None, *, is_drafting: bool, quiet: bool
-) -> tuple[Finding, ...]:
+def _of_models(setup: Setup, fit: Fit | None, *, quiet: bool) -> tuple[Finding, ...]:
     draft, speculation = setup.draft, setup.speculation
     rpc = setup.target.devices.rpc
     with open_progress(quiet=quiet) as progress, Planner(rpc=rpc) as planner:
@@ -100,15 +98,8 @@ def _of_models(
         drafts = {} if draft is None else {draft.path.name: draft}
         is_mtp = speculation is not None and speculation.is_mtp and draft is None
         # Parts that the command leaves to its server are where that puts them.
-        examination, _placed = examine_fitted(
-            planner, around, request, drafts, fit, say=progress.say, mtp=is_mtp
-        )
-        found = findings(examination, is_drafting=is_drafting)
-        return tuple(replace(one, why=_WHY) for one in found)
-
-
-def _is_drafting(command: ServerCommand) -> bool:
-    return bool(command.kinds) or command.drafts_with_model
+        examination = examine(planner, around, request, drafts, fit, say=progress.say, mtp=is_mtp)
+        return tuple(replace(one, why=_WHY) for one in findings(examination))
 
 
 def _is_unplanned(command: ServerCommand) -> bool:

@@ -12,7 +12,7 @@ from spectui.cli.request import RunOptions
 from spectui.cli.taken import warn_of_unmeasured
 from spectui.commands.finding import Finding, Severity
 from spectui.doctor.document import doctor_document
-from spectui.doctor.examination import Examination, Surroundings, examine_fitted, surroundings
+from spectui.doctor.examination import Examination, Surroundings, examine, surroundings
 from spectui.doctor.findings import finding, findings
 from spectui.doctor.page import diagnosis
 from spectui.engine.planning import Planner
@@ -23,7 +23,7 @@ from spectui.errors import (
     SpectuiError,
     UsageError,
 )
-from spectui.llama.library import libraries
+from spectui.llama.library import passed_over
 from spectui.llama.planned import PlanRequest
 from spectui.monitor.machine import this_machine
 from spectui.options.drafters import MTP_KIND
@@ -64,9 +64,9 @@ def doctor(planner: Planner, request: Doctor) -> None:
                 error = _verdict(examination, found)
             except MissingLibraryError as missing:
                 error = missing
-        listed = libraries() if request.libraries else ()
-    document = doctor_document(around, examination, found, listed)
-    text = page_text(diagnosis(around, examination, found, listed)).rstrip("\n")
+        refused = () if around.backend.library is None else passed_over()
+    document = doctor_document(around, examination, found)
+    text = page_text(diagnosis(around, examination, found, refused)).rstrip("\n")
     if error is None:
         text = "\n".join((text, "", page_text(_next(options, examination))))
     write_result(document, text, given.json_path)
@@ -107,8 +107,8 @@ def _examine(
     devices, gpus = request.target.devices, around.backend.gpus
     around = replace(around, free=around.free.with_margins(options.margins, devices, gpus))
     say, mtp = options.progress.say, _mtp(options)
-    found, text = examine_fitted(planner, around, request, drafts, options.fit, say=say, mtp=mtp)
-    placed = () if text is None else (finding(Severity.NOTE, text),)
+    found = examine(planner, around, request, drafts, options.fit, say=say, mtp=mtp)
+    placed = () if found.placed is None else (finding(Severity.NOTE, found.placed),)
     return found, (*findings(found), *placed)
 
 

@@ -1,9 +1,11 @@
 """Runs ``spectui models scan`` and ``demo``: the search, its document, and its page."""
 
+import os
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from spectui.cli.models import Demo, Scan
@@ -12,16 +14,22 @@ from spectui.cli.page import is_ascii_only, page_text
 from spectui.cli.progress import open_progress
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.display import visible
-from spectui.doctor.drafts import check_folder, is_same, search_here
 from spectui.documents import Json, fields_of, or_reason
+from spectui.errors import BadInputError
 from spectui.format import bytes_text, counted, percent_text
-from spectui.llama.architectures import inspect_header
+from spectui.llama.architectures import inspect_header, inspect_pair
 from spectui.measure.backend import header
 from spectui.models import files
 from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel, expand_home, usual_folders
-from spectui.models.gguf import check_file
-from spectui.models.ranking import GOOD_SHARE, DraftOption, needed_memory, rank, read_share
+from spectui.models.ranking import (
+    GOOD_SHARE,
+    DraftOption,
+    look_at,
+    needed_memory,
+    rank,
+    read_share,
+)
 from spectui.monitor.machine import this_machine
 from spectui.options.drafters import MTP_KIND
 from spectui.page import Page, Paragraph, Part, Table, Words
@@ -138,11 +146,11 @@ def _table(found: Findings, options: Sequence[DraftOption], cells: _Cells) -> Ta
     return Table(
         (
             Words("model", is_cut=True),
-            *(Words(head, is_whole=True) if head in _WORDS else head for head in kept),
+            *(Words(head, is_whole=True) if head == _ARCH else head for head in kept),
         ),
         [(names[one.model.path], *(cell(one) for cell in kept.values())) for one in options],
         row_styles=["dim" if one.reason is not None else "" for one in options],
-        leaving=dict.fromkeys((_BY_NAME, "context", "arch", "size"), _LEAST_NAME),
+        leaving=dict.fromkeys(("context", _ARCH, "size"), _LEAST_NAME),
         captions={
             _READS: "reads: weights that a token reads, as a share of what one of the target "
             f"reads; {low} to {high} is promising",
@@ -174,15 +182,10 @@ def _arch(option: DraftOption) -> str:
     return shown(f"{facts.arch}, MTP alone" if facts.draft_kind == MTP_KIND else facts.arch)
 
 
-_READS, _MEMORY = "reads", "memory"
-_BY_NAME = "by its name"
-"""Heading of parameters and quantisation from a file's name, which may be wrong."""
-_WORDS = frozenset({_BY_NAME, "arch"})
-"""Headings of columns without numbers."""
+_READS, _MEMORY, _ARCH = "reads", "memory", "arch"
 _LISTED: _Cells = {
     "size": lambda option: bytes_text(option.model.size_bytes),
-    _BY_NAME: lambda option: option.model.label or _NONE,
-    "arch": _arch,
+    _ARCH: _arch,
     "context": lambda option: str((option.facts and option.facts.n_ctx_train) or _NONE),
     _MEMORY: lambda option: (
         _NONE if option.memory_bytes is None else bytes_text(option.memory_bytes)
@@ -193,7 +196,7 @@ _LISTED: _Cells = {
 
 def _ranked(target: ModelFacts) -> _Cells:
     reads = {_READS: lambda option: percent_text(read_share(target, option.facts), 1)}
-    return reads | {head: _LISTED[head] for head in (_MEMORY, "size", _BY_NAME, "arch")}
+    return reads | {head: _LISTED[head] for head in (_MEMORY, "size", _ARCH)}
 
 
 def scan(request: Scan) -> None:
@@ -205,11 +208,10 @@ def scan(request: Scan) -> None:
     target = request.target
     check_writable(request.json_path, (target,))
     for folder in request.folders:
-        check_folder(folder, str(folder))
-    if target is not None:
-        check_file(target)
+        _check_folder(folder)
+    own = None if target is None else _read_target(target)
     with open_progress(quiet=request.quiet) as progress:
-        found = _search(request.folders or _usual(), target, request.n_ctx, progress.say)
+        found = _search(request.folders or _usual(), own, request.n_ctx, progress.say)
     write_result(models_document(found), page_text(scan_page(found)), request.json_path)
 
 
@@ -227,30 +229,54 @@ def _usual() -> tuple[Path, ...]:
     return (*map(expand_home, read_settings().model_folders), *usual_folders())
 
 
+def _check_folder(folder: Path) -> None:
+    """Refuse a path that cannot be searched for models.
+
+    Raises:
+        BadInputError: there is no such folder.
+    """
+    if not os.path.isdir(folder):  # noqa: PTH112 - Path.is_dir raises on a forbidden parent
+        what = "is not a folder" if os.path.exists(folder) else "no such folder"  # noqa: PTH110
+        raise BadInputError(f"{folder}: {what}; give a folder of GGUF models")
+
+
+def _read_target(path: Path) -> ModelFacts:
+    """Facts of a target.
+
+    Raises:
+        BadInputError: it cannot be read, or cannot continue a text.
+    """
+    found = inspect_header(path)
+    if found.facts is None or found.reason is not None:
+        raise BadInputError(found.reason or f"{path} cannot be read; give another model")
+    return found.facts
+
+
 def _search(
-    folders: tuple[Path, ...], target: Path | None, n_ctx: int, say_now: Callable[[str], None]
+    folders: tuple[Path, ...], target: ModelFacts | None, n_ctx: int, say_now: Callable[[str], None]
 ) -> Findings:
     say_now(f"looking for models in {counted(len(folders), 'folder')}")
     disk = files.Scan(folders)
-    search = None if target is None else search_here(target, n_ctx=n_ctx)
     models: list[DraftOption] = []
     for model in disk:
-        if target is None or not is_same(model, target):
-            say_now(f"reading {shown(model.name)} ({len(models) + 1})")
-            models.append(_look_at(model, n_ctx) if search is None else search.look_at(model))
+        say_now(f"reading {shown(model.name)} ({len(models) + 1})")
+        if target is None:
+            models.append(_describe(model, n_ctx))
+        elif not (model.path.exists() and model.path.samefile(target.path)):
+            models.append(look_at(target, model, partial(inspect_pair, target.path), n_ctx))
     places = ", ".join(shown(str(folder)) for folder in folders)
     where = f" in {places}" if places else ": no folder exists in which models usually lie"
     but = "" if target is None else " but the target"
     return Findings(
         n_ctx=n_ctx,
-        target=None if search is None else search.target,
-        models=tuple(models) if search is None else rank(search.target, models),
+        target=target,
+        models=tuple(models) if target is None else rank(target, models),
         nothing=f"No GGUF model{but} was found{where}; give the folder of yours.",
         passed_over=tuple(disk.reasons),
     )
 
 
-def _look_at(model: FoundModel, n_ctx: int) -> DraftOption:
+def _describe(model: FoundModel, n_ctx: int) -> DraftOption:
     """Describe a model by its header, without a target."""
     reason, facts = model.damage, None
     if reason is None:

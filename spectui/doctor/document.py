@@ -7,7 +7,6 @@ from spectui.doctor.examination import Examination, ExaminedDraft, Surroundings
 from spectui.doctor.speed import SpeedBound
 from spectui.documents import Json, encoded, fields_of, heading, or_reason
 from spectui.engine.demand import Demand
-from spectui.llama.library import Library, Refused
 from spectui.llama.planned import ModelPlan
 from spectui.options.drafters import MTP_KIND
 
@@ -16,18 +15,13 @@ _UNUSABLE = "it could not be planned beside the target"
 
 
 def doctor_document(
-    around: Surroundings,
-    examination: Examination | None,
-    found: Sequence[Finding],
-    libraries: Sequence[Library | Refused] = (),
+    around: Surroundings, examination: Examination | None, found: Sequence[Finding]
 ) -> Json:
     """``spectui.doctor/1``; arguments are those of ``diagnosis``."""
     backend = around.backend
     device = ("name", "description", "in_ram", "free_bytes", "total_bytes")
     no_room = "there is no room for what measuring takes, up to half a gigabyte"
     no_driver = "no NVIDIA driver tells it of a GPU that llama.cpp uses"
-    used = next((one for one in libraries if isinstance(one, Library)), None)
-    listed = [_library(one, is_used=one is used) for one in libraries]
     no_target = or_reason("target", None, "no target was given, or no library is here")
     return {
         **heading(
@@ -43,17 +37,7 @@ def doctor_document(
         **fields_of(around.bandwidth, no_driver, "gpu_bytes_per_s"),
         **(no_target if examination is None else _examined(examination)),
         "findings": [{"severity": str(one.severity), "text": one.what} for one in found],
-        **({"libraries": listed} if listed else {}),
     }
-
-
-def _library(one: Library | Refused, *, is_used: bool) -> Json:
-    if isinstance(one, Refused):
-        file, origin, why = one.place.folder, one.place.origin, one.why
-    else:
-        file, origin, why = one.file, one.origin, None
-    own = {"file": str(file), "origin": str(origin), "is_used": is_used}
-    return {**own, **or_reason("refused", why, "it can be used")}
 
 
 def _examined(examination: Examination) -> Json:
@@ -65,16 +49,10 @@ def _examined(examination: Examination) -> Json:
             **_model(plan.target),
             **or_reason("expected", bound and _bound(bound), _UNKNOWN_SPEED),
         },
-        "drafts": list(map(_draft, examination.drafts)),
+        "drafts": [_draft(one, bound) for one in examination.drafts],
         **or_reason("draft", draft, "none can serve" if examination.drafts else "none was given"),
         "memory": list(map(_demand, examination.demands)),
-        "buffers": [
-            {"model": role, **encoded(buffer)}
-            for role, model in (("target", plan.target), ("draft", plan.draft))
-            if model is not None
-            for buffer in model.buffers
-        ],
-        **fields_of(examination, "", "fits", "fits_alone", "from_disk"),
+        **fields_of(examination, "", "fits", "fits_alone"),
         **fields_of(examination, "no context fits", "largest_context"),
         **fields_of(examination, unplaced, "smallest_n_cpu_moe"),
     }
@@ -87,11 +65,12 @@ def _model(plan: ModelPlan) -> Json:
     }
 
 
-def _draft(one: ExaminedDraft) -> Json:
+def _draft(one: ExaminedDraft, target: SpeedBound | None) -> Json:
     own = None if one.plan is None else one.plan.draft
     unbound = _UNKNOWN_SPEED if one.is_compatible else "it cannot serve the target"
     never = "not even α = 1 would be enough, if tokens were routed to experts at random"
-    numbers = ("draft_step", "break_even_alpha", "speedup_if_perfect")
+    step = one.draft_step
+    alpha = None if step is None or target is None else target.break_even_alpha(step)
     return {
         "name": one.name,
         "path": str(one.options.path),
@@ -99,7 +78,8 @@ def _draft(one: ExaminedDraft) -> Json:
         **fields_of(one, _UNUSABLE, "fits"),
         **fields_of(one, "it can serve the target, and be loaded beside it", "reason"),
         **or_reason("model", own and _model(own), _UNUSABLE),
-        **or_reason("bound", one.bound and fields_of(one.bound, never, *numbers), unbound),
+        **fields_of(one, unbound, "draft_step", "speedup_if_perfect"),
+        **or_reason("break_even_alpha", alpha, unbound if step is None else never),
     }
 
 

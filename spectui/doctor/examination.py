@@ -4,21 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from spectui.doctor.speed import (
-    Bandwidth,
-    DraftBound,
-    SpeedBound,
-    draft_bound,
-    gpu_bytes_per_s,
-    speed_bound,
-)
+from spectui.doctor.speed import LENGTHS, Bandwidth, SpeedBound, gpu_bytes_per_s, speed_bound
 from spectui.engine.demand import (
     Demand,
     FreeMemory,
     can_load,
     demands,
     free_memory,
-    reads_from_disk,
 )
 from spectui.engine.fit import fitted
 from spectui.engine.fitting import (
@@ -30,11 +22,11 @@ from spectui.engine.fitting import (
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.llama.planned import Backend, Plan, PlanRequest
-from spectui.models.weights import WeightTraffic
 from spectui.monitor.dram import ram_limit
 from spectui.monitor.machine import Machine
 from spectui.options.drafters import MTP_KIND
 from spectui.options.setup import Fit, ModelOptions
+from spectui.speculative.expectation import ideal_speedup
 
 Say = Callable[[str], None]
 
@@ -54,8 +46,9 @@ class ExaminedDraft:
     """Whether the pair can be loaded; None where its file is unusable."""
     reason: str | None
     """Why it cannot be used; None if it can serve, and be loaded."""
-    bound: DraftBound | None = None
-    """None where it cannot serve, or speeds of memories are not known."""
+    draft_step: float | None = None
+    """c: seconds that reading takes in a draft step, over those in a target step. None where it
+    cannot serve, or speeds of memories are not known."""
 
     @property
     def options(self) -> ModelOptions:
@@ -72,6 +65,13 @@ class ExaminedDraft:
         """Whether it is the target's own MTP layers."""
         return self.request.mtp and self.request.draft is None
 
+    @property
+    def speedup_if_perfect(self) -> float | None:
+        """Upper bound: every token right, and all of a batch routed to the same experts."""
+        if self.draft_step is None:
+            return None
+        return max(ideal_speedup(1.0, n, self.draft_step) for n in LENGTHS)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examination:
@@ -85,17 +85,12 @@ class Examination:
     """Whether the target can be loaded without a draft."""
     largest_context: int | None
     """In tokens; None if not even the smallest fits."""
-    from_disk: bool
-    """Whether RAM cannot hold all mapped weights, though the plan can be loaded."""
     smallest_n_cpu_moe: int | None
     """0 if all experts fit on the GPUs; None where that is no question, or no answer."""
     drafts: tuple[ExaminedDraft, ...]
     bound: SpeedBound | None
-
-    @property
-    def traffic(self) -> WeightTraffic:
-        """Weights that the target reads."""
-        return self.plan.target.traffic
+    placed: str | None
+    """Sentence on where ``--fit`` places the target; None where that was given."""
 
     @property
     def fits(self) -> bool:
@@ -140,6 +135,7 @@ def examine(
     around: Surroundings,
     request: PlanRequest,
     drafts: Mapping[str, ModelOptions],
+    fit: Fit | None = None,
     *,
     say: Say,
     mtp: bool | None = None,
@@ -150,7 +146,8 @@ def examine(
         planner: asked some ten times.
         around: memories and their speeds.
         request: the target and the context; who drafts is chosen here.
-        drafts: candidates by name, the favourite first.
+        drafts: candidates by name, the favourite first; ``--fit`` places the target beside that.
+        fit: parts of the placement that are free to choose; None where it is given.
         say: told what is looked at.
         mtp: whether the target's own MTP layers are a candidate, the last one; None where it has
             any.
@@ -158,6 +155,10 @@ def examine(
     Raises:
         SpectuiError: the target's file is unusable, or an option cannot be.
     """
+    placed = fitted(planner, replace(request, draft=next(iter(drafts.values()), None)), fit)
+    if placed is not None:
+        request = replace(request, target=placed.target)
+        drafts = {name: placed.beside(draft) for name, draft in drafts.items()}
     # Every question is asked by several who need not know of each other.
     plan: PlanCall = cache(planner.plan)
     target, tried = plan(alone(request)).target, []
@@ -169,29 +170,11 @@ def examine(
         say(f"planning memory with {name}")
         draft = try_draft(plan, name, one, around.free)
         is_wanted = name in drafts or mtp is True
-        tried.append(replace(draft, is_wanted=is_wanted, bound=_bound(draft, bound, around)))
+        step = _draft_step(draft, bound, around.bandwidth)
+        tried.append(replace(draft, is_wanted=is_wanted, draft_step=step))
     say("finding out what fits")
-    return _examined(plan, around, _chosen(tried) or alone(request), tuple(tried), bound)
-
-
-def _bound(
-    draft: ExaminedDraft, target: SpeedBound | None, around: Surroundings
-) -> DraftBound | None:
-    own = None if draft.plan is None else draft.plan.draft
-    if own is None or target is None or not draft.is_compatible:
-        return None
-    return draft_bound(target, own.traffic, around.bandwidth)
-
-
-def _examined(
-    plan: PlanCall,
-    around: Surroundings,
-    chosen: PlanRequest,
-    drafts: tuple[ExaminedDraft, ...],
-    bound: SpeedBound | None,
-) -> Examination:
-    """Find out what fits beside the ``chosen`` draft."""
-    planned, free = plan(chosen), around.free
+    chosen, free = _chosen(tried) or alone(request), around.free
+    planned = plan(chosen)
     # Where --fit has placed experts, they are where they fit.
     has_gpus = bool(around.backend.gpus) and chosen.target.fit is None
     return Examination(
@@ -200,40 +183,21 @@ def _examined(
         demands=demands(planned, free),
         fits_alone=can_load(plan(alone(chosen)), free),
         largest_context=largest_context(plan, chosen, free),
-        from_disk=reads_from_disk(planned, free),
         smallest_n_cpu_moe=smallest_n_cpu_moe(plan, chosen, free) if has_gpus else None,
-        drafts=drafts,
+        drafts=tuple(tried),
         bound=bound,
+        placed=None if placed is None else placed.sentence,
     )
 
 
-def examine_fitted(
-    planner: Planner,
-    around: Surroundings,
-    request: PlanRequest,
-    drafts: Mapping[str, ModelOptions],
-    fit: Fit | None,
-    *,
-    say: Say,
-    mtp: bool | None = None,
-) -> tuple[Examination, str | None]:
-    """Look at a target and its drafts where ``--fit`` places them; say where that is.
-
-    Args:
-        planner: as ``examine``, like what follows.
-        around: memories and their speeds.
-        request: the target and the context.
-        drafts: candidates by name; the target is placed beside the first.
-        fit: parts of the placement that are free to choose; None where it is given.
-        say: told what is looked at.
-        mtp: whether the target's own MTP layers are a candidate.
-    """
-    chosen = fitted(planner, replace(request, draft=next(iter(drafts.values()), None)), fit)
-    if chosen is not None:
-        request = replace(request, target=chosen.target)
-        drafts = {name: chosen.beside(draft) for name, draft in drafts.items()}
-    found = examine(planner, around, request, drafts, say=say, mtp=mtp)
-    return found, None if chosen is None else chosen.sentence
+def _draft_step(
+    draft: ExaminedDraft, target: SpeedBound | None, bandwidth: Bandwidth
+) -> float | None:
+    own = None if draft.plan is None else draft.plan.draft
+    if own is None or target is None or not draft.is_compatible:
+        return None
+    step_s = bandwidth.decode_s(own.traffic, 1)
+    return None if step_s is None else step_s / target.token_s
 
 
 def try_draft(plan: PlanCall, name: str, request: PlanRequest, free: FreeMemory) -> ExaminedDraft:

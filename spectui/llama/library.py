@@ -16,6 +16,7 @@ import threading
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec, module_from_spec
+from itertools import takewhile
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -120,9 +121,12 @@ def library() -> Library:
     raise MissingLibraryError(_missing(refused))
 
 
-def libraries() -> tuple[Library | Refused, ...]:
-    """Examine every library that this machine has, in the order in which one is taken."""
-    return tuple(examine(place) for place in places())
+def passed_over() -> tuple[Refused, ...]:
+    """The places before that of the library in use, whose libraries cannot be used."""
+    used = library()
+    earlier = takewhile(lambda place: used.file not in place.files(), places())
+    found = map(examine, earlier)
+    return tuple(one for one in found if isinstance(one, Refused) and any(one.place.files()))
 
 
 def has_library() -> bool:

@@ -53,7 +53,7 @@ from spectui.models.facts import (
     check_mtp,
     check_mtp_file,
 )
-from spectui.models.gguf import FileIdentity, check_file, read_gguf
+from spectui.models.gguf import FileIdentity, read_gguf
 from spectui.models.header import GgufFile
 from spectui.models.pairs import incompatibility
 from spectui.models.weights import WeightTraffic, mtp_traffic, weight_traffic
@@ -218,7 +218,7 @@ def _identity(path: Path) -> FileIdentity:
     try:
         return FileIdentity.of(path)
     except OSError:
-        check_file(path)
+        read_gguf(path)
         raise
 
 
