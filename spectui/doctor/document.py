@@ -69,8 +69,7 @@ def _draft(one: ExaminedDraft, target: SpeedBound | None) -> Json:
     own = None if one.plan is None else one.plan.draft
     unbound = _UNKNOWN_SPEED if one.is_compatible else "it cannot serve the target"
     never = "not even α = 1 would be enough, if tokens were routed to experts at random"
-    step = one.draft_step
-    alpha = None if step is None or target is None else target.break_even_alpha(step)
+    numbers, bound = ("draft_step", "break_even_alpha", "speedup_if_perfect"), one.bound(target)
     return {
         "name": one.name,
         "path": str(one.options.path),
@@ -78,14 +77,14 @@ def _draft(one: ExaminedDraft, target: SpeedBound | None) -> Json:
         **fields_of(one, _UNUSABLE, "fits"),
         **fields_of(one, "it can serve the target, and be loaded beside it", "reason"),
         **or_reason("model", own and _model(own), _UNUSABLE),
-        **fields_of(one, unbound, "draft_step", "speedup_if_perfect"),
-        **or_reason("break_even_alpha", alpha, unbound if step is None else never),
+        **or_reason("bound", bound and fields_of(bound, never, *numbers), unbound),
     }
 
 
 def _bound(bound: SpeedBound) -> Json:
+    numbers = ("token_s", "tokens_per_s", "ram_bytes_per_token", "gpu_bytes_per_token")
     verify = [{"n_drafted": n, "ratio": ratio} for n, ratio in bound.verify.items()]
-    return {**encoded(bound), "tokens_per_s": bound.tokens_per_s, "verify": verify}
+    return {**fields_of(bound, "", *numbers), "verify": verify}
 
 
 def _demand(demand: Demand) -> Json:

@@ -4,7 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from spectui.doctor.speed import LENGTHS, Bandwidth, SpeedBound, gpu_bytes_per_s, speed_bound
+from spectui.doctor.speed import (
+    Bandwidth,
+    DraftBound,
+    SpeedBound,
+    gpu_bytes_per_s,
+    speed_bound,
+)
 from spectui.engine.demand import (
     Demand,
     FreeMemory,
@@ -26,7 +32,6 @@ from spectui.monitor.dram import ram_limit
 from spectui.monitor.machine import Machine
 from spectui.options.drafters import MTP_KIND
 from spectui.options.setup import Fit, ModelOptions
-from spectui.speculative.expectation import ideal_speedup
 
 Say = Callable[[str], None]
 
@@ -46,9 +51,6 @@ class ExaminedDraft:
     """Whether the pair can be loaded; None where its file is unusable."""
     reason: str | None
     """Why it cannot be used; None if it can serve, and be loaded."""
-    draft_step: float | None = None
-    """c: seconds that reading takes in a draft step, over those in a target step. None where it
-    cannot serve, or speeds of memories are not known."""
 
     @property
     def options(self) -> ModelOptions:
@@ -65,12 +67,12 @@ class ExaminedDraft:
         """Whether it is the target's own MTP layers."""
         return self.request.mtp and self.request.draft is None
 
-    @property
-    def speedup_if_perfect(self) -> float | None:
-        """Upper bound: every token right, and all of a batch routed to the same experts."""
-        if self.draft_step is None:
+    def bound(self, target: SpeedBound | None) -> DraftBound | None:
+        """Bound of its speed; None where it cannot serve, or speeds of memories are not known."""
+        own = None if self.plan is None else self.plan.draft
+        if own is None or target is None or not self.is_compatible:
             return None
-        return max(ideal_speedup(1.0, n, self.draft_step) for n in LENGTHS)
+        return target.of_draft(own.traffic)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +91,7 @@ class Examination:
     """0 if all experts fit on the GPUs; None where that is no question, or no answer."""
     drafts: tuple[ExaminedDraft, ...]
     bound: SpeedBound | None
-    placed: str | None
+    placed: str | None = None
     """Sentence on where ``--fit`` places the target; None where that was given."""
 
     @property
@@ -161,20 +163,25 @@ def examine(
         drafts = {name: placed.beside(draft) for name, draft in drafts.items()}
     # Every question is asked by several who need not know of each other.
     plan: PlanCall = cache(planner.plan)
-    target, tried = plan(alone(request)).target, []
-    bound = speed_bound(target.traffic, around.bandwidth)
+    target = plan(alone(request)).target
     candidates = {name: request.beside(draft) for name, draft in drafts.items()}
     if mtp or (mtp is None and target.info.mtp_layers):
         candidates[MTP_KIND] = replace(request, mtp=True)
+    tried = []
     for name, one in candidates.items():
         say(f"planning memory with {name}")
         draft = try_draft(plan, name, one, around.free)
-        is_wanted = name in drafts or mtp is True
-        step = _draft_step(draft, bound, around.bandwidth)
-        tried.append(replace(draft, is_wanted=is_wanted, draft_step=step))
+        tried.append(replace(draft, is_wanted=name in drafts or mtp is True))
     say("finding out what fits")
-    chosen, free = _chosen(tried) or alone(request), around.free
-    planned = plan(chosen)
+    found = _examined(plan, around, _chosen(tried) or alone(request), tuple(tried))
+    return replace(found, placed=None if placed is None else placed.sentence)
+
+
+def _examined(
+    plan: PlanCall, around: Surroundings, chosen: PlanRequest, drafts: tuple[ExaminedDraft, ...]
+) -> Examination:
+    """Find out what fits beside the ``chosen`` draft."""
+    planned, free = plan(chosen), around.free
     # Where --fit has placed experts, they are where they fit.
     has_gpus = bool(around.backend.gpus) and chosen.target.fit is None
     return Examination(
@@ -184,20 +191,9 @@ def examine(
         fits_alone=can_load(plan(alone(chosen)), free),
         largest_context=largest_context(plan, chosen, free),
         smallest_n_cpu_moe=smallest_n_cpu_moe(plan, chosen, free) if has_gpus else None,
-        drafts=tuple(tried),
-        bound=bound,
-        placed=None if placed is None else placed.sentence,
+        drafts=drafts,
+        bound=speed_bound(plan(alone(chosen)).target.traffic, around.bandwidth),
     )
-
-
-def _draft_step(
-    draft: ExaminedDraft, target: SpeedBound | None, bandwidth: Bandwidth
-) -> float | None:
-    own = None if draft.plan is None else draft.plan.draft
-    if own is None or target is None or not draft.is_compatible:
-        return None
-    step_s = bandwidth.decode_s(own.traffic, 1)
-    return None if step_s is None else step_s / target.token_s
 
 
 def try_draft(plan: PlanCall, name: str, request: PlanRequest, free: FreeMemory) -> ExaminedDraft:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from spectui.commands.finding import Finding, Severity
 from spectui.doctor.examination import Examination, ExaminedDraft
-from spectui.doctor.speed import SpeedBound
+from spectui.doctor.speed import DraftBound
 from spectui.engine.demand import Demand
 from spectui.engine.fitting import expert_overrides
 from spectui.format import percent_text
@@ -39,29 +39,24 @@ def _of_draft(examination: Examination, draft: ExaminedDraft) -> Iterator[Findin
         severity = Severity.ERROR if draft.is_wanted else Severity.NOTE
         yield finding(severity, f"{name} cannot be used: {reason}", "-md")
         return
-    step, bound = draft.draft_step, examination.bound
-    if step is not None and bound is not None and (text := hard_to_win(step, bound)) is not None:
+    bound = draft.bound(examination.bound)
+    if bound is not None and (text := hard_to_win(bound)) is not None:
         yield finding(Severity.WARNING, f"{name} {text}", "-md")
 
 
-def hard_to_win(draft_step: float, bound: SpeedBound) -> str | None:
-    """Say why reading weights leaves a draft little chance; None if it leaves enough.
-
-    Args:
-        draft_step: c, one step of the draft over a step of the target.
-        bound: bound of the target.
-    """
-    if draft_step >= 1:
+def hard_to_win(bound: DraftBound) -> str | None:
+    """Say why reading weights leaves a draft little chance; None if it leaves enough."""
+    if bound.draft_step >= 1:
         return (
             "cannot pay by bandwidth: reading its weights takes as long as reading the target's, "
             "even if every token were right"
         )
-    alpha = bound.break_even_alpha(draft_step)
+    alpha = bound.break_even_alpha
     if alpha is None:
         return "pays only where neighbouring tokens share experts; spectui tune measures it"
     if alpha > _HARD_ALPHA:
         return (
-            f"has to be right nearly always: a step takes {percent_text(draft_step)} of the time "
+            f"has to be right nearly always: a step takes {percent_text(bound.draft_step)} of the time "
             f"of a target step, so that α has to be above {alpha:.2f}"
         )
     return None

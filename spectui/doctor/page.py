@@ -149,17 +149,17 @@ def _speed(bound: SpeedBound) -> str:
     )
 
 
-def _draft_lines(draft: ExaminedDraft, bound: SpeedBound | None) -> Iterator[str]:
-    """Yield facts about a draft relative to its target, of which ``bound`` is."""
-    plan, step, most = draft.plan, draft.draft_step, draft.speedup_if_perfect
+def _draft_lines(draft: ExaminedDraft, target: SpeedBound | None) -> Iterator[str]:
+    """Yield facts about a draft relative to its target."""
+    plan, bound = draft.plan, draft.bound(target)
     if plan is not None and plan.draft is not None:
         yield _mtp(plan.target) if draft.is_mtp else _model(plan.draft)
-    if step is not None and bound is not None and step < 1:
-        alpha = bound.break_even_alpha(step)
+    if bound is not None and bound.draft_step < 1:
+        alpha, share = bound.break_even_alpha, percent_text(bound.draft_step)
         pays = "" if alpha is None else f"can pay if α is above {alpha:.2f}, and "
         yield (
-            f"By bandwidth alone a step takes {percent_text(step)} of the time of a target step: "
-            f"it {pays}gives at most {most:.2f}×, with every token right."
+            f"By bandwidth alone a step takes {share} of the time of a target step: it {pays}gives "
+            f"at most {bound.speedup_if_perfect:.2f}×, with every token right."
         )
 
 
@@ -220,11 +220,10 @@ def _known(n_bytes: int | None) -> str:
 def _what_fits(examination: Examination) -> Iterator[str]:
     """Yield the configurations that would fit."""
     largest = examination.largest_context
-    if largest is not None:
+    if largest is None:
+        yield "No context fits, with the margin of --fit-target on each GPU."
+    else:
         asked = examination.request.context.ctx_size
         yield f"The largest context that fits is {largest} tokens; you asked for {asked}."
-    else:
-        margins = "leaves a GPU the margin of --fit-target" if examination.fits else "fits"
-        yield f"No context {margins}."
     if examination.smallest_n_cpu_moe is not None:
         yield f"As few experts in RAM as fit: {n_cpu_moe_text(examination)}."

@@ -6,12 +6,14 @@ bandwidth is its time, and everything else comes on top: these are bounds, not p
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from spectui.llama.buffers import DeviceMemory
 from spectui.models.weights import WeightTraffic
 from spectui.monitor import nvml
 from spectui.monitor.nvml import NvmlError
 from spectui.monitor.readings import pci_address
+from spectui.speculative.expectation import ideal_speedup
 
 LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16)
 """Drafts that are looked at."""
@@ -36,10 +38,23 @@ class Bandwidth:
         return sum(n_bytes / speed for n_bytes, speed in reads if speed)
 
 
+class DraftBound(NamedTuple):
+    """Bound of a draft beside its target, by bandwidth alone."""
+
+    draft_step: float
+    """c: seconds that reading takes in a draft step, over those in a target step."""
+    break_even_alpha: float | None
+    """α from which on drafting one token pays, if tokens were routed to experts at random; None if
+    it never does."""
+    speedup_if_perfect: float
+    """Upper bound: every token right, and all of a batch routed to the same experts."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeedBound:
     """Bound of one target, by bandwidth alone."""
 
+    bandwidth: Bandwidth
     token_s: float
     """One token of the target alone, at least."""
     ram_bytes_per_token: float
@@ -52,16 +67,22 @@ class SpeedBound:
         """Upper bound of the throughput."""
         return 1 / self.token_s
 
-    def break_even_alpha(self, draft_step: float) -> float | None:
-        """α from which on drafting one token pays; None if it never does at random.
+    def of_draft(self, draft: WeightTraffic) -> DraftBound | None:
+        """Bound a draft; None where its weights lie in a memory of unknown speed.
 
-        A round takes c + V(2)/V(1) and gives 1 + α tokens. Where V(n) is 1, longer drafts need more.
-
-        Args:
-            draft_step: c, one step of the draft over a step of the target.
+        A round with one drafted token takes c + V(2)/V(1) and gives 1 + α tokens. Longer drafts
+        need a larger α where V(n) is 1.
         """
-        alpha = draft_step + self.verify[1] - 1
-        return alpha if alpha < 1 else None
+        step_s = self.bandwidth.decode_s(draft, 1)
+        if step_s is None:
+            return None
+        step = step_s / self.token_s
+        alpha = step + self.verify[1] - 1
+        return DraftBound(
+            draft_step=step,
+            break_even_alpha=alpha if alpha < 1 else None,
+            speedup_if_perfect=max(ideal_speedup(1.0, n, step) for n in LENGTHS),
+        )
 
 
 def speed_bound(traffic: WeightTraffic, bandwidth: Bandwidth) -> SpeedBound | None:
@@ -71,6 +92,7 @@ def speed_bound(traffic: WeightTraffic, bandwidth: Bandwidth) -> SpeedBound | No
         return None
     batches = {n: bandwidth.decode_s(traffic, n + 1) for n in LENGTHS}
     return SpeedBound(
+        bandwidth=bandwidth,
         token_s=token_s,
         ram_bytes_per_token=traffic.cpu_bytes_per_decode(1),
         gpu_bytes_per_token=traffic.gpu_bytes_per_decode(1),

@@ -47,12 +47,7 @@ from spectui.llama.planned import (
     Reading,
     Refused,
 )
-from spectui.models.facts import (
-    check_is_model,
-    check_is_target,
-    check_mtp,
-    check_mtp_file,
-)
+from spectui.models.facts import check_is_model, check_is_target, check_mtp
 from spectui.models.gguf import FileIdentity, read_gguf
 from spectui.models.header import GgufFile
 from spectui.models.pairs import incompatibility
@@ -123,7 +118,7 @@ class PlanMaker(Closing):
         target = self._open("target", request.target, check_is_target, load_mtp=request.mtp)
         target.model.check_overrides()
         if request.mtp and request.draft is None:
-            check_mtp(request.target.path, target.gguf)
+            check_mtp(request.target.path, target.gguf, target.gguf)
         with TargetContext(
             target.model,
             request.context,
@@ -161,7 +156,7 @@ class PlanMaker(Closing):
         if not request.mtp:
             draft = self._open("draft", request.draft, check_is_model)
             return fit(request, target.model, draft.model)
-        check_mtp_file(request.draft.path, read_gguf(request.draft.path), target.gguf)
+        check_mtp(request.draft.path, read_gguf(request.draft.path), target.gguf)
         with Model(request.draft, no_alloc=True, load_mtp=True) as layers:
             return fit(request, target.model, layers)
 
@@ -238,7 +233,7 @@ def _mtp_plan(target: TargetContext, gguf: GgufFile, request: PlanRequest) -> Mo
         with mtp_context(target, request.context) as own:
             return _without_weights(_planned(own, traffic))
     header = read_gguf(options.path)
-    check_mtp_file(options.path, header, gguf)
+    check_mtp(options.path, header, gguf)
     with Model(options, no_alloc=True, load_mtp=True) as model:
         check_pair(target.model, model)
         with mtp_context(target, request.context, model) as drafting:

@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from spectui.errors import BadInputError, HubError
-from spectui.models.facts import ModelFacts, check_is_model, check_mtp_file, facts_of
+from spectui.models.facts import ModelFacts, check_is_model, check_mtp, facts_of
 from spectui.models.gguf import FileIdentity, read_gguf
 from spectui.models.header import GgufFile, read_header
 from spectui.models.pairs import Outline, SpecialToken, incompatibility
@@ -61,7 +61,7 @@ def compare_headers(
         draft = read(path)
         facts = draft.facts
         if facts.draft_kind == MTP_KIND:
-            check_mtp_file(path, draft.gguf, target.gguf)
+            check_mtp(path, draft.gguf, target.gguf)
         elif here:
             check_is_model(path, draft.gguf)
         if facts.draft_kind in {None, MTP_KIND}:

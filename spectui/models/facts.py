@@ -119,11 +119,8 @@ def _has_unequal_layers(gguf: GgufFile) -> bool:
 
 def _kv_bytes_per_token(gguf: GgufFile) -> int | None:
     """Bytes of an f16 cache per token; None where layers differ or a number is missing."""
-    is_mtp = kind_of_draft(gguf) == MTP_KIND
-    if is_mtp and shares_cache(gguf.arch):
-        return 0
     # Layers of multi-token prediction have no cache unless they draft.
-    n_layers = gguf.mtp_layers if is_mtp else gguf.number("block_count") - gguf.mtp_layers
+    n_layers = gguf.number("block_count") - gguf.mtp_layers
     n_heads, n_embd = gguf.number("attention.head_count"), gguf.number("embedding_length")
     n_heads_kv = gguf.number("attention.head_count_kv", n_heads)
     has_numbers = n_layers > 0 and n_heads and n_heads_kv and n_embd
@@ -160,24 +157,11 @@ def shares_cache(arch: str) -> bool:
     return arch in _MTP_OF
 
 
-def check_mtp(path: Path, gguf: GgufFile) -> None:
-    """Refuse a target that cannot draft for itself.
+def check_mtp(path: Path, gguf: GgufFile, target: GgufFile) -> None:
+    """Refuse a file, or a target itself, whose MTP layers cannot draft for the target.
 
     Raises:
-        BadInputError: it has no MTP layers, or none that this engine can run.
-    """
-    reason = _without_mtp(gguf)
-    if reason is not None:
-        raise BadInputError(
-            f"{path} cannot draft for itself: it {reason}; give a draft with -md instead"
-        )
-
-
-def check_mtp_file(path: Path, gguf: GgufFile, target: GgufFile) -> None:
-    """Refuse a file whose MTP layers cannot draft for a target.
-
-    Raises:
-        BadInputError: it has none that llama.cpp can run, or they are another model's.
+        BadInputError: it has none, or they are another model's.
     """
     wanted, own, needed = _MTP_OF.get(gguf.arch, gguf.arch), _width(gguf), _width(target)
     reason = None if has_mtp_layers(gguf) else _without_mtp(gguf)
@@ -186,7 +170,7 @@ def check_mtp_file(path: Path, gguf: GgufFile, target: GgufFile) -> None:
     if reason is None and own != needed:
         reason = f"reads hidden states of {own} numbers, and the target has {needed}"
     if reason is not None:
-        raise BadInputError(f"{path} cannot draft with MTP layers: it {reason}; give another file")
+        raise BadInputError(f"{path} cannot draft with MTP layers: it {reason}; give another draft")
 
 
 def has_mtp_layers(gguf: GgufFile) -> bool:
@@ -215,16 +199,11 @@ def check_is_model(path: Path, gguf: GgufFile) -> None:
         BadInputError: it is one.
     """
     kind = kind_of_draft(gguf)
-    if kind is None:
-        return
-    how = f"drafts with --spec-type {kind}, not as a model of its own"
-    if kind != MTP_KIND:
-        how = (
-            f"llama-server can run (--spec-type {kind}) and spectui's own engine cannot; bench and "
-            "tune measure it through yours with --backend server, or give a draft that is a model "
-            "of its own"
+    if kind is not None:
+        raise BadInputError(
+            f"{path} is {_NAMES[kind]}, which drafts with --spec-type {kind}, not as a model of its "
+            "own; bench and tune measure it through your llama-server with --backend server"
         )
-    raise BadInputError(f"{path} is {_NAMES[kind]}, which {how}")
 
 
 def check_is_target(path: Path, gguf: GgufFile) -> None:

@@ -5,13 +5,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from spectui.errors import BadInputError
 from spectui.files import open_file
 
 Scalar = int | float | str | bool
 OnToken = Callable[[bytes], None]
+Read = Callable[[int], bytes]
+"""Reads a file on, more or fewer bytes than are asked for; none at the end."""
 
 MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
@@ -66,14 +68,6 @@ TENSOR_BLOCKS = {
     for kind, _name, n_bytes in map(str.split, types.split(", "))
 }
 """Elements and bytes of a block, by ``enum ggml_type``: all that this llama.cpp has."""
-
-
-class Readable(Protocol):
-    """A file, at its beginning."""
-
-    def read(self, n_bytes: int, /) -> bytes:
-        """Read on, more or fewer bytes than are asked for; none at the end."""
-        ...
 
 
 class TensorInfo(NamedTuple):
@@ -132,11 +126,11 @@ def read_header(path: Path, on_token: OnToken | None = None) -> GgufFile:
         OSError: the file cannot be read.
     """
     with open_file(path) as file:
-        return parse_header(file, path.stat().st_size, str(path), on_token)
+        return parse_header(file.read, path.stat().st_size, str(path), on_token)
 
 
 def parse_header(
-    file: Readable, size_bytes: int, name: str, on_token: OnToken | None = None
+    read: Read, size_bytes: int, name: str, on_token: OnToken | None = None
 ) -> GgufFile:
     """Read a header; refuse one whose lengths lead out of the file, or beyond any model's.
 
@@ -145,7 +139,7 @@ def parse_header(
     is wrong with them.
 
     Args:
-        file: the file, at its beginning; read as far as its header goes.
+        read: reads the file from its beginning, as far as its header goes.
         size_bytes: bytes of the file.
         name: the file's name in errors.
         on_token: called with every text of the vocabulary, by id.
@@ -154,9 +148,9 @@ def parse_header(
         BadInputError: the header is broken, or the file ends within it.
         OSError: the file cannot be read.
     """
-    walk = _Walk(file, size_bytes, on_token)
+    walk = _Walk(read, size_bytes, on_token)
     try:
-        walk.read()
+        walk.parse()
     except BrokenError as error:
         raise BadInputError(
             f"{name} has a broken header ({error}); check that the download is complete"
@@ -172,7 +166,7 @@ def parse_header(
 class _Walk:
     """Goes from front to back, reading as far as it looks."""
 
-    file: Readable
+    read: Read
     size_bytes: int
     on_token: OnToken | None = None
     """Called with every text of the vocabulary."""
@@ -183,8 +177,8 @@ class _Walk:
     array_lengths: dict[str, int] = field(default_factory=dict)
     tensors: list[TensorInfo] = field(default_factory=list)
 
-    def read(self) -> None:
-        """Read the header."""
+    def parse(self) -> None:
+        """Parse the header."""
         if self._bytes(len(MAGIC)) != MAGIC or self._u32() not in _VERSIONS:
             return
         n_tensors, n_values = self._u64(), self._u64()
@@ -323,7 +317,7 @@ class _Walk:
         if end > len(self.data):
             self._allow(end)
             while end > len(self.data):
-                chunk = self.file.read(max(end - len(self.data), _CHUNK_BYTES))
+                chunk = self.read(max(end - len(self.data), _CHUNK_BYTES))
                 if not chunk:
                     raise BrokenError(_ENDS)
                 self.data += chunk

@@ -111,7 +111,11 @@ class Hub:
         url = hf_hub_url(model.repository, model.files[0])
         with _one_sentence(name), get_session().stream("GET", url, headers=headers) as response:
             hf_raise_for_status(response)
-            gguf = parse_header(_Body(response), model.size_bytes, name, texts.append)
+            chunks = response.iter_raw()
+            # No more arrives than is read.
+            gguf = parse_header(
+                lambda _n_bytes: next(chunks, b""), model.size_bytes, name, texts.append
+            )
         facts = facts_of(model.path, gguf, model.size_bytes)
         return Header(gguf=gguf, facts=facts, texts=texts)
 
@@ -128,17 +132,6 @@ def _repository(info: Any) -> Repository:  # noqa: ANN401 - its class declares n
 def _gguf_names(names: Iterable[str]) -> tuple[str, ...]:
     """The names of models' files in a repository."""
     return tuple(name for name in names if is_part_of_model(name.rpartition("/")[2]))
-
-
-class _Body:
-    """The body of an answer, of which no more arrives than is read."""
-
-    def __init__(self, response: httpx2.Response) -> None:
-        self._chunks = response.iter_raw()
-
-    def read(self, _n_bytes: int, /) -> bytes:
-        """Return what comes next."""
-        return next(self._chunks, b"")
 
 
 _SIGN_IN = "sign in with hf auth login"

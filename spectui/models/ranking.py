@@ -95,9 +95,9 @@ def needed_memory(model: FoundModel, facts: ModelFacts | None, n_ctx: int) -> in
 
 
 def _too_large(target_bytes: int, draft_bytes: int) -> str | None:
-    if draft_bytes < target_bytes:
-        return None
-    return "is larger than the target" if draft_bytes > target_bytes else "is as large as the target"
+    if draft_bytes > target_bytes:
+        return "is larger than the target"
+    return "is as large as the target" if draft_bytes == target_bytes else None
 
 
 def read_share(target: ModelFacts, draft: ModelFacts | None) -> float | None:

@@ -72,31 +72,27 @@ def test_weights_in_a_memory_of_unknown_speed_have_no_bound() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "step", "alpha", "begin"),
+    ("target", "draft_bytes", "alpha", "if_perfect", "begin"),
     [
         # One token: (1 + alpha) / (0.1 + 1) is 1 at 0.1, and no longer draft needs less.
-        (DENSE, 0.1, 0.1, "None"),
-        (DENSE, 0.71, 0.71, "has to be right nearly always: a step takes 71 % of the time"),
-        (DENSE, 1.0, None, "cannot pay by bandwidth"),
+        (DENSE, GIGA, 0.1, 17 / 2.6, "None"),
+        (DENSE, 8 * GIGA, 0.8, 17 / 13.8, "has to be right nearly always: a step takes 80 %"),
+        (DENSE, 10 * GIGA, None, 1.0, "cannot pay by bandwidth"),
         # Experts at random make two tokens read 1.5 times as much as one.
-        (EXPERTS, 0.6, None, "pays only where neighbouring tokens share experts"),
-        (EXPERTS, 1.0, None, "cannot pay by bandwidth"),
+        (EXPERTS, GIGA * 6 // 5, None, 17 / 10.6, "pays only where neighbouring tokens share"),
+        (EXPERTS, 2 * GIGA, None, 1.0, "cannot pay by bandwidth"),
     ],
     ids=["cheap", "hard", "as large", "beside experts", "hopeless"],
 )
 def test_a_draft_pays_from_the_acceptance_on_at_which_it_wins_back_its_steps(
-    target: WeightTraffic, step: float, alpha: float | None, begin: str
+    *, target: WeightTraffic, draft_bytes: int, alpha: float | None, if_perfect: float, begin: str
 ) -> None:
-    found = bound(target)
-    told = found.break_even_alpha(step)
-    assert told == (alpha if alpha is None else pytest.approx(alpha))
-    assert str(hard_to_win(step, found)).startswith(begin)
-
-
-def test_a_perfect_draft_gives_as_much_as_its_steps_leave() -> None:
-    draft = try_draft(Script(), "d", replace(REQUEST, draft=GOOD), room(CUDA0=6000))
-    assert draft.speedup_if_perfect is None
-    assert replace(draft, draft_step=0.1).speedup_if_perfect == pytest.approx(17 / 2.6)
+    found = bound(target).of_draft(replace(DENSE, cpu_dense_bytes=draft_bytes))
+    assert found is not None
+    assert found.break_even_alpha == (alpha if alpha is None else pytest.approx(alpha))
+    assert found.speedup_if_perfect == pytest.approx(if_perfect)
+    assert str(hard_to_win(found)).startswith(begin)
+    assert bound(DENSE).of_draft(replace(DENSE, gpu_dense_bytes=1)) is None
 
 
 def test_only_gpus_that_count_tell_their_speed(nvml: StandIn) -> None:
@@ -197,8 +193,8 @@ def test_mtp_layers_that_were_asked_for_and_are_not_there_are_an_error(
     found = document(spectui, *asked, code=3)
     assert [one["compatible"] for one in found["drafts"]] == [None]
     (error,) = texts(found, "error")
-    assert "cannot draft for itself" in error
-    assert "cannot draft for itself" in spectui.err
+    assert "cannot draft with MTP layers" in error
+    assert "cannot draft with MTP layers" in spectui.err
 
 
 def test_it_fits_the_terminal(
