@@ -1,9 +1,9 @@
 """A draft beside a target, by what their headers say: all there is without a llama.cpp library."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from spectui.errors import BadInputError, HubError
 from spectui.models.facts import ModelFacts, check_is_model, check_mtp, facts_of
@@ -14,8 +14,7 @@ from spectui.models.ranking import ModelInspected
 from spectui.options.drafters import MTP_KIND
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Header:
+class Header(NamedTuple):
     """The header of a model, on disk or on a hub."""
 
     gguf: GgufFile

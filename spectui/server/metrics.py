@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 _SAMPLE = re.compile(
     r"^llamacpp:(?P<name>\w+)(?:\{position=\"(?P<position>\d{1,4})\"\})?[ \t]+"
@@ -12,8 +13,7 @@ _SAMPLE = re.compile(
 """A line of Prometheus's exposition format, as llama-server writes it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DraftCounts:
+class DraftCounts(msgspec.Struct, frozen=True, kw_only=True):
     """Acceptance of drafts over some requests."""
 
     n_drafts: int
@@ -52,8 +52,7 @@ class DraftCounts:
         return tuple(accepted / self.n_drafts for accepted in self.accepted_per_position)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counters:
+class Counters(msgspec.Struct, frozen=True, kw_only=True):
     """``GET /metrics``: counts since the server was started.
 
     Requests count when they end, prompts before.

@@ -5,9 +5,8 @@ it; ``one_line`` makes it safe to show.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -104,8 +103,7 @@ STREAMED = {"stream": True, "timings_per_token": True}
 _DATA = b"data:"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
+class Round(NamedTuple):
     """One round of a streamed answer; without a draft, one token."""
 
     n_drafted: int

@@ -1,10 +1,9 @@
 """Rates and sums of an attached server, over restarts and lost connections."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from spectui.documents import Known
 from spectui.server.metrics import DraftCounts

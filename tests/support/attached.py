@@ -4,11 +4,12 @@ import gzip
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Lock, Thread
 from typing import Any
 from urllib.parse import urlsplit
+
+from msgspec import structs
 
 from spectui.documents import Known
 from spectui.server.metrics import Counters, DraftCounts
@@ -334,7 +335,7 @@ def busy(n: int = 120) -> list[ServerSample]:
         drafts = DRAFTS
         for ended in range(n_ended):
             drafts = _with_request(drafts, ended)
-        counters = replace(
+        counters = structs.replace(
             COUNTERS,
             n_predicted=COUNTERS.n_predicted + 100 * n_ended,
             predicted_s=COUNTERS.predicted_s + 4.0 * n_ended,

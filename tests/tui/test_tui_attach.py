@@ -227,7 +227,7 @@ async def test_slots_and_odd_facts_are_drawn_whatever_the_room() -> None:
     absent: dict[str, Any] = dict.fromkeys((*unknown, "quantization", "build"))
     absent["alias"] = "[/bold]" + "雨の模型" * 40
     facts = structs.replace(FACTS, **absent, is_sleeping=True)
-    empty = replace(COUNTERS, n_predicted=0, predicted_s=0.0, n_prompt=0, prompt_s=0.0)
+    empty = structs.replace(COUNTERS, n_predicted=0, predicted_s=0.0, n_prompt=0, prompt_s=0.0)
     slots = tuple(
         slot(number, decoded=5, task=1, used=10 * number, is_processing=number == 61)
         for number in range(64)
