@@ -9,7 +9,7 @@ from spectui.doctor.speed import SpeedBound
 from spectui.engine.demand import Demand
 from spectui.format import bytes_text, count_text, counted, percent_text
 from spectui.llama.buffers import HOST, BufferKind
-from spectui.llama.facts import unused_text
+from spectui.llama.facts import LibraryFacts, unused_text
 from spectui.llama.library import Refused
 from spectui.llama.planned import Backend, ModelPlan
 from spectui.page import Page, Paragraph, Part, Table, Words, section
@@ -99,8 +99,12 @@ def _library_lines(backend: Backend) -> Iterator[str]:
     if library is not None:
         whose = f", beside {library.server}" if library.server else f" ({library.origin})"
         yield f"its library: {library.file}{whose}"
-        if library.unused:
-            yield unused_text(library)
+        yield from _unused_lines(library)
+
+
+def _unused_lines(facts: LibraryFacts) -> Iterator[str]:
+    if facts.unused:
+        yield unused_text(facts)
 
 
 def _speed_text(bytes_per_s: float) -> str:
