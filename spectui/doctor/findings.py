@@ -55,9 +55,10 @@ def hard_to_win(bound: DraftBound) -> str | None:
     if alpha is None:
         return "pays only where neighbouring tokens share experts; spectui tune measures it"
     if alpha > _HARD_ALPHA:
+        share = percent_text(bound.draft_step)
         return (
-            f"has to be right nearly always: a step takes {percent_text(bound.draft_step)} of the time "
-            f"of a target step, so that α has to be above {alpha:.2f}"
+            f"has to be right nearly always: a step takes {share} of the time of a target step, so "
+            f"that α has to be above {alpha:.2f}"
         )
     return None
 

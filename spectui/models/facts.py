@@ -201,8 +201,8 @@ def check_is_model(path: Path, gguf: GgufFile) -> None:
     kind = kind_of_draft(gguf)
     if kind is not None:
         raise BadInputError(
-            f"{path} is {_NAMES[kind]}, which drafts with --spec-type {kind}, not as a model of its "
-            "own; bench and tune measure it through your llama-server with --backend server"
+            f"{path} is {_NAMES[kind]}, which drafts with --spec-type {kind}, not as a model of "
+            "its own; bench and tune measure it through your llama-server with --backend server"
         )
 
 

@@ -272,7 +272,7 @@ def test_a_replay_counts_what_bench_counts(
 @pytest.mark.parametrize(
     ("arguments", "refusal"),
     [
-        (["--spec-type", "draft-mtp"], (3, "cannot draft with MTP layers: it is a llama without MTP")),
+        (["--spec-type", "draft-mtp"], (3, "draft with MTP layers: it is a llama without MTP")),
         (["--spec-type", "draft-mtp", "-md", "d.gguf"], (3, "d.gguf: no such file")),
         (["--spec-type", "draft-simple"], (2, "give at least one draft with -md")),
     ],
