@@ -67,6 +67,8 @@ class Table:
     """Whether it stands a blank away from the left."""
     is_close: bool = False
     """Whether columns share the blanks between them, where room is scarce."""
+    narrow: "Table | None" = None
+    """Printed in its place on a page that is too narrow for it."""
     leaving: Mapping[str, int] = field(default_factory=dict)
     """Columns that are left out on a page that is too narrow, by head and in this order, with the
     width of the first column that they give way to."""

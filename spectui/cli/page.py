@@ -129,6 +129,8 @@ def _shown(text: str) -> str:
 
 def _table_text(whole: Table) -> str:
     one = whole
+    if whole.narrow is not None and width_of(table(whole)) > page_width():
+        one = whole.narrow
     for head, least in whole.leaving.items():
         if _has_room(one, least):
             break

@@ -78,7 +78,7 @@ def check_is_gguf(path: Path) -> None:
         raise _unreadable(path, error) from error
     if magic != MAGIC:
         raise BadInputError(
-            f"{path} is not a GGUF file (it starts with {ascii(magic.decode('latin-1'))}); {_HINT}"
+            f"{path} is not a GGUF file (it starts with {magic.decode('latin-1')!a}); {_HINT}"
         )
 
 

@@ -448,7 +448,6 @@ class TestRanking:
         dense, experts = model(30 * GB, "dense"), model(30 * GB, "experts")
         routed = inspected(experts, read_bytes_per_token=3 * GB)
         options = [
-            assess(100 * GB, *one, N_CTX)
-            for one in ((dense, inspected(dense)), (experts, routed))
+            assess(100 * GB, *one, N_CTX) for one in ((dense, inspected(dense)), (experts, routed))
         ]
         assert rank(facts(100 * GB), options) == (options[1], options[0])

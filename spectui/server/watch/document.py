@@ -70,4 +70,3 @@ def _slot(slot: SlotReply, tokens_per_s: Mapping[int, float | None]) -> Json:
         **fields_of(slot, "the server does not tell, or has had no request", *own),
         **or_reason("tokens_per_s", tokens_per_s.get(slot.id), idle),
     }
-

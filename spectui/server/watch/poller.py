@@ -154,9 +154,7 @@ class Interview:
         if facts is not None and facts.is_sleeping:
             return Known(None, _ASLEEP)
         self._counters, slots = await asyncio.gather(
-            self._answered(
-                "/metrics", _read_counters, option="--metrics", former=self._counters
-            ),
+            self._answered("/metrics", _read_counters, option="--metrics", former=self._counters),
             self._answered("/slots", lambda page: page.decode(SlotsReply), option="--slots"),
         )
         return slots
