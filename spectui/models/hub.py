@@ -48,8 +48,7 @@ class Hub:
             raise HubError("HF_HUB_OFFLINE keeps from asking the hub; unset it")
         # Its warnings repeat what an error says, and its requests wait for ever by default.
         getLogger("huggingface_hub").setLevel(ERROR)
-        patience_s = _PATIENCE_S
-        set_client_factory(lambda: httpx2.Client(follow_redirects=True, timeout=patience_s))
+        set_client_factory(_client)
         self._api = HfApi(library_name="spectui")
 
     def search(self, text: str, *, limit: int) -> tuple[Repository, ...]:
@@ -132,6 +131,15 @@ def _repository(info: Any) -> Repository:  # noqa: ANN401 - its class declares n
 def _gguf_names(names: Iterable[str]) -> tuple[str, ...]:
     """The names of models' files in a repository."""
     return tuple(name for name in names if is_part_of_model(name.rpartition("/")[2]))
+
+
+def _client() -> httpx2.Client:
+    """A client as that of ``huggingface_hub``, whose requests end where nothing comes."""
+
+    def bound(request: httpx2.Request) -> None:
+        request.extensions["timeout"] = httpx2.Timeout(_PATIENCE_S).as_dict()
+
+    return httpx2.Client(follow_redirects=True, event_hooks={"request": [bound]})
 
 
 _SIGN_IN = "sign in with hf auth login"
