@@ -44,7 +44,7 @@ class DraftBound(NamedTuple):
     draft_step: float
     """c: seconds that reading takes in a draft step, over those in a target step."""
     break_even_alpha: float | None
-    """α from which on drafting one token pays, if tokens were routed to experts at random; None if
+    """α from which on it pays, in hundredths, if tokens were routed to experts at random; None if
     it never does."""
     speedup_if_perfect: float
     """Upper bound: every token right, and all of a batch routed to the same experts."""
@@ -68,19 +68,19 @@ class SpeedBound:
         return 1 / self.token_s
 
     def of_draft(self, draft: WeightTraffic) -> DraftBound | None:
-        """Bound a draft; None where its weights lie in a memory of unknown speed.
-
-        A round with one drafted token takes c + V(2)/V(1) and gives 1 + α tokens. Longer drafts
-        need a larger α where V(n) is 1.
-        """
+        """Bound a draft; None where its weights lie in a memory of unknown speed."""
         step_s = self.bandwidth.decode_s(draft, 1)
         if step_s is None:
             return None
         step = step_s / self.token_s
-        alpha = step + self.verify[1] - 1
+        alphas = (percent / 100 for percent in range(100))
+        lengths = self.verify.items()
         return DraftBound(
             draft_step=step,
-            break_even_alpha=alpha if alpha < 1 else None,
+            break_even_alpha=next(
+                (a for a in alphas if any(ideal_speedup(a, n, step, v) > 1 for n, v in lengths)),
+                None,
+            ),
             speedup_if_perfect=max(ideal_speedup(1.0, n, step) for n in LENGTHS),
         )
 

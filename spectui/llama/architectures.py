@@ -96,19 +96,21 @@ def inspect_header(path: Path) -> ModelInspected:
         gguf = read_gguf(path)
         facts = facts_of(path, gguf)
         check_is_target(path, gguf)
-        _check_loadable(path, gguf)
+        _check_loadable(path, gguf, facts)
         check_generates(path, gguf)
     except BadInputError as error:
         reason = str(error)
     return ModelInspected(target=path, path=path, facts=facts, reason=reason)
 
 
-def _check_loadable(path: Path, gguf: GgufFile) -> None:
-    """Refuse a file of an architecture that this llama.cpp does not know.
+def _check_loadable(path: Path, gguf: GgufFile, facts: ModelFacts) -> None:
+    """Refuse a file that is cut short, or of an architecture that this llama.cpp does not know.
 
     Raises:
         BadInputError: it is such a file.
     """
+    if facts.size_bytes > facts.file_bytes:
+        raise BadInputError(f"{path} is smaller than its weights; download it again")
     name = str(gguf.metadata.get("general.architecture", ""))
     if architecture(name).is_known is False:
         raise BadInputError(

@@ -72,13 +72,8 @@ def compare_headers(
 
 def _vocabulary(model: Header, other: Header) -> Outline:
     bos, eos = (_special(model.gguf, other.gguf, name) for name in ("bos", "eos"))
-    return Outline(
-        type_name=model.gguf.text("tokenizer.ggml.model") or "none",
-        n_tokens=len(model.texts),
-        bos=bos,
-        eos=eos,
-        texts=model.texts,
-    )
+    type_name, texts = model.gguf.text("tokenizer.ggml.model") or "none", model.texts
+    return Outline(type_name=type_name, n_tokens=len(texts), bos=bos, eos=eos, texts=texts)
 
 
 def _special(gguf: GgufFile, other: GgufFile, name: str) -> SpecialToken:

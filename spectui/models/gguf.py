@@ -45,6 +45,7 @@ def read_gguf(path: Path) -> GgufFile:
     Raises:
         BadInputError: a file is missing or no usable GGUF.
     """
+    check_is_gguf(path)
     first, *others = map(_header, shards(path))
     tensors = chain(first.tensors, *(other.tensors for other in others))
     return replace(first, tensors=tuple(tensors))

@@ -63,11 +63,7 @@ class Hub:
         """
         with _one_sentence("the hub's search"):
             found = self._api.list_models(
-                search=text,
-                filter="gguf",
-                sort="downloads",
-                limit=limit,
-                expand=_EXPANDED,
+                search=text, filter="gguf", sort="downloads", limit=limit, expand=_EXPANDED
             )
             return tuple(map(_repository, found))
 

