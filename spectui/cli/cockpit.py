@@ -18,7 +18,7 @@ from spectui.commands.rendering import rendering_of
 from spectui.demo import DemoModel
 from spectui.errors import UsageError
 from spectui.live.setup import Launch, LiveSetup, Pair
-from spectui.models.gguf import check_file
+from spectui.models.gguf import read_gguf
 from spectui.options.option import Whole
 from spectui.options.speculation import Speculation
 from spectui.paths import demo_folder
@@ -159,7 +159,7 @@ def _models(shared: RunOptions) -> tuple[Pair | None, DemoModel | None]:
             "the screen runs one draft at a time; give one -md, or compare them with spectui tune"
         )
     for path in (shared.model, *shared.model_draft):
-        check_file(path)
+        read_gguf(path)
     return Pair(target=shared.model, draft=next(iter(shared.model_draft), None)), None
 
 

@@ -1,6 +1,6 @@
 """``spectui doctor``: what works here, what fits and what is slow, without loading weights."""
 
-from spectui.cli.click_options import option, request, request_command, switch
+from spectui.cli.click_options import option, request, request_command
 from spectui.cli.given import Given
 from spectui.cli.options import OF_CANDIDATES
 from spectui.options.option import Whole
@@ -8,7 +8,6 @@ from spectui.options.option import Whole
 _EXAMPLES = (
     ("This machine alone", "spectui doctor"),
     ("Whether a pair fits and can pay", "spectui doctor -m target.gguf -md draft.gguf -c 32768"),
-    ("Which llama.cpp libraries are here", "spectui doctor --libraries"),
 )
 
 
@@ -27,10 +26,6 @@ class Doctor:
         default=16,
         type=Whole(1),
         help="Longest draft to make room for.",
-    )
-    libraries: bool = switch(
-        "--libraries",
-        help="List the llama.cpp libraries of this machine, and say why one cannot be used.",
     )
 
 

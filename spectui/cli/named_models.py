@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ from spectui.cli.request import RunOptions
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.errors import BadInputError, UsageError
 from spectui.models.facts import has_mtp_layers, kind_of_draft
-from spectui.models.gguf import check_file, check_is_gguf, read_gguf
+from spectui.models.gguf import check_is_gguf, read_gguf
 from spectui.models.sampling import unmeasured_sentences
 from spectui.options.drafters import MODEL_KIND, MTP_KIND, DraftMtp, ModelDrafter, with_kind
 from spectui.options.setup import Setup
@@ -99,7 +99,7 @@ def find_models(
         UsageError: no target or no draft, or ``--demo`` with a target.
     """
     target, own = _given(options, needs_draft=needs_draft)
-    check = check_file if reads_headers else check_is_gguf
+    check: Callable[[Path], object] = read_gguf if reads_headers else check_is_gguf
     if not options.demo:
         for path in (target, *options.model_draft):
             check(path)

@@ -34,6 +34,7 @@ _REMOVED = {
     "probe": "probe experts is gone; spectui tune measures what experts cost on your prompts",
     "worker": "worker is gone; run the same tune with --study and --storage on each machine",
     "serve": "serve is gone; run spectui in a terminal, over ssh where the models are elsewhere",
+    "doctor --libraries": "doctor says which library is used, and which cannot be; leave it out",
     "lint --fix": "--fix is gone; spectui export --from COMMAND writes the corrected command alone",
     "--draft-dir": "give each draft of a folder with -md; spectui models scan DIR -m lists them",
     "models fetch": _FETCH,

@@ -17,7 +17,7 @@ from spectui.commands.finding import Finding, Severity
 from spectui.commands.home import own_path
 from spectui.commands.takeover import Takeover, take_over
 from spectui.doctor.document import doctor_document
-from spectui.doctor.examination import Examination, Surroundings, examine_fitted, surroundings
+from spectui.doctor.examination import Examination, Surroundings, examine, surroundings
 from spectui.doctor.findings import finding, findings
 from spectui.doctor.page import diagnosis
 from spectui.engine.planning import Planner
@@ -28,7 +28,7 @@ from spectui.errors import (
     SpectuiError,
     UsageError,
 )
-from spectui.llama.library import libraries
+from spectui.llama.library import passed_over
 from spectui.llama.planned import PlanRequest
 from spectui.models.facts import kind_of_draft
 from spectui.models.gguf import check_is_gguf, read_gguf
@@ -75,9 +75,9 @@ def doctor(planner: Planner, request: Doctor) -> None:
                 error = _verdict(examination, found)
             except MissingLibraryError as missing:
                 error = missing
-        listed = libraries() if request.libraries else {}
-    document = doctor_document(around, examination, found, listed)
-    text = page_text(diagnosis(around, examination, found, listed)).rstrip("\n")
+        refused = {} if around.backend.library is None else passed_over()
+    document = doctor_document(around, examination, found)
+    text = page_text(diagnosis(around, examination, found, refused)).rstrip("\n")
     if error is None:
         text = "\n".join((text, "", page_text(_next(options, examination))))
     write_result(document, text, given.json_path)
@@ -115,8 +115,8 @@ def _examine(
     devices, gpus = request.target.devices, around.backend.gpus
     around = replace(around, free=around.free.with_margins(options.margins, devices, gpus))
     say, mtp = options.progress.say, _mtp(options)
-    found, text = examine_fitted(planner, around, request, drafts, options.fit, say=say, mtp=mtp)
-    placed = () if text is None else (finding(Severity.NOTE, text),)
+    found = examine(planner, around, request, drafts, options.fit, say=say, mtp=mtp)
+    placed = () if found.placed is None else (finding(Severity.NOTE, found.placed),)
     return found, (*findings(found), *placed)
 
 
@@ -180,7 +180,7 @@ def model_findings(
         for path in models:
             check_is_gguf(path)
         fit = fit_of(read_options(takeover.options, catalogue.RUN))
-        found = _of_models(setup, fit, is_drafting=_is_drafting(command), quiet=quiet)
+        found = _of_models(setup, fit, quiet=quiet)
     except MissingLibraryError as error:
         return (), str(error)
     except SpectuiError as error:
@@ -189,9 +189,7 @@ def model_findings(
     return (*found, *_unplanned(command)), None
 
 
-def _of_models(
-    setup: Setup, fit: Fit | None, *, is_drafting: bool, quiet: bool
-) -> tuple[Finding, ...]:
+def _of_models(setup: Setup, fit: Fit | None, *, quiet: bool) -> tuple[Finding, ...]:
     draft, speculation = setup.draft, setup.speculation
     rpc = setup.target.devices.rpc
     with open_progress(quiet=quiet) as progress, Planner(rpc=rpc) as planner:
@@ -204,15 +202,8 @@ def _of_models(
         drafts = {} if draft is None else {draft.path.name: draft}
         is_mtp = speculation is not None and speculation.is_mtp and draft is None
         # Parts that the command leaves to its server are where that puts them.
-        examination, _placed = examine_fitted(
-            planner, around, request, drafts, fit, say=progress.say, mtp=is_mtp
-        )
-        found = findings(examination, is_drafting=is_drafting)
-        return tuple(replace(one, why=_WHY) for one in found)
-
-
-def _is_drafting(command: ServerCommand) -> bool:
-    return bool(command.kinds) or command.drafts_with_model
+        examination = examine(planner, around, request, drafts, fit, say=progress.say, mtp=is_mtp)
+        return tuple(replace(one, why=_WHY) for one in findings(examination))
 
 
 def _is_unplanned(command: ServerCommand) -> bool:

@@ -1,9 +1,11 @@
 """Runs ``spectui models``: what is here and what the hub has, as drafts; the demo models."""
 
+import os
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,22 +15,20 @@ from spectui.cli.page import is_ascii_only, page_text
 from spectui.cli.progress import open_progress
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.display import visible
-from spectui.doctor.drafts import DraftSearch, check_folder, is_same, search_here
 from spectui.documents import Json, fields_of, or_reason
-from spectui.errors import HubError, UsageError
+from spectui.errors import BadInputError, HubError, UsageError
 from spectui.format import bytes_text, counted, percent_text
-from spectui.llama.architectures import inspect_header
+from spectui.llama.architectures import inspect_header, inspect_pair
 from spectui.measure.backend import header
 from spectui.models import files
-from spectui.models.beside import Header, inspected, target_header
+from spectui.models.beside import Header, compare_headers, header_of
 from spectui.models.candidates import HubModel, Origin, Repository, candidates, choose_file
-from spectui.models.facts import ModelFacts
+from spectui.models.facts import ModelFacts, check_is_target
 from spectui.models.files import FoundModel, expand_home, usual_folders
-from spectui.models.gguf import check_file
 from spectui.models.ranking import (
     GOOD_SHARE,
     DraftOption,
-    ModelInspected,
+    look_at,
     needed_memory,
     rank,
     read_share,
@@ -152,9 +152,11 @@ def _table(found: _Findings, options: Sequence[DraftOption], cells: _Cells) -> T
     kept = {
         head: cell for head, cell in cells.items() if any(cell(one) != _NONE for one in options)
     }
-    words = {head: Words(head, is_whole=True) for head in (_BY_NAME, "arch")}
     return Table(
-        (Words("model"), *(words.get(head, head) for head in kept)),
+        (
+            Words("model"),
+            *(Words(head, is_whole=True) if head == _ARCH else head for head in kept),
+        ),
         [(names[one.model.path], *(cell(one) for cell in kept.values())) for one in options],
         row_styles=["dim" if one.reason is not None else "" for one in options],
     )
@@ -183,13 +185,10 @@ def _arch(option: DraftOption) -> str:
     return shown(f"{facts.arch}, MTP alone" if facts.draft_kind == MTP_KIND else facts.arch)
 
 
-_READS, _MEMORY = "reads", "memory"
-_BY_NAME = "by its name"
-"""Heading of parameters and quantisation from a file's name, which may be wrong."""
+_READS, _MEMORY, _ARCH = "reads", "memory", "arch"
 _LISTED: _Cells = {
     "size": lambda option: bytes_text(option.model.size_bytes),
-    _BY_NAME: lambda option: option.model.label or _NONE,
-    "arch": _arch,
+    _ARCH: _arch,
     "context": lambda option: str((option.facts and option.facts.n_ctx_train) or _NONE),
     _MEMORY: lambda option: (
         _NONE if option.memory_bytes is None else bytes_text(option.memory_bytes)
@@ -203,7 +202,7 @@ def _ranking(found: _Findings, target: ModelFacts) -> list[Part]:
     if not found.fitting:
         return []
     cells = {_READS: lambda option: percent_text(read_share(target, option.facts), 1)}
-    cells |= {head: _LISTED[head] for head in (_MEMORY, "size", _BY_NAME, "arch")}
+    cells |= {head: _LISTED[head] for head in (_MEMORY, "size", _ARCH)}
     low, high = (percent_text(share) for share in GOOD_SHARE)
     reads = Paragraph(
         "reads: weights that a token reads, as a share of what one of the target reads; "
@@ -225,13 +224,12 @@ def scan(request: Scan) -> None:
     target = request.target
     check_writable(request.json_path, (target,))
     for folder in request.folders:
-        check_folder(folder, str(folder))
-    if target is not None:
-        check_file(target)
+        _check_folder(folder)
+    facts = None if target is None else _read_target(target)
     own = map(expand_home, read_settings().model_folders)
     with open_progress(quiet=request.quiet) as progress:
         folders = request.folders or (*own, *usual_folders())
-        found = _search(folders, target, request.n_ctx, progress.say)
+        found = _search(folders, facts, request.n_ctx, progress.say)
     write_result(_document(found), page_text(_page(found)), request.json_path)
 
 
@@ -239,10 +237,9 @@ class _HubDrafts:
     """Models of the hub, seen as drafts of one target."""
 
     def __init__(self, hub: "Hub", target: Header, n_ctx: int) -> None:
-        self._hub, self._target = hub, target
+        self._hub, self._target, self._n_ctx = hub, target, n_ctx
         self.models: dict[Path, HubModel] = {}
         """Models that were looked up, by their places on the hub."""
-        self._search = DraftSearch(target.facts, self._compare, n_ctx=n_ctx)
 
     def look_at(self, repository: Repository) -> DraftOption:
         """Choose a file of a repository and look at its header beside the target's."""
@@ -258,12 +255,11 @@ class _HubDrafts:
             unknown = FoundModel(path=path, name=path.name, size_bytes=0)
             return DraftOption(model=unknown, facts=None, reason=reason, memory_bytes=None)
         self.models[model.path] = model
-        return self._search.look_at(model)
+        compare = partial(compare_headers, self._target, read=self._header, here=False)
+        return look_at(facts, model, compare, self._n_ctx)
 
-    def _compare(self, draft: Path) -> ModelInspected:
-        return inspected(
-            self._target, draft, lambda path: self._hub.header(self.models[path]), here=False
-        )
+    def _header(self, path: Path) -> Header:
+        return self._hub.header(self.models[path])
 
 
 def find(request: Find) -> None:
@@ -276,7 +272,8 @@ def find(request: Find) -> None:
     """
     target = request.target
     check_writable(request.json_path, (target,))
-    check_file(target)
+    own = header_of(target)
+    check_is_target(target, own.gguf)
     try:
         from spectui.models.hub import Hub
     except ModuleNotFoundError as error:
@@ -285,7 +282,6 @@ def find(request: Find) -> None:
             "hub, or huggingface_hub beside it"
         ) from error
     hub = Hub()
-    own = target_header(target)
     origin, facts = Origin.of(own.gguf, target.name), own.facts
     with open_progress(quiet=request.quiet) as progress:
         progress.say(f"asking the hub for drafts of {shown(origin.names[-1])}")
@@ -317,29 +313,53 @@ def build_demo(request: Demo) -> None:
         say(f"{model}\t{path}")
 
 
+def _check_folder(folder: Path) -> None:
+    """Refuse a path that cannot be searched for models.
+
+    Raises:
+        BadInputError: there is no such folder.
+    """
+    if not os.path.isdir(folder):  # noqa: PTH112 - Path.is_dir raises on a forbidden parent
+        what = "is not a folder" if os.path.exists(folder) else "no such folder"  # noqa: PTH110
+        raise BadInputError(f"{folder}: {what}; give a folder of GGUF models")
+
+
+def _read_target(path: Path) -> ModelFacts:
+    """Facts of a target.
+
+    Raises:
+        BadInputError: it cannot be read, or cannot continue a text.
+    """
+    found = inspect_header(path)
+    if found.facts is None or found.reason is not None:
+        raise BadInputError(found.reason or f"{path} cannot be read; give another model")
+    return found.facts
+
+
 def _search(
-    folders: tuple[Path, ...], target: Path | None, n_ctx: int, say_now: Callable[[str], None]
+    folders: tuple[Path, ...], target: ModelFacts | None, n_ctx: int, say_now: Callable[[str], None]
 ) -> _Findings:
     say_now(f"looking for models in {counted(len(folders), 'folder')}")
     disk = files.Scan(folders)
-    search = None if target is None else search_here(target, n_ctx=n_ctx)
     models: list[DraftOption] = []
     for model in disk:
-        if target is None or not is_same(model, target):
-            say_now(f"reading {shown(model.name)} ({len(models) + 1})")
-            models.append(_look_at(model, n_ctx) if search is None else search.look_at(model))
+        say_now(f"reading {shown(model.name)} ({len(models) + 1})")
+        if target is None:
+            models.append(_describe(model, n_ctx))
+        elif not (model.path.exists() and model.path.samefile(target.path)):
+            models.append(look_at(target, model, partial(inspect_pair, target.path), n_ctx))
     places = ", ".join(shown(str(folder)) for folder in folders)
     but = "" if target is None else " but the target"
     return _Findings(
         n_ctx=n_ctx,
-        target=None if search is None else search.target,
-        models=tuple(models) if search is None else rank(search.target, models),
+        target=target,
+        models=tuple(models) if target is None else rank(target, models),
         nothing=f"No GGUF model{but} was found in {places or 'the usual folders'}; give yours.",
         passed_over=tuple(disk.reasons),
     )
 
 
-def _look_at(model: FoundModel, n_ctx: int) -> DraftOption:
+def _describe(model: FoundModel, n_ctx: int) -> DraftOption:
     """Describe a model by its header, without a target."""
     reason, facts = model.damage, None
     if reason is None:

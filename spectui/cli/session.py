@@ -273,7 +273,7 @@ def with_backend(given: Given) -> Given:
         if LIBRARY_VARIABLE in os.environ:
             # The user wants that one: nothing takes its place unasked.
             library()
-        why = "no llama.cpp library can be used here (spectui doctor --libraries says why)"
+        why = "no llama.cpp library can be used here (spectui doctor says why)"
     else:
         return given
     binary = find_server()

@@ -1,16 +1,13 @@
 """The document of a diagnosis."""
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 
 from spectui.commands.finding import Finding
 from spectui.doctor.examination import Examination, ExaminedDraft, Surroundings
 from spectui.doctor.speed import SpeedBound
 from spectui.documents import Json, encoded, fields_of, heading, or_reason
 from spectui.engine.demand import Demand
-from spectui.llama.library import Library
 from spectui.llama.planned import ModelPlan
-from spectui.llama.search import Place
 from spectui.options.drafters import MTP_KIND
 
 _UNKNOWN_SPEED = "weights lie in a memory of unknown speed"
@@ -18,18 +15,13 @@ _UNUSABLE = "it could not be planned beside the target"
 
 
 def doctor_document(
-    around: Surroundings,
-    examination: Examination | None,
-    found: Sequence[Finding],
-    libraries: Mapping[Place, Library | str] = MappingProxyType({}),
+    around: Surroundings, examination: Examination | None, found: Sequence[Finding]
 ) -> Json:
     """``spectui.doctor/1``; arguments are those of ``diagnosis``."""
     backend = around.backend
     device = ("name", "description", "in_ram", "free_bytes", "total_bytes")
     no_room = "there is no room for what measuring takes, up to half a gigabyte"
     no_driver = "no NVIDIA driver tells it of a GPU that llama.cpp uses"
-    used = next((one for one in libraries.values() if isinstance(one, Library)), None)
-    listed = [_library(place, one, is_used=one is used) for place, one in libraries.items()]
     no_target = or_reason("target", None, "no target was given, or no library is here")
     return {
         **heading(
@@ -45,14 +37,7 @@ def doctor_document(
         **fields_of(around.bandwidth, no_driver, "gpu_bytes_per_s"),
         **(no_target if examination is None else _examined(examination)),
         "findings": [{"severity": str(one.severity), "text": one.what} for one in found],
-        **({"libraries": listed} if listed else {}),
     }
-
-
-def _library(place: Place, one: Library | str, *, is_used: bool) -> Json:
-    file, why = (place.folder, one) if isinstance(one, str) else (one.file, None)
-    own = {"file": str(file), "origin": str(place.origin), "is_used": is_used}
-    return {**own, **or_reason("refused", why, "it can be used")}
 
 
 def _examined(examination: Examination) -> Json:
@@ -64,16 +49,10 @@ def _examined(examination: Examination) -> Json:
             **_model(plan.target),
             **or_reason("expected", bound and _bound(bound), _UNKNOWN_SPEED),
         },
-        "drafts": list(map(_draft, examination.drafts)),
+        "drafts": [_draft(one, bound) for one in examination.drafts],
         **or_reason("draft", draft, "none can serve" if examination.drafts else "none was given"),
         "memory": list(map(_demand, examination.demands)),
-        "buffers": [
-            {"model": role, **encoded(buffer)}
-            for role, model in (("target", plan.target), ("draft", plan.draft))
-            if model is not None
-            for buffer in model.buffers
-        ],
-        **fields_of(examination, "", "fits", "fits_alone", "from_disk"),
+        **fields_of(examination, "", "fits", "fits_alone"),
         **fields_of(examination, "no context fits", "largest_context"),
         **fields_of(examination, unplaced, "smallest_n_cpu_moe"),
     }
@@ -86,11 +65,11 @@ def _model(plan: ModelPlan) -> Json:
     }
 
 
-def _draft(one: ExaminedDraft) -> Json:
+def _draft(one: ExaminedDraft, target: SpeedBound | None) -> Json:
     own = None if one.plan is None else one.plan.draft
     unbound = _UNKNOWN_SPEED if one.is_compatible else "it cannot serve the target"
     never = "not even α = 1 would be enough, if tokens were routed to experts at random"
-    numbers = ("draft_step", "break_even_alpha", "speedup_if_perfect")
+    numbers, bound = ("draft_step", "break_even_alpha", "speedup_if_perfect"), one.bound(target)
     return {
         "name": one.name,
         "path": str(one.options.path),
@@ -98,13 +77,14 @@ def _draft(one: ExaminedDraft) -> Json:
         **fields_of(one, _UNUSABLE, "fits"),
         **fields_of(one, "it can serve the target, and be loaded beside it", "reason"),
         **or_reason("model", own and _model(own), _UNUSABLE),
-        **or_reason("bound", one.bound and fields_of(one.bound, never, *numbers), unbound),
+        **or_reason("bound", bound and fields_of(bound, never, *numbers), unbound),
     }
 
 
 def _bound(bound: SpeedBound) -> Json:
+    numbers = ("token_s", "tokens_per_s", "ram_bytes_per_token", "gpu_bytes_per_token")
     verify = [{"n_drafted": n, "ratio": ratio} for n, ratio in bound.verify.items()]
-    return {**encoded(bound), "tokens_per_s": bound.tokens_per_s, "verify": verify}
+    return {**fields_of(bound, "", *numbers), "verify": verify}
 
 
 def _demand(demand: Demand) -> Json:

@@ -8,7 +8,6 @@ from spectui.doctor.speed import (
     Bandwidth,
     DraftBound,
     SpeedBound,
-    draft_bound,
     gpu_bytes_per_s,
     speed_bound,
 )
@@ -18,7 +17,6 @@ from spectui.engine.demand import (
     can_load,
     demands,
     free_memory,
-    reads_from_disk,
 )
 from spectui.engine.fitting import (
     PlanCall,
@@ -29,7 +27,6 @@ from spectui.engine.fitting import (
 from spectui.engine.planning import Planner, fitted
 from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.llama.planned import Backend, Plan, PlanRequest, beside
-from spectui.models.weights import WeightTraffic
 from spectui.monitor.dram import ram_limit
 from spectui.monitor.machine import Machine
 from spectui.options.drafters import MTP_KIND
@@ -53,8 +50,6 @@ class ExaminedDraft:
     """Whether the pair can be loaded; None where its file is unusable."""
     reason: str | None
     """Why it cannot be used; None if it can serve, and be loaded."""
-    bound: DraftBound | None = None
-    """None where it cannot serve, or speeds of memories are not known."""
 
     @property
     def options(self) -> ModelOptions:
@@ -71,6 +66,13 @@ class ExaminedDraft:
         """Whether it is the target's own MTP layers."""
         return self.request.mtp and self.request.draft is None
 
+    def bound(self, target: SpeedBound | None) -> DraftBound | None:
+        """Bound of its speed; None where it cannot serve, or speeds of memories are not known."""
+        own = None if self.plan is None else self.plan.draft
+        if own is None or target is None or not self.is_compatible:
+            return None
+        return target.of_draft(own.traffic)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examination:
@@ -84,17 +86,12 @@ class Examination:
     """Whether the target can be loaded without a draft."""
     largest_context: int | None
     """In tokens; None if not even the smallest fits."""
-    from_disk: bool
-    """Whether RAM cannot hold all mapped weights, though the plan can be loaded."""
     smallest_n_cpu_moe: int | None
     """0 if all experts fit on the GPUs; None where that is no question, or no answer."""
     drafts: tuple[ExaminedDraft, ...]
     bound: SpeedBound | None
-
-    @property
-    def traffic(self) -> WeightTraffic:
-        """Weights that the target reads."""
-        return self.plan.target.traffic
+    placed: str | None = None
+    """Sentence on where ``--fit`` places the target; None where that was given."""
 
     @property
     def fits(self) -> bool:
@@ -139,6 +136,7 @@ def examine(
     around: Surroundings,
     request: PlanRequest,
     drafts: Mapping[str, ModelOptions],
+    fit: Fit | None = None,
     *,
     say: Say,
     mtp: bool | None = None,
@@ -149,7 +147,8 @@ def examine(
         planner: asked some ten times.
         around: memories and their speeds.
         request: the target and the context; who drafts is chosen here.
-        drafts: candidates by name, the favourite first.
+        drafts: candidates by name, the favourite first; ``--fit`` places the target beside that.
+        fit: parts of the placement that are free to choose; None where it is given.
         say: told what is looked at.
         mtp: whether the target's own MTP layers are a candidate, the last one; None where it has
             any.
@@ -157,37 +156,28 @@ def examine(
     Raises:
         SpectuiError: the target's file is unusable, or an option cannot be.
     """
+    placed = fitted(planner, replace(request, draft=next(iter(drafts.values()), None)), fit)
+    if placed is not None:
+        request = replace(request, target=placed.target)
+        drafts = {name: beside(placed.target, draft) for name, draft in drafts.items()}
     # Every question is asked by several who need not know of each other.
     plan: PlanCall = cache(planner.plan)
-    target, tried = plan(alone(request)).target, []
-    bound = speed_bound(target.traffic, around.bandwidth)
+    target = plan(alone(request)).target
     candidates = {name: request.beside(draft) for name, draft in drafts.items()}
     if mtp or (mtp is None and target.info.mtp_layers):
         candidates[MTP_KIND] = replace(request, mtp=True)
+    tried = []
     for name, one in candidates.items():
         say(f"planning memory with {name}")
         draft = try_draft(plan, name, one, around.free)
-        is_wanted = name in drafts or mtp is True
-        tried.append(replace(draft, is_wanted=is_wanted, bound=_bound(draft, bound, around)))
+        tried.append(replace(draft, is_wanted=name in drafts or mtp is True))
     say("finding out what fits")
-    return _examined(plan, around, _chosen(tried) or alone(request), tuple(tried), bound)
-
-
-def _bound(
-    draft: ExaminedDraft, target: SpeedBound | None, around: Surroundings
-) -> DraftBound | None:
-    own = None if draft.plan is None else draft.plan.draft
-    if own is None or target is None or not draft.is_compatible:
-        return None
-    return draft_bound(target, own.traffic, around.bandwidth)
+    found = _examined(plan, around, _chosen(tried) or alone(request), tuple(tried))
+    return replace(found, placed=None if placed is None else placed.sentence)
 
 
 def _examined(
-    plan: PlanCall,
-    around: Surroundings,
-    chosen: PlanRequest,
-    drafts: tuple[ExaminedDraft, ...],
-    bound: SpeedBound | None,
+    plan: PlanCall, around: Surroundings, chosen: PlanRequest, drafts: tuple[ExaminedDraft, ...]
 ) -> Examination:
     """Find out what fits beside the ``chosen`` draft."""
     planned, free = plan(chosen), around.free
@@ -199,40 +189,10 @@ def _examined(
         demands=demands(planned, free),
         fits_alone=can_load(plan(alone(chosen)), free),
         largest_context=largest_context(plan, chosen, free),
-        from_disk=reads_from_disk(planned, free),
         smallest_n_cpu_moe=smallest_n_cpu_moe(plan, chosen, free) if has_gpus else None,
         drafts=drafts,
-        bound=bound,
+        bound=speed_bound(plan(alone(chosen)).target.traffic, around.bandwidth),
     )
-
-
-def examine_fitted(
-    planner: Planner,
-    around: Surroundings,
-    request: PlanRequest,
-    drafts: Mapping[str, ModelOptions],
-    fit: Fit | None,
-    *,
-    say: Say,
-    mtp: bool | None = None,
-) -> tuple[Examination, str | None]:
-    """Look at a target and its drafts where ``--fit`` places them; say where that is.
-
-    Args:
-        planner: as ``examine``, like what follows.
-        around: memories and their speeds.
-        request: the target and the context.
-        drafts: candidates by name; the target is placed beside the first.
-        fit: parts of the placement that are free to choose; None where it is given.
-        say: told what is looked at.
-        mtp: whether the target's own MTP layers are a candidate.
-    """
-    chosen = fitted(planner, replace(request, draft=next(iter(drafts.values()), None)), fit)
-    if chosen is not None:
-        request = replace(request, target=chosen.target)
-        drafts = {name: beside(chosen.target, draft) for name, draft in drafts.items()}
-    found = examine(planner, around, request, drafts, say=say, mtp=mtp)
-    return found, None if chosen is None else chosen.sentence
 
 
 def try_draft(plan: PlanCall, name: str, request: PlanRequest, free: FreeMemory) -> ExaminedDraft:

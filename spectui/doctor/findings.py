@@ -9,14 +9,9 @@ from spectui.engine.demand import Demand
 from spectui.engine.fitting import expert_overrides
 from spectui.format import percent_text
 from spectui.llama.buffers import HOST
-from spectui.llama.planned import ModelPlan
-from spectui.speculative.models import Rollback
 
 _HARD_ALPHA = 0.7
 """Above it a draft has to be right nearly always: pairs of one family reach 0.6 to 0.8."""
-
-_VERIFY_RATIO = 2.0
-"""V(5)/V(1) by bandwidth above which experts make long drafts dear."""
 
 
 def finding(severity: Severity, text: str, flag: str = "-m") -> Finding:
@@ -24,64 +19,15 @@ def finding(severity: Severity, text: str, flag: str = "-m") -> Finding:
     return Finding(severity=severity, flag=flag, what=text)
 
 
-def _warning(text: str, flag: str = "-m") -> Finding:
-    return finding(Severity.WARNING, text, flag)
-
-
-def findings(examination: Examination, *, is_drafting: bool = True) -> tuple[Finding, ...]:
-    """Everything that is to be said, the worst first.
-
-    Args:
-        examination: examination of the models.
-        is_drafting: whether anything shall draft, or what drafts cost is of no interest.
-    """
+def findings(examination: Examination) -> tuple[Finding, ...]:
+    """Everything that is to be said, the worst first."""
     found = [
         *_of_memory(examination),
-        *_of_training(
-            "the target",
-            examination.plan.target,
-            examination.request.context.ctx_size,
-            flag="-m",
-            beyond="llama-server uses no more",
-        ),
+        *_of_training(examination),
         *(one for draft in examination.drafts for one in _of_draft(examination, draft)),
-        *(_of_drafting(examination) if is_drafting else ()),
     ]
     order = list(Severity)
     return tuple(sorted(found, key=lambda finding: order.index(finding.severity)))
-
-
-def _of_drafting(examination: Examination) -> Iterator[Finding]:
-    plan, draft = examination.plan, examination.chosen
-    yield from _checkpoints("the target", plan.target, "-m")
-    if plan.draft is not None and draft is not None:
-        yield from _checkpoints(draft.name, plan.draft, "-md")
-    yield from _of_experts(examination)
-
-
-def _checkpoints(who: str, plan: ModelPlan, flag: str) -> Iterator[Finding]:
-    if plan.rollback is Rollback.CHECKPOINT:
-        yield _warning(
-            f"{who} ({plan.info.arch}) cannot forget rejected tokens: its recurrent state is "
-            "saved before every draft, restored after a rejection, and what was accepted is "
-            "decoded again; bench tells that time as rollback",
-            flag,
-        )
-
-
-def _of_experts(examination: Examination) -> Iterator[Finding]:
-    traffic, bound = examination.traffic, examination.bound
-    if not traffic.n_experts or bound is None:
-        return
-    ratio = bound.verify[4]
-    if ratio > _VERIFY_RATIO:
-        yield _warning(
-            f"a token activates {traffic.n_experts_used} of {traffic.n_experts} experts, so "
-            f"verifying four drafted tokens takes {ratio:.1f} times as long as one token if tokens "
-            "were routed at random; "
-            "short drafts that are right count for more than long ones, and spectui tune measures "
-            "what batches really cost",
-        )
 
 
 def _of_draft(examination: Examination, draft: ExaminedDraft) -> Iterator[Finding]:
@@ -93,59 +39,39 @@ def _of_draft(examination: Examination, draft: ExaminedDraft) -> Iterator[Findin
         severity = Severity.ERROR if draft.is_wanted else Severity.NOTE
         yield finding(severity, f"{name} cannot be used: {reason}", "-md")
         return
-    has_experts = examination.traffic.n_experts > 0
-    if draft.bound and (text := hard_to_win(name, draft.bound, has_experts=has_experts)):
-        yield _warning(text, "-md")
-    # The context of MTP layers is the target's.
-    if draft.plan is not None and draft.plan.draft is not None and not draft.is_mtp:
-        yield from _of_training(
-            name,
-            draft.plan.draft,
-            examination.request.context.ctx_size,
-            flag="-md",
-            beyond="beyond that its guesses will be wrong",
-        )
+    bound = draft.bound(examination.bound)
+    if bound is not None and (text := hard_to_win(bound)) is not None:
+        yield finding(Severity.WARNING, f"{name} {text}", "-md")
 
 
-def hard_to_win(name: str, bound: DraftBound, *, has_experts: bool) -> str | None:
-    """Say why reading weights leaves a draft little chance; None if it leaves enough.
-
-    Args:
-        name: name of the draft.
-        bound: bound by reading weights.
-        has_experts: whether the target has, so that its batches can only be guessed.
-    """
-    if not bound.can_pay:
+def hard_to_win(bound: DraftBound) -> str | None:
+    """Say why reading weights leaves a draft little chance; None if it leaves enough."""
+    if bound.draft_step >= 1:
         return (
-            f"{name} cannot pay by bandwidth: even if every token were right, reading its weights "
-            f"and the target's gives {bound.speedup_if_perfect:.2f} times the speed of the target "
-            "alone"
+            "cannot pay by bandwidth: reading its weights takes as long as reading the target's, "
+            "even if every token were right"
         )
-    if bound.break_even_alpha is None:
-        return f"{name} pays only where neighbouring tokens share experts; spectui tune measures it"
-    if bound.break_even_alpha > _HARD_ALPHA:
-        routed = " if tokens were routed at random" if has_experts else ""
+    alpha = bound.break_even_alpha
+    if alpha is None:
+        return "pays only where neighbouring tokens share experts; spectui tune measures it"
+    if alpha > _HARD_ALPHA:
+        share = percent_text(bound.draft_step)
         return (
-            f"{name} has to be right nearly always: a step takes "
-            f"{percent_text(bound.draft_step)} of the time of a target step, so that α has to be "
-            f"above {bound.break_even_alpha:.2f}{routed}"
+            f"has to be right nearly always: a step takes {share} of the time of a target step, so "
+            f"that α has to be above {alpha:.2f}"
         )
     return None
 
 
-def _of_training(
-    who: str, plan: ModelPlan, n_ctx: int, *, flag: str, beyond: str
-) -> Iterator[Finding]:
-    """Yield that a context of ``n_ctx`` tokens is longer than those a model was trained with.
-
-    ``beyond`` says what comes of that.
-    """
-    n_ctx_train = plan.info.n_ctx_train
+def _of_training(examination: Examination) -> Iterator[Finding]:
+    """Yield that the context is longer than those that the target was trained with."""
+    n_ctx_train = examination.plan.target.info.n_ctx_train
+    n_ctx = examination.request.context.ctx_size
     if 0 < n_ctx_train < n_ctx:
-        yield _warning(
-            f"{who} was trained for {n_ctx_train} tokens of context, and -c asks for "
-            f"{n_ctx}: {beyond}",
-            flag,
+        yield finding(
+            Severity.WARNING,
+            f"the target was trained for {n_ctx_train} tokens of context, and -c asks for {n_ctx}: "
+            "llama-server uses no more",
         )
 
 
@@ -157,7 +83,7 @@ def _of_memory(examination: Examination) -> Iterator[Finding]:
             yield finding(Severity.ERROR, f"{demand.shortage}; {advice}")
         elif demand.slowness is not None:
             advice = "choose a smaller quantization, or close other programs"
-            yield _warning(f"{demand.slowness}; {advice}")
+            yield finding(Severity.WARNING, f"{demand.slowness}; {advice}")
 
 
 def _advice(demand: Demand, examination: Examination) -> str:
@@ -174,7 +100,5 @@ def _advice(demand: Demand, examination: Examination) -> str:
 
 def n_cpu_moe_text(examination: Examination) -> str:
     """The option that makes room on the GPUs, and what it stands in for."""
-    placed = expert_overrides(examination.request.target)
-    given = " ".join(f"-ot {one.pattern}={one.buffer}" for one in placed)
-    option = f"--n-cpu-moe {examination.smallest_n_cpu_moe}"
-    return f"{option} instead of {given}" if given else option
+    instead = " instead of -ot" if expert_overrides(examination.request.target) else ""
+    return f"--n-cpu-moe {examination.smallest_n_cpu_moe}{instead}"

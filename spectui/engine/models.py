@@ -21,7 +21,7 @@ from spectui.llama.model import AbortFlag, Model, check_pair
 from spectui.llama.mtp import MtpContext, mtp_context
 from spectui.llama.pair import AnswersContext, DraftContext, TargetContext
 from spectui.llama.threadpools import use_numa
-from spectui.models.facts import check_is_model, check_is_target, check_mtp, check_mtp_file
+from spectui.models.facts import check_is_model, check_is_target, check_mtp
 from spectui.models.gguf import read_gguf
 from spectui.models.weights import mtp_traffic, weight_traffic
 from spectui.options.drafters import Ngram
@@ -155,7 +155,7 @@ class LoadedModels:
         check_is_target(path, gguf)
         check_generates(path, gguf)
         if command.mtp:
-            check_mtp(path, gguf)
+            check_mtp(path, gguf, gguf)
         load_mtp = command.mtp or command.mtp_file
         with ExitStack() as stack:
             model = stack.enter_context(self._model(command, sink, load_mtp=load_mtp))
@@ -186,7 +186,7 @@ class LoadedModels:
         self.unload_draft()
         path, target = command.options.path, self.target.model
         if command.mtp:
-            check_mtp_file(path, read_gguf(path), read_gguf(target.options.path))
+            check_mtp(path, read_gguf(path), read_gguf(target.options.path))
         else:
             check_is_model(path, read_gguf(path))
             check_generates(path, read_gguf(path))

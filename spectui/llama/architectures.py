@@ -10,7 +10,7 @@ from pathlib import Path
 from spectui.errors import BadInputError, MissingLibraryError
 from spectui.llama.library import C
 from spectui.llama.native import ensure_backend, native_function
-from spectui.models.beside import compare_headers
+from spectui.models.beside import compare_headers, header_of
 from spectui.models.facts import ModelFacts, check_is_target, facts_of
 from spectui.models.gguf import read_gguf
 from spectui.models.header import GgufFile
@@ -96,28 +96,26 @@ def inspect_header(path: Path) -> ModelInspected:
         gguf = read_gguf(path)
         facts = facts_of(path, gguf)
         check_is_target(path, gguf)
-        _check_loadable(path, gguf)
+        _check_loadable(path, gguf, facts)
         check_generates(path, gguf)
     except BadInputError as error:
         reason = str(error)
     return ModelInspected(target=path, path=path, facts=facts, reason=reason)
 
 
-def _check_loadable(path: Path, gguf: GgufFile) -> None:
+def _check_loadable(path: Path, gguf: GgufFile, facts: ModelFacts) -> None:
     """Refuse a file that is cut short, or of an architecture that this llama.cpp does not know.
 
     Raises:
         BadInputError: it is such a file.
     """
+    if facts.size_bytes > facts.file_bytes:
+        raise BadInputError(f"{path} is smaller than its weights; download it again")
     name = str(gguf.metadata.get("general.architecture", ""))
     if architecture(name).is_known is False:
         raise BadInputError(
             f"{path} cannot be loaded (this llama.cpp runs no architecture {name!r}); check "
             "that the download is complete, or give another model"
-        )
-    if gguf.is_cut:
-        raise BadInputError(
-            f"{path} cannot be loaded (it ends before its tensors do); download it again"
         )
 
 
@@ -129,7 +127,7 @@ def inspect_pair(target: Path, draft: Path) -> ModelInspected:
     own = inspect_header(target)
     if own.reason is not None or own.facts is None or draft == target:
         return own
-    told = compare_headers(target, draft)
+    told = compare_headers(header_of(target), draft)
     if told.facts is None or told.facts.draft_kind is not None:
         # MTP layers: their cache forgets, whatever other layers their architecture has.
         return told

@@ -16,6 +16,7 @@ import threading
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec, module_from_spec
+from itertools import takewhile
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -105,9 +106,12 @@ def library() -> Library:
     raise MissingLibraryError(_missing(refused))
 
 
-def libraries() -> dict[Place, Library | str]:
-    """Examine every library that this machine has, in the order in which one is taken."""
-    return {place: examine(place) for place in places()}
+def passed_over() -> dict[Place, str]:
+    """The places before that of the library in use, with why theirs cannot be used."""
+    used = library()
+    earlier = takewhile(lambda place: used.file not in place.files(), places())
+    found = {place: examine(place) for place in earlier if any(place.files())}
+    return {place: why for place, why in found.items() if isinstance(why, str)}
 
 
 def has_library() -> bool:

@@ -16,7 +16,7 @@ from spectui.llama.log import native_log
 from spectui.llama.native import ensure_backend
 from spectui.llama.vocabulary import Vocabulary
 from spectui.models.facts import ModelFacts, facts_of
-from spectui.models.gguf import check_file, read_gguf
+from spectui.models.gguf import read_gguf
 from spectui.models.pairs import incompatibility
 from spectui.models.weights import overrides
 from spectui.options.setup import Devices, ModelOptions
@@ -192,10 +192,9 @@ class Model(Closing):
             CancelledError: ``abort`` is set.
             Exception: what ``on_progress`` raised.
             DoesNotFitError: memory did not suffice.
-            UsageError: an ``-ot`` names an unknown buffer type, or is no regular expression, or
-                overrides make no model of the file.
+            UsageError: an ``-ot`` names an unknown buffer type, or is no regular expression.
         """
-        check_file(options.path, options.override_kv)
+        read_gguf(options.path)
         ensure_backend()
         self.options = options
         self.abort = AbortFlag() if abort is None else abort

@@ -71,7 +71,7 @@ class MtpContext(Context):
             target: stays open longer than this context; its model was loaded with ``load_mtp`` and,
                 without another ``model``, passed ``check_mtp``.
             options: those of the target.
-            model: has the layers, was loaded with ``load_mtp`` and passed ``check_mtp_file``, and
+            model: has the layers, was loaded with ``load_mtp`` and passed ``check_mtp``, and
                 stays open longer than this context; None for the target's own.
 
         Raises:

@@ -46,13 +46,8 @@ from spectui.llama.planned import (
     Question,
     Refused,
 )
-from spectui.models.facts import (
-    check_is_model,
-    check_is_target,
-    check_mtp,
-    check_mtp_file,
-)
-from spectui.models.gguf import FileIdentity, check_file, read_gguf
+from spectui.models.facts import check_is_model, check_is_target, check_mtp
+from spectui.models.gguf import FileIdentity, read_gguf
 from spectui.models.header import GgufFile
 from spectui.models.pairs import incompatibility
 from spectui.models.weights import WeightTraffic, mtp_traffic, weight_traffic
@@ -99,7 +94,7 @@ class PlanMaker(Closing):
         target.check_overrides()
         gguf = read_gguf(request.target.path)
         if request.mtp and request.draft is None:
-            check_mtp(request.target.path, gguf)
+            check_mtp(request.target.path, gguf, gguf)
         with TargetContext(
             target,
             request.context,
@@ -137,7 +132,7 @@ class PlanMaker(Closing):
         if not request.mtp:
             return fit(request, target, self._open("draft", request.draft, check_is_model))
         path = request.draft.path
-        check_mtp_file(path, read_gguf(path), read_gguf(request.target.path))
+        check_mtp(path, read_gguf(path), read_gguf(request.target.path))
         with Model(request.draft, no_alloc=True, load_mtp=True) as layers:
             return fit(request, target, layers)
 
@@ -156,14 +151,13 @@ class PlanMaker(Closing):
         load_mtp: bool = False,
     ) -> Model:
         path = options.path
-        check_file(path)
+        gguf = read_gguf(path)
         wanted = FileIdentity.of(path), options, load_mtp
         opened = self._opened.get(role)
         if opened is not None and opened[0] == wanted:
             return opened[1]
         if opened is not None:
             self._opened.pop(role)[1].close()
-        gguf = read_gguf(path)
         check(path, gguf)
         check_generates(path, gguf)
         model = Model(options, no_alloc=True, load_mtp=load_mtp)
@@ -187,7 +181,7 @@ def _mtp_plan(target: TargetContext, gguf: GgufFile, request: PlanRequest) -> Mo
         with mtp_context(target, request.context) as own:
             return _without_weights(_planned(own, traffic))
     header = read_gguf(options.path)
-    check_mtp_file(options.path, header, gguf)
+    check_mtp(options.path, header, gguf)
     with Model(options, no_alloc=True, load_mtp=True) as model:
         check_pair(target.model, model)
         with mtp_context(target, request.context, model) as drafting:

@@ -1,39 +1,20 @@
 """A draft beside a target, by what their headers say: all there is without a llama.cpp library."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from spectui.errors import BadInputError, HubError
-from spectui.models.facts import (
-    ModelFacts,
-    check_hidden_states,
-    check_is_model,
-    check_is_target,
-    check_mtp_file,
-    facts_of,
-)
-from spectui.models.gguf import FileIdentity, read_gguf, vocabulary
-from spectui.models.header import GgufFile
+from spectui.models.facts import ModelFacts, check_is_model, check_mtp, facts_of
+from spectui.models.gguf import FileIdentity, read_gguf
+from spectui.models.header import GgufFile, read_header
 from spectui.models.pairs import Outline, SpecialToken, incompatibility
 from spectui.models.ranking import ModelInspected
 from spectui.options.drafters import MTP_KIND
 
-_TYPES = {
-    "no_vocab": "none",
-    "llama": "SPM",
-    "gpt2": "BPE",
-    "bert": "WPM",
-    "t5": "UGM",
-    "rwkv": "RWKV",
-    "plamo2": "PLaMo2",
-}
-"""llama.cpp's names of kinds of tokenizers, by those in files."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Header:
+class Header(NamedTuple):
     """The header of a model, on disk or on a hub."""
 
     gguf: GgufFile
@@ -55,30 +36,12 @@ def header_of(path: Path) -> Header:
 @lru_cache(maxsize=2)
 def _texts(file: FileIdentity) -> Sequence[bytes]:
     """Texts of the vocabulary; a target's are compared with those of many drafts."""
-    return vocabulary(file.path)
+    tokens: list[bytes] = []
+    read_header(file.path, tokens.append)
+    return tokens
 
 
-def target_header(path: Path) -> Header:
-    """Read the header of a target.
-
-    Raises:
-        BadInputError: the file is unusable, or is no model that generates.
-    """
-    header = header_of(path)
-    check_is_target(path, header.gguf)
-    return header
-
-
-def compare_headers(target: Path, draft: Path) -> ModelInspected:
-    """Look at a draft, or at the target itself, beside a target."""
-    try:
-        own = target_header(target)
-    except BadInputError as error:
-        return ModelInspected(target=target, path=draft, facts=None, reason=str(error))
-    return inspected(own, draft)
-
-
-def inspected(
+def compare_headers(
     target: Header, path: Path, read: Callable[[Path], Header] = header_of, *, here: bool = True
 ) -> ModelInspected:
     """Look at a draft beside a target, as far as headers tell.
@@ -97,13 +60,11 @@ def inspected(
         draft = read(path)
         facts = draft.facts
         if facts.draft_kind == MTP_KIND:
-            check_mtp_file(path, draft.gguf, target.gguf)
-        elif here or facts.draft_kind is None:
+            check_mtp(path, draft.gguf, target.gguf)
+        elif here:
             check_is_model(path, draft.gguf)
-        else:
-            check_hidden_states(path, draft.gguf, target.gguf)
-            return ModelInspected(target=target.facts.path, path=path, facts=facts, reason=None)
-        reason = incompatibility(_vocabulary(target, draft), _vocabulary(draft, target))
+        if facts.draft_kind in {None, MTP_KIND}:
+            reason = incompatibility(_vocabulary(target, draft), _vocabulary(draft, target))
     except (BadInputError, HubError) as error:
         reason = str(error)
     return ModelInspected(target=target.facts.path, path=path, facts=facts, reason=reason)
@@ -111,10 +72,8 @@ def inspected(
 
 def _vocabulary(model: Header, other: Header) -> Outline:
     bos, eos = (_special(model.gguf, other.gguf, name) for name in ("bos", "eos"))
-    tokenizer = model.gguf.text("tokenizer.ggml.model") or "none"
-    type_name = _TYPES.get(tokenizer, tokenizer)
-    n_tokens = len(model.texts)
-    return Outline(type_name=type_name, n_tokens=n_tokens, bos=bos, eos=eos, texts=model.texts)
+    type_name, texts = model.gguf.text("tokenizer.ggml.model") or "none", model.texts
+    return Outline(type_name=type_name, n_tokens=len(texts), bos=bos, eos=eos, texts=texts)
 
 
 def _special(gguf: GgufFile, other: GgufFile, name: str) -> SpecialToken:

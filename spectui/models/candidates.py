@@ -4,9 +4,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from spectui.gguf_names import series_of
-from spectui.models.files import SIZE, FoundModel, params_by_name, quantisation
+from spectui.models.files import SIZE, FoundModel, quantisation
 from spectui.models.header import GgufFile
 from spectui.models.ranking import GOOD_SHARE, distance
 
@@ -16,7 +17,6 @@ _HEAD = re.compile(r"(?<![a-z])(?:mtp|eagle-?3?|dflash|dspark)(?![a-z])", re.IGN
 _SERIES = re.compile(r"(?:meta-)?([a-z]+(?:-[a-z]+)*-?\d+)", re.IGNORECASE)
 """A family without its minor version and what follows it: drafts are often of another one."""
 _PRECISION = re.compile(r"[-._](?=(?:UD-)?(?:I?Q\d|B?F16|F32|MXFP4))", re.IGNORECASE)
-_REPOSITORY = re.compile(r"https?://[^/]+/([\w.-]+/[\w.-]+)/?\Z")
 _MOST_LISTED, _MOST_HEADS = 100, 10
 """Repositories of one search."""
 _MOST_SHARE = 0.6
@@ -35,16 +35,11 @@ class Repository:
     """``OWNER/NAME``."""
     files: tuple[str, ...]
     """Names of its models' GGUF files, shards included."""
-    n_counted: int | None
+    n_params: int | None
     """Parameters of one of its models, as the hub counts them."""
     downloads: int = 0
     is_head: bool = False
     """Whether it may have MTP layers, or an EAGLE-3 or DFlash draft, of the target."""
-
-    @property
-    def n_params(self) -> float | None:
-        """Parameters that the hub counts, or the name tells."""
-        return self.n_counted or params_by_name(self.name.split("/")[-1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +49,6 @@ class HubModel(FoundModel):
     repository: str
     files: tuple[str, ...]
     """Names of its files, the one that llama.cpp is given first."""
-    first_bytes: int
-    """Bytes of that one."""
 
     @property
     def fetch_words(self) -> tuple[str, ...]:
@@ -67,32 +60,23 @@ Search = Callable[..., Iterable[Repository]]
 """A search of a hub, as ``Hub.search``."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class Origin(NamedTuple):
     """A target's names on a hub."""
 
     names: tuple[str, ...]
     """Names of the model without quantisation and shard, such as ``Qwen3-32B``."""
     families: tuple[str, ...]
     """Parts that names of its smaller relatives have as well, such as ``Qwen3``."""
-    base_models: tuple[str, ...]
-    """Repositories, as ``OWNER/NAME``, that it was made of."""
 
     @classmethod
     def of(cls, gguf: GgufFile, file_name: str) -> "Origin":
         """Take the names in a header, which is not always right, and that of its file."""
         own = (gguf.text("general.name"), _PRECISION.split(series_of(file_name).stem)[0])
         names = tuple(dict.fromkeys("-".join(name.split()) for name in own if name))
-        keys = [f"general.base_model.{n}.repo_url" for n in range(4)]
-        urls = filter(None, map(_REPOSITORY.match, map(gguf.text, keys)))
-        base_models = tuple(url[1] for url in urls)
-        relatives = (
-            gguf.text("general.basename"),
-            *names,
-            *(one.split("/")[1] for one in base_models),
-        )
+        base_model = gguf.text("general.base_model.0.repo_url").rpartition("/")[2]
+        relatives = (gguf.text("general.basename"), *names, base_model)
         families = dict.fromkeys(map(_family, filter(None, relatives)))
-        return cls(names=names, families=tuple(families), base_models=base_models)
+        return cls(names=names, families=tuple(families))
 
 
 def _family(name: str) -> str:
@@ -123,15 +107,11 @@ def candidates(origin: Origin, n_params: float, search: Search, most: int) -> Se
 
 def _of_heads(origin: Origin, search: Search) -> Iterator[Repository]:
     """Repositories of the target's own model that have a file of its heads."""
-    listed: list[Repository] = []
     for name in origin.names:
         for word in ("", *_HEADS):
-            listed += search(f"{name} {word}".strip(), limit=_MOST_HEADS)
-    for base in origin.base_models:
-        listed += search("", f"base_model:{base}", limit=_MOST_HEADS)
-    for one in listed:
-        if _HEAD.search(one.name) or any(map(_HEAD.search, one.files)):
-            yield one
+            for one in search(f"{name} {word}".strip(), limit=_MOST_HEADS):
+                if _HEAD.search(one.name) or any(map(_HEAD.search, one.files)):
+                    yield one
 
 
 def _distinct(models: Iterable[Repository]) -> Iterator[Repository]:

@@ -13,21 +13,13 @@ from spectui.options.setup import ModelOptions
 
 _BYTES_PER_CACHE_ELEMENT = 2
 """Bytes of an element of an f16 cache."""
-_RECURRENT = (
-    "ssm.state_size",
-    "shortconv.l_cache",
-    "wkv.head_size",
-    "kda.head_dim",
-    "full_attention_interval",
-)
-"""Keys of models with recurrent layers."""
-_UNEQUAL_ATTENTION = (
-    "attention.sliding_window",
-    "attention.kv_lora_rank",
+_UNEQUAL_LAYERS = (
+    *("ssm.state_size", "shortconv.l_cache", "wkv.head_size", "kda.head_dim"),
+    *("full_attention_interval", "attention.sliding_window", "attention.kv_lora_rank"),
     "attention.shared_kv_layers",
 )
-"""Keys of models with attention that slides, with a compressed cache, and with layers that share
-one."""
+"""Keys of models with recurrent layers, with attention that slides, with a compressed cache, and
+with layers that share one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,27 +109,22 @@ def facts_of(path: Path, gguf: GgufFile, file_bytes: int | None = None) -> Model
     )
 
 
-def _has_unequal_layers(gguf: GgufFile, *, is_mtp: bool) -> bool:
+def _has_unequal_layers(gguf: GgufFile) -> bool:
     """Whether caches differ between layers, or do not grow with every token."""
     # Where layers differ in heads or windows, a list has a value for each of them.
     own = f"{gguf.arch}.attention."
     has_lists = any(key.startswith(own) for key in gguf.array_lengths)
-    # MTP layers alone have attention, whatever their target has.
-    keys = _UNEQUAL_ATTENTION if is_mtp else (*_RECURRENT, *_UNEQUAL_ATTENTION)
-    return has_lists or any(map(gguf.number, keys))
+    return has_lists or any(map(gguf.number, _UNEQUAL_LAYERS))
 
 
 def _kv_bytes_per_token(gguf: GgufFile) -> int | None:
     """Bytes of an f16 cache per token; None where layers differ or a number is missing."""
-    is_mtp = kind_of_draft(gguf) == MTP_KIND
-    if is_mtp and shares_cache(gguf.arch):
-        return 0
     # Layers of multi-token prediction have no cache unless they draft.
-    n_layers = gguf.mtp_layers if is_mtp else gguf.number("block_count") - gguf.mtp_layers
+    n_layers = gguf.number("block_count") - gguf.mtp_layers
     n_heads, n_embd = gguf.number("attention.head_count"), gguf.number("embedding_length")
     n_heads_kv = gguf.number("attention.head_count_kv", n_heads)
     has_numbers = n_layers > 0 and n_heads and n_heads_kv and n_embd
-    if _has_unequal_layers(gguf, is_mtp=is_mtp) or not has_numbers:
+    if _has_unequal_layers(gguf) or not has_numbers:
         return None
     key = gguf.number("attention.key_length") or n_embd // n_heads
     value = gguf.number("attention.value_length") or n_embd // n_heads
@@ -161,19 +148,6 @@ _NAMES = {
 }
 """Names by the kind in ``--spec-type``."""
 
-_MTP_ARCHITECTURES = frozenset(
-    (
-        *("bailingmoe3", "cohere2moe", "deepseek2", "deepseek32", "deepseek4", "glm-dsa"),
-        *("glm4moe", "hy_v3", "mimo2", "nemotron_h_moe", "qwen35", "qwen35moe", "qwen3next"),
-        "step35",
-    )
-)
-"""Architectures with a graph for ``LLM_GRAPH_TYPE_DECODER_MTP``; of others llama.cpp would run the
-trunk's without its cache."""
-_SEVERAL = frozenset({"hy_v3", "mimo2", "step35"})
-"""Architectures of which llama.cpp runs more than one MTP layer."""
-
-
 _MTP_OF = {"gemma4-assistant": "gemma4"}
 """Architectures of nothing but MTP layers, with that of the target, whose cache they look at."""
 
@@ -183,24 +157,11 @@ def shares_cache(arch: str) -> bool:
     return arch in _MTP_OF
 
 
-def check_mtp(path: Path, gguf: GgufFile) -> None:
-    """Refuse a target that cannot draft for itself.
+def check_mtp(path: Path, gguf: GgufFile, target: GgufFile) -> None:
+    """Refuse a file, or a target itself, whose MTP layers cannot draft for the target.
 
     Raises:
-        BadInputError: it has no MTP layers, or none that this engine can run.
-    """
-    reason = _without_mtp(gguf)
-    if reason is not None:
-        raise BadInputError(
-            f"{path} cannot draft for itself: it {reason}; give a draft with -md instead"
-        )
-
-
-def check_mtp_file(path: Path, gguf: GgufFile, target: GgufFile) -> None:
-    """Refuse a file whose MTP layers cannot draft for a target.
-
-    Raises:
-        BadInputError: it has none that llama.cpp can run, or they are another model's.
+        BadInputError: it has none, or they are another model's.
     """
     wanted, own, needed = _MTP_OF.get(gguf.arch, gguf.arch), _width(gguf), _width(target)
     reason = None if has_mtp_layers(gguf) else _without_mtp(gguf)
@@ -209,21 +170,7 @@ def check_mtp_file(path: Path, gguf: GgufFile, target: GgufFile) -> None:
     if reason is None and own != needed:
         reason = f"reads hidden states of {own} numbers, and the target has {needed}"
     if reason is not None:
-        raise BadInputError(f"{path} cannot draft with MTP layers: it {reason}; give another file")
-
-
-def check_hidden_states(path: Path, gguf: GgufFile, target: GgufFile) -> None:
-    """Refuse an EAGLE-3 draft, or one of its like, that was made for another target.
-
-    Raises:
-        BadInputError: it reads hidden states that the target does not have.
-    """
-    own, needed = gguf.number("target_hidden_size"), _width(target)
-    if own not in {0, needed}:
-        raise BadInputError(
-            f"{path} reads hidden states of {own} numbers, and the target has {needed}; give the "
-            "draft that was made for this target"
-        )
+        raise BadInputError(f"{path} cannot draft with MTP layers: it {reason}; give another draft")
 
 
 def has_mtp_layers(gguf: GgufFile) -> bool:
@@ -233,15 +180,10 @@ def has_mtp_layers(gguf: GgufFile) -> bool:
 
 def _without_mtp(gguf: GgufFile) -> str | None:
     """Reason why a file's MTP layers cannot draft; None if they can."""
-    arch, n_layers = gguf.arch, gguf.mtp_layers
-    if n_layers == 0:
-        return f"is a {arch} without MTP layers"
-    if arch not in _MTP_ARCHITECTURES:
-        return f"has MTP layers, which llama.cpp does not run for {arch}"
+    if gguf.mtp_layers == 0:
+        return f"is a {gguf.arch} without MTP layers"
     if not any(".nextn." in tensor.name for tensor in gguf.tensors):
         return "was made without its MTP layers, which other files of it may have"
-    if n_layers > 1 and arch not in _SEVERAL:
-        return f"has {n_layers} MTP layers, and llama.cpp runs one for {arch}"
     return None
 
 
@@ -257,16 +199,11 @@ def check_is_model(path: Path, gguf: GgufFile) -> None:
         BadInputError: it is one.
     """
     kind = kind_of_draft(gguf)
-    if kind is None:
-        return
-    how = f"drafts with --spec-type {kind}, not as a model of its own"
-    if kind != MTP_KIND:
-        how = (
-            f"llama-server can run (--spec-type {kind}) and spectui's own engine cannot; bench and "
-            "tune measure it through yours with --backend server, or give a draft that is a model "
-            "of its own"
+    if kind is not None:
+        raise BadInputError(
+            f"{path} is {_NAMES[kind]}, which drafts with --spec-type {kind}, not as a model of "
+            "its own; bench and tune measure it through your llama-server with --backend server"
         )
-    raise BadInputError(f"{path} is {_NAMES[kind]}, which {how}")
 
 
 def check_is_target(path: Path, gguf: GgufFile) -> None:

@@ -6,9 +6,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
-from math import prod
 from pathlib import Path
-from typing import NamedTuple
 
 from spectui.files import open_file
 from spectui.gguf_names import Series, is_part_of_model, series_of
@@ -20,7 +18,6 @@ SIZE = re.compile(
     re.IGNORECASE,
 )
 """Parameters in a model's name, such as ``30B-A3B`` or ``8x7B``."""
-_UNITS = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 _QUANT = re.compile(
     r"(?<![^-._ ])((?:I?Q\d|TQ\d|MXFP4|NVFP4|BF16|F16|F32)(?:_[A-Z0-9]+)*)(?![^-._ ])",
     re.IGNORECASE,
@@ -46,41 +43,14 @@ class FoundModel:
         """Reason why the model cannot be loaded, None if no file is missing."""
         if not self.missing:
             return None
-        first, n_more = self.missing[0], len(self.missing) - 1
-        more = f" and {n_more} more" if n_more else ""
-        return f"is incomplete: of its {self.n_shards} files {first}{more} cannot be found"
-
-    @property
-    def label(self) -> str:
-        """Parameters and quantisation as far as the name tells, such as ``30B-A3B Q4_K_M``."""
-        size = SIZE.search(self.name)
-        parts = (size and size[1].upper().replace("X", "x"), quantisation(self.name))
-        return " ".join(part for part in parts if part)
+        n_missing = len(self.missing)
+        return f"is incomplete: of its {self.n_shards} files {n_missing} cannot be found"
 
 
 def quantisation(name: str) -> str | None:
     """Quantisation that a model's name tells, such as ``Q4_K_M``."""
     found = _QUANT.search(name)
     return found and found[1].upper()
-
-
-def params_by_name(name: str) -> float | None:
-    """Parameters that a model's name tells, active or not."""
-    found = SIZE.search(name)
-    if found is None:
-        return None
-    first, *_active = found[1].upper().split("-")
-    *experts, each = first.split("X")
-    return prod(map(int, experts)) * float(each[:-1]) * _UNITS[each[-1]]
-
-
-class _Part(NamedTuple):
-    """One file: a model, or a shard of one."""
-
-    path: Path
-    size_bytes: int
-    identity: tuple[int, int]
-    """Device and inode: equal for two links to one file."""
 
 
 def _series(entry: os.DirEntry[str]) -> Series:
@@ -90,9 +60,8 @@ def _series(entry: os.DirEntry[str]) -> Series:
 MAX_DEPTH = 6
 """Levels of sub-folders that are looked into; the hub's cache needs four."""
 
-_PSEUDO = tuple(Path(folder) for folder in ("/dev", "/proc", "/sys"))
-_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - looked for models in, not written to
-_PACKAGES = frozenset({"node_modules", "__pycache__", "site-packages"})
+_WITHOUT_MODELS = frozenset({"node_modules", "site-packages", "proc", "sys"})
+"""Names of folders that hold many files and no models."""
 
 
 def usual_folders() -> tuple[Path, ...]:
@@ -109,10 +78,7 @@ def usual_folders() -> tuple[Path, ...]:
         f"{variables['HF_HOME']}/hub" if variables.get("HF_HOME") else None,
         f"{cache}/huggingface/hub",
         "~/.lmstudio/models",
-        f"{cache}/lm-studio/models",
         "~/models",
-        "~/Models",
-        "~/llama.cpp/models",
         "/models",
         str(cache_dir()),
         "models",
@@ -129,14 +95,6 @@ def usual_folders() -> tuple[Path, ...]:
 def expand_home(folder: str) -> Path:
     """Put the home folder in place of ``~``, which stays where there is no such home."""
     return Path(os.path.expanduser(folder))  # noqa: PTH111 - Path.expanduser raises without a home
-
-
-def is_pseudo(folder: Path) -> bool:
-    """Tell whether what lies in ``folder`` is the kernel's view of itself rather than files."""
-    real = Path(os.path.realpath(folder))
-    if real.is_relative_to(_SHARED_MEMORY):
-        return False
-    return any(real.is_relative_to(pseudo) for pseudo in _PSEUDO)
 
 
 class Scan:
@@ -165,7 +123,7 @@ class Scan:
             waiting = [(folder, 0)]
             while waiting and not self._cancelled():
                 path, depth = waiting.pop()
-                entries = [] if is_pseudo(path) else self._entries(path)
+                entries = self._entries(path)
                 yield from self._models(entries)
                 if depth < MAX_DEPTH:
                     below = [Path(entry.path) for entry in entries if _leads_on(entry)]
@@ -174,17 +132,17 @@ class Scan:
     def _models(self, entries: list[os.DirEntry[str]]) -> Iterator[FoundModel]:
         for series, files in groupby(sorted(entries, key=_series), key=_series):
             own = (Path(entry.path) for entry in files if is_part_of_model(entry.name))
-            parts = [*filter(None, map(self._part, own))]
-            identities = {part.identity for part in parts}
+            parts = {path: part for path in own if (part := self._part(path)) is not None}
+            identities = {(part.st_dev, part.st_ino) for part in parts.values()}
             # Two revisions in a hub's cache share the shards that did not change.
             if identities <= self._seen:
                 continue
             self._seen |= identities
-            there = {part.path.name for part in parts}
+            there = {path.name for path in parts}
             yield FoundModel(
-                path=parts[0].path.with_name(series.names[0]),
+                path=next(iter(parts)).with_name(series.names[0]),
                 name=series.stem,
-                size_bytes=sum(part.size_bytes for part in parts),
+                size_bytes=sum(part.st_size for part in parts.values()),
                 n_shards=len(series.names),
                 missing=tuple(name for name in series.names if name not in there),
             )
@@ -202,10 +160,11 @@ class Scan:
             self._skip(folder, error)
             return []
 
-    def _part(self, path: Path) -> _Part | None:
+    def _part(self, path: Path) -> os.stat_result | None:
+        """Look at a file that is a model or a shard of one; None if it is neither."""
         try:
             status = path.stat()
-            # Opening a pipe would wait for its writer; models in a folder count by themselves.
+            # Models in a folder count by themselves.
             if not stat.S_ISREG(status.st_mode):
                 return None
             with open_file(path) as file:
@@ -216,7 +175,7 @@ class Scan:
         if magic != MAGIC:
             self.reasons.append(f"{path} is no GGUF file; download it again")
             return None
-        return _Part(path, status.st_size, (status.st_dev, status.st_ino))
+        return status
 
     def _skip(self, path: Path, error: OSError) -> None:
         self.reasons.append(f"{path} cannot be read ({error.strerror})")
@@ -224,6 +183,6 @@ class Scan:
 
 def _leads_on(entry: os.DirEntry[str]) -> bool:
     """Whether a folder, or a link to one, is looked into."""
-    if entry.name.startswith(".") or entry.name in _PACKAGES:
+    if entry.name.startswith(".") or entry.name in _WITHOUT_MODELS:
         return False
     return os.path.isdir(entry.path)  # noqa: PTH112 - Path.is_dir raises on a forbidden parent

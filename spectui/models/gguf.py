@@ -1,25 +1,21 @@
 """A model's GGUF files, read header by header, without loading a weight."""
 
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from spectui.errors import BadInputError
 from spectui.files import open_file
 from spectui.gguf_names import series_of
-from spectui.models.counts import check_overrides
 from spectui.models.header import MAGIC, GgufFile, read_header
-from spectui.options.setup import KvOverride
 
 _HINT = "give the path of a GGUF model"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileIdentity:
+class FileIdentity(NamedTuple):
     """A file as it is now: equal as long as it need not be read again."""
 
     path: Path
@@ -49,6 +45,7 @@ def read_gguf(path: Path) -> GgufFile:
     Raises:
         BadInputError: a file is missing or no usable GGUF.
     """
+    check_is_gguf(path)
     first, *others = map(_header, shards(path))
     tensors = chain(first.tensors, *(other.tensors for other in others))
     return replace(first, tensors=tuple(tensors))
@@ -66,60 +63,24 @@ def check_is_gguf(path: Path) -> None:
     """Refuse what the first bytes show to be no model.
 
     Raises:
-        BadInputError: missing, no file, unreadable, empty, or not a GGUF.
+        BadInputError: missing, no file, unreadable, or not a GGUF.
     """
     try:
-        if not path.exists():
-            raise BadInputError(f"{path}: no such file; {_HINT}")
         if path.is_dir():
             raise BadInputError(
                 f"{path} is a folder; give one of its models, which spectui models scan "
                 f"{shlex.quote(str(path))} lists"
             )
-        if not path.is_file():
-            raise BadInputError(f"{path} is not a file; {_HINT}")
         with open_file(path) as file:
             magic = file.read(len(MAGIC))
+    except FileNotFoundError as error:
+        raise BadInputError(f"{path}: no such file; {_HINT}") from error
     except OSError as error:
         raise _unreadable(path, error) from error
-    if not magic:
-        raise BadInputError(f"{path} is empty; download it again")
     if magic != MAGIC:
-        raise BadInputError(f"{path} is not a GGUF file (it starts with {_shown(magic)}); {_HINT}")
-
-
-def _shown(beginning: bytes) -> str:
-    """Text where it is plain, else hexadecimal numbers."""
-    text = beginning.decode("ascii", "replace")
-    return f'"{text}"' if text.isascii() and text.isprintable() else f"bytes {beginning.hex(' ')}"
-
-
-def check_file(path: Path, overrides: Sequence[KvOverride] = ()) -> None:
-    """Refuse what is obviously no model before llama.cpp sees it.
-
-    Args:
-        path: the file.
-        overrides: overrides of its metadata.
-
-    Raises:
-        BadInputError: as ``check_is_gguf``, or its header is broken.
-        UsageError: with ``overrides`` it makes no model.
-    """
-    check_overrides(path, _header(path).counts, overrides)
-
-
-def vocabulary(path: Path) -> list[bytes]:
-    """Texts of a model's tokens, by id; none where the file has no list of them.
-
-    Raises:
-        BadInputError: the file is no usable GGUF.
-    """
-    tokens: list[bytes] = []
-    try:
-        read_header(path, tokens.append)
-    except OSError as error:
-        raise _unreadable(path, error) from error
-    return tokens
+        raise BadInputError(
+            f"{path} is not a GGUF file (it starts with {magic.decode('latin-1')!a}); {_HINT}"
+        )
 
 
 def shards(path: Path) -> tuple[Path, ...]:

@@ -1,33 +1,34 @@
-"""Reads the header of one GGUF file, without loading anything: contents and completeness."""
+"""Reads the header of one GGUF file, without loading anything."""
 
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from spectui.errors import BadInputError
 from spectui.files import open_file
-from spectui.models.counts import BrokenError, check_counts
 
 Scalar = int | float | str | bool
 OnToken = Callable[[bytes], None]
+Read = Callable[[int], bytes]
+"""Reads a file on, more or fewer bytes than are asked for; none at the end."""
 
 MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
 """Versions with counts of 64 bits; other files, big-endian ones among them, are not judged."""
-_UINT32, _STRING, _ARRAY = 4, 8, 9
+_STRING, _ARRAY = 8, 9
 _VALUES = {
     kind: struct.Struct(f"<{letter}")
     for kind, letter in (*enumerate("BbHhIif?"), *enumerate("Qqd", start=10))
 }
 """Single values, by ``enum gguf_type``."""
 _U32, _U64 = struct.Struct("<I"), struct.Struct("<Q")
-_ALIGNMENT_KEY, _ALIGNMENT = "general.alignment", 32
 _ARCHITECTURE_KEY, _SHOWN = "general.architecture", 40
 TOKENS_KEY = "tokenizer.ggml.tokens"
 _CHUNK_BYTES = 1 << 20
+_ENDS = "the file ends within it"
 
 MAX_BYTES = 1 << 27
 """Limit of a header. The largest vocabularies, of 260,000 tokens and 500,000 merges, take 20 MB."""
@@ -69,14 +70,6 @@ TENSOR_BLOCKS = {
 """Elements and bytes of a block, by ``enum ggml_type``: all that this llama.cpp has."""
 
 
-class Readable(Protocol):
-    """A file, at its beginning."""
-
-    def read(self, n_bytes: int, /) -> bytes:
-        """Read on, more or fewer bytes than are asked for; none at the end."""
-        ...
-
-
 class TensorInfo(NamedTuple):
     """One tensor of a file. A tuple: a folder of models has hundreds of thousands."""
 
@@ -94,10 +87,6 @@ class GgufFile:
     array_lengths: Mapping[str, int]
     """Lengths of metadata lists, such as the vocabulary."""
     tensors: tuple[TensorInfo, ...]
-    counts: Mapping[str, int] = field(default_factory=dict)
-    """Metadata that is a single unsigned 32-bit number, as all counts are."""
-    is_cut: bool = False
-    """Whether the file, of a model that of the first shard, ends before its last tensor begins."""
 
     @property
     def weights_bytes(self) -> int:
@@ -125,11 +114,8 @@ class GgufFile:
         return value if isinstance(value, int) and value > 0 else 0
 
 
-class CutError(Exception):
-    """The file ends within its header."""
-
-    def __init__(self) -> None:
-        super().__init__("the file ends within it")
+class BrokenError(Exception):
+    """The header cannot be that of a model."""
 
 
 def read_header(path: Path, on_token: OnToken | None = None) -> GgufFile:
@@ -140,42 +126,39 @@ def read_header(path: Path, on_token: OnToken | None = None) -> GgufFile:
         OSError: the file cannot be read.
     """
     with open_file(path) as file:
-        return parse_header(file, path.stat().st_size, str(path), on_token)
+        return parse_header(file.read, path.stat().st_size, str(path), on_token)
 
 
 def parse_header(
-    file: Readable, size_bytes: int, name: str, on_token: OnToken | None = None
+    read: Read, size_bytes: int, name: str, on_token: OnToken | None = None
 ) -> GgufFile:
     """Read a header; refuse one whose lengths lead out of the file, or beyond any model's.
 
-    Llama.cpp believes more of it and may take all memory, or all time, for it; and it aborts on
-    counts of layers and experts that cannot be. What else is wrong with a file passes, and a
-    version that is not known here with nothing in it: llama.cpp says what is wrong with them.
+    Llama.cpp believes more of it and may take all memory, or all time, for it. What else is wrong
+    with a file passes, and a version that is not known here with nothing in it: llama.cpp says what
+    is wrong with them.
 
     Args:
-        file: the file, at its beginning; read as far as its header goes.
+        read: reads the file from its beginning, as far as its header goes.
         size_bytes: bytes of the file.
         name: the file's name in errors.
         on_token: called with every text of the vocabulary, by id.
 
     Raises:
-        BadInputError: the header is broken; caused by a ``CutError`` where the file ends within it.
+        BadInputError: the header is broken, or the file ends within it.
         OSError: the file cannot be read.
     """
-    walk = _Walk(file, size_bytes, on_token)
+    walk = _Walk(read, size_bytes, on_token)
     try:
-        walk.read()
-        check_counts(walk.counts)
-    except (BrokenError, CutError) as error:
+        walk.parse()
+    except BrokenError as error:
         raise BadInputError(
             f"{name} has a broken header ({error}); check that the download is complete"
         ) from error
     return GgufFile(
         metadata=walk.metadata,
         array_lengths=walk.array_lengths,
-        counts=walk.counts,
         tensors=tuple(walk.tensors),
-        is_cut=walk.size_bytes <= walk.last_tensor_at,
     )
 
 
@@ -183,7 +166,7 @@ def parse_header(
 class _Walk:
     """Goes from front to back, reading as far as it looks."""
 
-    file: Readable
+    read: Read
     size_bytes: int
     on_token: OnToken | None = None
     """Called with every text of the vocabulary."""
@@ -192,13 +175,10 @@ class _Walk:
     entries_left: int = _MAX_ENTRIES
     metadata: dict[str, Scalar] = field(default_factory=dict)
     array_lengths: dict[str, int] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)
     tensors: list[TensorInfo] = field(default_factory=list)
-    last_tensor_at: int = -1
-    """Offset of the last tensor in the file; -1 without one, or where not known."""
 
-    def read(self) -> None:
-        """Read the header."""
+    def parse(self) -> None:
+        """Parse the header."""
         if self._bytes(len(MAGIC)) != MAGIC or self._u32() not in _VERSIONS:
             return
         n_tensors, n_values = self._u64(), self._u64()
@@ -214,8 +194,6 @@ class _Walk:
             if kind in _VALUES:
                 (value,) = self._unpack(_VALUES[kind])
                 self.metadata.setdefault(key, value)
-                if kind == _UINT32:
-                    self.counts.setdefault(key, int(value))
             elif kind == _STRING:
                 self.metadata.setdefault(key, self._string(key))
             elif kind == _ARRAY:
@@ -238,29 +216,21 @@ class _Walk:
     def _tensors(self, n_tensors: int) -> None:
         """Take in the descriptions of the tensors."""
         self._count(n_tensors, _MAX_TENSORS)
-        alignment = self.counts.get(_ALIGNMENT_KEY, _ALIGNMENT)
-        last = 0
-        for _ in range(n_tensors):
-            tensor, offset = self._tensor()
-            last = max(last, offset)
-            self.tensors.append(tensor)
-        if n_tensors and alignment:
-            self.last_tensor_at = _aligned(self.at, alignment) + last
+        self.tensors = [self._tensor() for _ in range(n_tensors)]
 
-    def _tensor(self) -> tuple[TensorInfo, int]:
-        """Take in a tensor; return it, and where it begins behind the header."""
+    def _tensor(self) -> TensorInfo:
         n_bytes = self._u64()
         name_at = self.at
         self._skip(n_bytes)
         n_dims = self._u32()
         if n_dims > _MAX_DIMS:
             raise BrokenError(f"a tensor of {n_dims} dimensions")
-        *dims, kind, offset = self._unpack(_TENSORS[n_dims])
+        *dims, kind, _offset = self._unpack(_TENSORS[n_dims])
         name = _text(self.data[name_at : name_at + min(n_bytes, _MAX_NAME_BYTES)])
         n_elements = prod(dims)
         n_block, block_bytes = TENSOR_BLOCKS.get(kind, (0, 0))
         size_bytes = n_elements // max(n_block, 1) * block_bytes
-        return TensorInfo(name, size_bytes, n_elements), offset
+        return TensorInfo(name, size_bytes, n_elements)
 
     def _skip_array(self, *, has_tokens: bool) -> int:
         """Go over a list; return its length."""
@@ -338,7 +308,7 @@ class _Walk:
 
     def _allow(self, end: int) -> None:
         if end > self.size_bytes:
-            raise CutError
+            raise BrokenError(_ENDS)
         if end > MAX_BYTES:
             raise BrokenError(f"it takes more than {MAX_BYTES >> 20} MiB")
 
@@ -347,14 +317,10 @@ class _Walk:
         if end > len(self.data):
             self._allow(end)
             while end > len(self.data):
-                chunk = self.file.read(max(end - len(self.data), _CHUNK_BYTES))
+                chunk = self.read(max(end - len(self.data), _CHUNK_BYTES))
                 if not chunk:
-                    raise CutError
+                    raise BrokenError(_ENDS)
                 self.data += chunk
-
-
-def _aligned(at: int, alignment: int) -> int:
-    return -(-at // alignment) * alignment if alignment else at
 
 
 def _text(raw: bytes | bytearray) -> str:

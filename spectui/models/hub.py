@@ -20,12 +20,7 @@ from huggingface_hub import (
     hf_raise_for_status,
     set_client_factory,
 )
-from huggingface_hub.errors import (
-    GatedRepoError,
-    HfHubHTTPError,
-    OfflineModeIsEnabled,
-    RepositoryNotFoundError,
-)
+from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
 
 from spectui.errors import HubError
 from spectui.format import printable
@@ -44,18 +39,23 @@ class Hub:
     """One endpoint of the hub."""
 
     def __init__(self) -> None:
-        """Take the endpoint and the token of ``huggingface_hub``."""
+        """Take the endpoint and the token of ``huggingface_hub``.
+
+        Raises:
+            HubError: it is kept offline.
+        """
+        if constants.is_offline_mode():
+            raise HubError("HF_HUB_OFFLINE keeps from asking the hub; unset it")
         # Its warnings repeat what an error says, and its requests wait for ever by default.
         getLogger("huggingface_hub").setLevel(ERROR)
         set_client_factory(_client)
         self._api = HfApi(library_name="spectui")
 
-    def search(self, text: str, *tags: str, limit: int) -> tuple[Repository, ...]:
+    def search(self, text: str, *, limit: int) -> tuple[Repository, ...]:
         """Search for repositories with GGUF files, those downloaded most first.
 
         Args:
-            text: part of their names; empty for any.
-            tags: tags that they have.
+            text: part of their names.
             limit: most repositories.
 
         Raises:
@@ -63,11 +63,7 @@ class Hub:
         """
         with _one_sentence("the hub's search"):
             found = self._api.list_models(
-                search=text or None,
-                filter=["gguf", *tags],
-                sort="downloads",
-                limit=limit,
-                expand=_EXPANDED,
+                search=text, filter="gguf", sort="downloads", limit=limit, expand=_EXPANDED
             )
             return tuple(map(_repository, found))
 
@@ -93,7 +89,6 @@ class Hub:
                     n_shards=len(files),
                     repository=repository,
                     files=files,
-                    first_bytes=sizes[files[0]],
                 )
         return tuple(models.values())
 
@@ -111,56 +106,36 @@ class Hub:
         url = hf_hub_url(model.repository, model.files[0])
         with _one_sentence(name), get_session().stream("GET", url, headers=headers) as response:
             hf_raise_for_status(response)
-            gguf = parse_header(_Body(response), model.first_bytes, name, texts.append)
+            chunks = response.iter_raw()
+            # No more arrives than is read.
+            gguf = parse_header(
+                lambda _n_bytes: next(chunks, b""), model.size_bytes, name, texts.append
+            )
         facts = facts_of(model.path, gguf, model.size_bytes)
         return Header(gguf=gguf, facts=facts, texts=texts)
 
 
 def _repository(info: Any) -> Repository:  # noqa: ANN401 - its class declares no field's type
-    gguf = info.gguf if isinstance(info.gguf, dict) else {}
-    n_params = gguf.get("total")
     return Repository(
         name=info.id,
         files=_gguf_names(one.rfilename for one in info.siblings or ()),
-        n_counted=n_params if isinstance(n_params, int) and n_params > 0 else None,
+        n_params=(info.gguf or {}).get("total"),
         downloads=info.downloads or 0,
     )
 
 
 def _gguf_names(names: Iterable[str]) -> tuple[str, ...]:
-    """The names of models' files in a repository; what leads out of a folder is none."""
-    parts = {name: name.split("/") for name in names}
-    return tuple(
-        name
-        for name, (*folders, own) in parts.items()
-        if is_part_of_model(own) and not {"", ".."} & {*folders}
-    )
-
-
-class _Body:
-    """The body of an answer, of which no more arrives than is read."""
-
-    def __init__(self, response: httpx2.Response) -> None:
-        self._chunks = response.iter_raw()
-
-    def read(self, _n_bytes: int, /) -> bytes:
-        """Return what comes next."""
-        return next(self._chunks, b"")
+    """The names of models' files in a repository."""
+    return tuple(name for name in names if is_part_of_model(name.rpartition("/")[2]))
 
 
 def _client() -> httpx2.Client:
     """A client as that of ``huggingface_hub``, whose requests end where nothing comes."""
 
-    def bounded(request: httpx2.Request) -> None:
-        if constants.is_offline_mode():
-            raise OfflineModeIsEnabled
-        limits = request.extensions.get("timeout", {})
-        patience = {name: _PATIENCE_S for name, limit in limits.items() if limit is None}
-        request.extensions["timeout"] = {**limits, **patience}
+    def bound(request: httpx2.Request) -> None:
+        request.extensions["timeout"] = httpx2.Timeout(_PATIENCE_S).as_dict()
 
-    return httpx2.Client(
-        follow_redirects=True, timeout=_PATIENCE_S, event_hooks={"request": [bounded]}
-    )
+    return httpx2.Client(follow_redirects=True, event_hooks={"request": [bound]})
 
 
 _SIGN_IN = "sign in with hf auth login"
@@ -170,13 +145,11 @@ _REASONS: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str
     (GatedRepoError, f"it is gated; accept its terms on {{host}}, and {_SIGN_IN}"),
     (RepositoryNotFoundError, f"{{host}} has no such repository, or not for you; {_SIGN_IN}"),
     (HfHubHTTPError, f"{{host}} answers {{status}}; try again later, or {_SIGN_IN}"),
-    (OfflineModeIsEnabled, "HF_HUB_OFFLINE keeps from asking {host}; unset it"),
     (httpx2.TimeoutException, "{host} has not answered in time; try again"),
     (
-        (httpx2.ConnectError, httpx2.UnsupportedProtocol),
+        (httpx2.HTTPError, OSError),
         "{host} cannot be reached; look at the network, at proxies and at HF_ENDPOINT",
     ),
-    ((httpx2.HTTPError, OSError), "the connection to {host} was cut; try again"),
     (_MALFORMED, "the answer of {host} is none of a hub; look at HF_ENDPOINT"),
 )
 """Sentences by the class of an error, the first that fits."""

@@ -1,7 +1,7 @@
 """llama.cpp's rule for pairs: whether a draft's tokens are those of its target. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _MAX_SIZE_DIFFERENCE = 128
 """``SPEC_VOCAB_MAX_SIZE_DIFFERENCE`` of llama.cpp's ``common/speculative.cpp``."""
@@ -9,8 +9,7 @@ _FIRST_COMPARED_TOKEN = 5
 """``SPEC_VOCAB_CHECK_START_TOKEN_ID``."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpecialToken:
+class SpecialToken(NamedTuple):
     """A token that the tokenizer adds by itself, and whether it does."""
 
     id: int
@@ -18,8 +17,7 @@ class SpecialToken:
     added: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outline:
+class Outline(NamedTuple):
     """A model's vocabulary, as far as a pair is concerned."""
 
     type_name: str

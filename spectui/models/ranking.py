@@ -1,6 +1,6 @@
 """Ranking of drafts for a target: compatibility, chance of a speedup, reasons against others."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,19 +46,36 @@ class DraftOption:
         return self.facts is not None or self.reason is not None
 
 
-def assess(
-    target: FoundModel, model: FoundModel, inspected: ModelInspected | None, n_ctx: int
+def look_at(
+    target: ModelFacts, model: FoundModel, compare: Callable[[Path], ModelInspected], n_ctx: int
 ) -> DraftOption:
-    """Look at ``model`` as a draft of ``target``, with what its inspection told so far.
+    """Look at ``model`` as a draft of ``target``, unless its size is enough to exclude it.
 
     Args:
         target: the target.
+        model: the model.
+        compare: reads the model's header beside the target.
+        n_ctx: tokens that the context holds.
+    """
+    option = assess(target.file_bytes, model, None, n_ctx)
+    if option.reason is not None:
+        return option
+    return assess(target.file_bytes, model, compare(model.path), n_ctx)
+
+
+def assess(
+    target_bytes: int, model: FoundModel, inspected: ModelInspected | None, n_ctx: int
+) -> DraftOption:
+    """Describe ``model`` as a draft, with what its inspection told so far.
+
+    Args:
+        target_bytes: bytes of the target's files.
         model: the model.
         inspected: what is known of it beside the target.
         n_ctx: tokens that the context holds.
     """
     facts = inspected.facts if inspected else None
-    reason = model.damage or _too_large(target, model)
+    reason = model.damage or _too_large(target_bytes, model.size_bytes)
     if reason is None and inspected is not None:
         reason = inspected.reason
     return DraftOption(
@@ -77,12 +94,10 @@ def needed_memory(model: FoundModel, facts: ModelFacts | None, n_ctx: int) -> in
     return model.size_bytes + n_ctx * facts.kv_bytes_per_token
 
 
-def _too_large(target: FoundModel, model: FoundModel) -> str | None:
-    if model.size_bytes > target.size_bytes:
+def _too_large(target_bytes: int, draft_bytes: int) -> str | None:
+    if draft_bytes > target_bytes:
         return "is larger than the target"
-    if model.size_bytes == target.size_bytes:
-        return "is as large as the target"
-    return None
+    return "is as large as the target" if draft_bytes == target_bytes else None
 
 
 def read_share(target: ModelFacts, draft: ModelFacts | None) -> float | None:

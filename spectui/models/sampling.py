@@ -39,8 +39,8 @@ def unmeasured_sentences(path: Path) -> tuple[str, ...]:
     penalty = repeat_penalty(path)
     if penalty is None:
         return ()
-    asked = f"a repeat penalty of {penalty:g}"
-    return (f"{text_of(path.name)} asks for {asked}, which is not measured",)
+    name = text_of(path.name)
+    return (f"{name} asks for a repeat penalty of {penalty:g}, which is not measured",)
 
 
 def _header(path: Path) -> GgufFile:

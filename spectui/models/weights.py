@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from spectui.models.header import GgufFile
 from spectui.options.reading import tensor_pattern
@@ -117,8 +118,7 @@ def mtp_traffic(gguf: GgufFile, options: ModelOptions, *, gpu_devices: bool) -> 
     return _traffic(gguf, options, each + sizes(lambda name: name == head))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExpertLayer:
+class ExpertLayer(NamedTuple):
     """Routed experts of one layer."""
 
     size_bytes: int

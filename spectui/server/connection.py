@@ -67,7 +67,6 @@ class Page:
 
     path: str
     content: bytes
-    headers: httpx.Headers
 
     def decode(self, kind: type[T]) -> T:
         """Read JSON.
@@ -118,7 +117,6 @@ class Connection:
     ) -> None:
         self.url = url
         self.timeout_s = timeout_s
-        self.has_key = bool(api_key)
         self._check_peer = check_peer
         headers = {"Accept-Encoding": "identity"}
         if api_key:
@@ -195,7 +193,7 @@ class Connection:
                     why = f"more than {_MOST_BYTES // 1_000_000} MB"
                     raise MalformedError(f"{path} has {why}", f"it has {why}")
         if response.is_success:
-            return Page(path=path, content=bytes(content), headers=response.headers)
+            return Page(path=path, content=bytes(content))
         raise RefusedError(path, response.status_code, _said(response, bytes(content)))
 
     async def _trace(self, event: str, info: Mapping[str, object]) -> None:

@@ -35,11 +35,6 @@ class LoopThread:
             self._thread.start()
         return asyncio.run_coroutine_threadsafe(task, self._loop)
 
-    def call(self, function: Callable[[], object]) -> None:
-        """Call a function on the thread, if that runs."""
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(function)
-
     def close(self, last: Callable[[], Awaitable[None]] | None = None) -> None:
         """Cancel all tasks, wait for a ``last`` one, and end the thread. May be called again."""
         if self._loop is None or self._thread is None:

@@ -1,8 +1,9 @@
-"""Reads ``GET /metrics`` of this year's llama-servers and of older ones."""
+"""Reads ``GET /metrics`` of llama-server."""
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 _SAMPLE = re.compile(
     r"^llamacpp:(?P<name>\w+)(?:\{position=\"(?P<position>\d{1,4})\"\})?[ \t]+"
@@ -12,15 +13,14 @@ _SAMPLE = re.compile(
 """A line of Prometheus's exposition format, as llama-server writes it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DraftCounts:
+class DraftCounts(msgspec.Struct, frozen=True, kw_only=True):
     """Acceptance of drafts over some requests."""
 
     n_drafts: int
     """Drafts that the target verified."""
     n_drafted: int
     n_accepted: int
-    accepted_per_position: tuple[int, ...]
+    accepted_per_position: tuple[int, ...] = ()
     """Drafts of which the token at that position was accepted."""
 
     @property
@@ -33,6 +33,14 @@ class DraftCounts:
         """Tokens per verified draft, the bonus token included; None when there was none."""
         return 1 + self.n_accepted / self.n_drafts if self.n_drafts else None
 
+    def since(self, before: "DraftCounts") -> "DraftCounts":
+        """Counts of the requests that ended after ``before``, without positions."""
+        return DraftCounts(
+            n_drafts=self.n_drafts - before.n_drafts,
+            n_drafted=self.n_drafted - before.n_drafted,
+            n_accepted=self.n_accepted - before.n_accepted,
+        )
+
     @property
     def share_per_position(self) -> tuple[float, ...]:
         """Accepted at a position / all drafts, those too short to reach it included.
@@ -44,8 +52,7 @@ class DraftCounts:
         return tuple(accepted / self.n_drafts for accepted in self.accepted_per_position)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counters:
+class Counters(msgspec.Struct, frozen=True, kw_only=True):
     """``GET /metrics``: counts since the server was started.
 
     Requests count when they end, prompts before.
@@ -54,17 +61,12 @@ class Counters:
     n_prompt: int
     """Evaluated; what came from the cache is not counted."""
     prompt_s: float
-    n_prompt_cached: int | None
-    """None of a server that does not count them."""
     n_predicted: int
     predicted_s: float
-    n_processing: int
     n_deferred: int
     """Requests that wait for a slot."""
     drafts: DraftCounts | None
     """None of a server that does not count them."""
-    started: str | None
-    """Changes when the server is started again."""
 
     @property
     def tokens_per_s(self) -> float | None:
@@ -79,12 +81,8 @@ class Counters:
         return self.n_prompt / self.prompt_s if self.n_prompt and self.prompt_s else None
 
 
-def read_counters(text: str, started: str | None) -> Counters:
+def read_counters(text: str) -> Counters:
     """Read ``/metrics``.
-
-    Args:
-        text: the reply.
-        started: what tells one start of the server from another.
 
     Raises:
         ValueError: the text lacks what every llama-server counts.
@@ -99,17 +97,13 @@ def read_counters(text: str, started: str | None) -> Counters:
             raise ValueError(f"llamacpp:{name} is missing")
         return found[name, None]
 
-    cached = found.get(("prompt_tokens_cached_total", None))
     return Counters(
         n_prompt=round(needed("prompt_tokens_total")),
         prompt_s=needed("prompt_seconds_total"),
-        n_prompt_cached=None if cached is None else round(cached),
         n_predicted=round(needed("tokens_predicted_total")),
         predicted_s=needed("tokens_predicted_seconds_total"),
-        n_processing=round(found.get(("requests_processing", None), 0)),
         n_deferred=round(found.get(("requests_deferred", None), 0)),
         drafts=_drafts(found),
-        started=started,
     )
 
 

@@ -1,14 +1,12 @@
-"""Typed replies of llama-server's endpoints, of this year's versions and of older ones.
+"""Typed replies of llama-server's endpoints.
 
 They are checked when they are decoded: impossible counts are refused. Text is as the server sent
 it; ``one_line`` makes it safe to show.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
-from itertools import pairwise
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -105,8 +103,7 @@ STREAMED = {"stream": True, "timings_per_token": True}
 _DATA = b"data:"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
+class Round(NamedTuple):
     """One round of a streamed answer; without a draft, one token."""
 
     n_drafted: int
@@ -204,26 +201,10 @@ class ModelMeta(msgspec.Struct):
     size: _Number | None = None
 
 
-class ModelStatus(msgspec.Struct):
-    """The state of one of a router's models."""
-
-    args: list[str] = []
-
-
 class ModelReply(msgspec.Struct):
     """One model of ``/v1/models``."""
 
-    id: str
     meta: ModelMeta | None = None
-    status: ModelStatus = msgspec.field(default_factory=ModelStatus)
-    """Routers alone tell it."""
-
-    @property
-    def place(self) -> str:
-        """Its name, and the port of the server that a router has started for it."""
-        words = self.status.args
-        given = dict(pairwise(words)).get("--port")
-        return f"{self.id} at port {given}" if given else self.id
 
 
 class ModelsReply(msgspec.Struct):
@@ -245,7 +226,6 @@ class NextToken(msgspec.Struct, frozen=True):
     """Progress of a slot's request."""
 
     n_decoded: _Number | None = None
-    n_remain: _Number | None = None
 
 
 class SlotParameters(msgspec.Struct, frozen=True):
@@ -269,7 +249,7 @@ class SlotReply(msgspec.Struct, frozen=True, kw_only=True):
     n_prompt_processed: _Number | None = msgspec.field(
         default=None, name="n_prompt_tokens_processed"
     )
-    """Evaluated tokens of the request's prompt; older servers do not say."""
+    """Evaluated tokens of the request's prompt."""
     n_prompt_cached: _Number | None = msgspec.field(default=None, name="n_prompt_tokens_cache")
     """Tokens of the request's prompt that were taken over from the request before."""
     params: SlotParameters | None = None
@@ -285,23 +265,13 @@ class SlotReply(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def n_decoded(self) -> int | None:
         """Tokens generated for the request; the last one's when idle."""
-        return self._next.n_decoded
-
-    @property
-    def n_remaining(self) -> int | None:
-        """Tokens that may still come; None for no limit."""
-        remaining = self._next.n_remain
-        return None if remaining is None or remaining < 0 else remaining
+        return self.next_token[0].n_decoded if self.next_token else None
 
     @property
     def drafters(self) -> tuple[str, ...]:
         """Drafters of the request, in llama-server's words; empty where it does not say."""
         types = "" if self.params is None else self.params.types or ""
         return tuple(one_line(name) for name in types.split(",") if name not in {"", "none"})
-
-    @property
-    def _next(self) -> NextToken:
-        return self.next_token[0] if self.next_token else NextToken()
 
 
 SlotsReply = Annotated[tuple[SlotReply, ...], Meta(max_length=_MOST_SLOTS)]

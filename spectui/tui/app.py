@@ -127,7 +127,7 @@ class SpectuiApp(OrderedApp[None]):
         from spectui.tui.attach import AttachScreen  # noqa: PLC0415
 
         poller = self.threads.watch_server(server, self._launch.look_s)
-        self.watched = AttachScreen(server.address.url, poller.try_now)
+        self.watched = AttachScreen(server.address.url)
         self._takers |= dict.fromkeys((ServerSample, Failure), self._take_sample)
         await self.push_screen(self.watched)
         self.call_after_refresh(poller.start)

@@ -1,10 +1,6 @@
 """The screen over a running llama-server: its panels, in one column or in two."""
 
-from collections.abc import Callable
-from typing import ClassVar
-
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.screen import Screen
 from textual.widgets import Static
 
@@ -18,7 +14,7 @@ from spectui.tui.panels.server import (
     SlotsPanel,
     model_name,
 )
-from spectui.tui.widgets import KeyBar, StatusBar, key
+from spectui.tui.widgets import KeyBar, StatusBar
 
 _PANELS = (ServedPanel, DraftsPanel, SlotsPanel, ServerPanel)
 
@@ -36,8 +32,7 @@ def trouble(failure: Failure | None) -> str:
     """Return the failure and the next step; empty if nothing is wrong."""
     if failure is None:
         return ""
-    again = "" if failure.retry_s is None else f"; asked again after {failure.retry_s:g} s"
-    return f"{failure.reason}{again}."
+    return f"{failure.reason}; it is asked again every second."
 
 
 class AttachScreen(Screen[None]):
@@ -47,14 +42,9 @@ class AttachScreen(Screen[None]):
     HORIZONTAL_BREAKPOINTS = [(0, "-one"), (72, "-two")]  # noqa: RUF012 - as Screen has it
     VERTICAL_BREAKPOINTS = [(0, "-short"), (20, "-tall")]  # noqa: RUF012 - as Screen has it
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        key("r", "attach.retry", "Ask now", "Ask the server at once"),
-    ]
-
-    def __init__(self, url: str, try_now: Callable[[], None]) -> None:
-        """Show what is known before the first answer; ``try_now`` asks for another at once."""
+    def __init__(self, url: str) -> None:
+        """Show what is known before the first answer."""
         super().__init__()
-        self._try_now = try_now
         self._tracker = Tracker(url)
         self._status = StatusBar()
         self._trouble = Static(markup=False, id="trouble")
@@ -99,7 +89,3 @@ class AttachScreen(Screen[None]):
         self._trouble.set_class(bool(wrong), "-shown")
         for kind in _PANELS:
             self.query_one(kind).state = state
-
-    def action_retry(self) -> None:
-        """Ask at once."""
-        self._try_now()

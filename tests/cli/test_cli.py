@@ -98,7 +98,7 @@ def test_a_defect_leaves_a_traceback_in_the_log(
     def broken(_path: Path) -> None:
         raise ZeroDivisionError("on purpose")
 
-    monkeypatch.setattr("spectui.cli.named_models.check_file", broken)
+    monkeypatch.setattr("spectui.cli.named_models.read_gguf", broken)
     assert spectui("bench", *pair) == 1
     assert_one_sentence(spectui.err)
     log = home / "data" / "logs" / "spectui.log"

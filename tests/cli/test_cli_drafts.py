@@ -7,9 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from spectui.doctor.drafts import search_here
-from spectui.models.files import Scan
-from spectui.models.ranking import DraftOption
 from spectui.trace.file import read_trace
 from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, MOE, ROUGH_DRAFT, Tiny, TinyPath
@@ -38,27 +35,6 @@ def folder(tiny: TinyPath, tmp_path: Path) -> Path:
 def options(folder: Path, prompts: Path) -> list[object]:
     target = folder / "target.gguf"
     return ["-m", target, "-c", 256, "-t", 1, "-n", 8, "--prompts", prompts]
-
-
-def close(folder: Path, free_bytes: int) -> DraftOption:
-    search = search_here(folder / "target.gguf", n_ctx=256, free_bytes=free_bytes)
-    (model,) = (one for one in Scan([folder]) if one.name == "close")
-    return search.look_at(model)
-
-
-def test_what_does_not_fit_beside_the_target_is_refused_with_the_numbers(folder: Path) -> None:
-    needed = close(folder, 10**9).memory_bytes
-    assert needed is not None
-    # The target's cache is as large as that draft's.
-    cache = needed - (folder / "close.gguf").stat().st_size
-    assert cache > 0
-    target_bytes = (folder / "target.gguf").stat().st_size + cache
-    assert close(folder, target_bytes + needed).reason is None
-    tight = str(close(folder, target_bytes + needed - 1).reason)
-    assert tight.startswith("would not fit: needs ")
-    assert tight.endswith(" are free beside the target")
-    # A target that is larger than memory does not rule out its drafts.
-    assert close(folder, target_bytes - 1).reason is None
 
 
 def test_every_draft_is_listed_with_the_reason(

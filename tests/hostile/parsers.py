@@ -75,13 +75,13 @@ def _command(path: Path) -> None:
 
 
 def _reply(path: Path) -> None:
-    page = Page(path="/x", content=path.read_bytes(), headers={})  # type: ignore[arg-type] # unread
+    page = Page(path="/x", content=path.read_bytes())
     for kind in (CompletionReply, ModelsReply, PropsReply, SlotsReply, TokenizeReply):
         with suppress(MalformedError):
             page.decode(kind)
     text = path.read_bytes().decode("utf-8", "replace")
     with suppress(ValueError):
-        read_counters(text, "1700000000")
+        read_counters(text)
     read_help(text)
     read_version(text)
 

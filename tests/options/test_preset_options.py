@@ -12,7 +12,7 @@ pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 
 COMMANDS = ("bench", "cockpit", "doctor", "trace", "tune")
 ALONE = {
-    *("backend", "chats", "costs", "from", "json", "keep-text", "libraries", "min-gain"),
+    *("backend", "chats", "costs", "from", "json", "keep-text", "min-gain"),
     *("out", "parallel", "preset", "prompt-length", "prompts", "quiet", "repeats", "request"),
     *("server-bin", "storage", "study", "time-budget", "timeout", "trials", "tune"),
     *("until", "verbose", "yes"),

@@ -5,6 +5,7 @@ from importlib import import_module
 from pathlib import Path
 
 import click
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -125,15 +126,15 @@ def test_a_path_that_is_no_model_inside_its_folder_is_refused_by_name(
 ) -> None:
     for of in ("[target]", "[[draft]]"):
         said = refusal(tmp_path, f"{of}\nrepo = 'a/b'\nfiles = ['fine.gguf', '{name}']")
-        assert f"{name!r} must name a .gguf file inside the preset's folder" in said
+        assert "files[1]`" in said
 
 
 @given(st.lists(st.sampled_from(["..", ".", "a", "*", "/", "\\", "..gguf"]), max_size=6))
 def test_an_accepted_path_stays_in_its_folder(parts: list[str]) -> None:
     name = "/".join([*parts, "x.gguf"])
     try:
-        model = ModelFiles(repo="a/b", files=(name,))
-    except ValueError:
+        model = msgspec.convert({"repo": "a/b", "files": [name]}, ModelFiles)
+    except msgspec.ValidationError:
         return
     folder = Path("/models/mine")
     assert Path(f"{folder}/{name}").resolve().is_relative_to(folder)

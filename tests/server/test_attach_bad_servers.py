@@ -11,10 +11,8 @@ from spectui.server.connection import Connection, LateError, Page
 from spectui.server.watch.poller import Attachment, Interview, ask
 from spectui.server.watch.sample import Failure, Sample, ServerSample, Trouble
 from tests.support.attached import (
-    METRICS,
     OLD_METRICS,
     PROPS,
-    SLOTS,
     Play,
     Script,
     bomb,
@@ -63,7 +61,6 @@ def test_a_server_that_tells_all() -> None:
     assert found.slots.value is not None
     assert [slot.is_processing for slot in found.slots.value] == [True, False]
     assert found.counters.value is not None
-    assert found.counters.value.started == "1700000000"
     # A program of any kind may listen here for a server somewhere else.
     assert not found.host.is_here
     assert "is no llama-server" in str(found.host.process.reason)
@@ -183,20 +180,20 @@ def test_an_older_server() -> None:
 def test_a_server_with_a_key() -> None:
     with serving() as script:
         script.api_key = "sesame"
-        for api_key, reason in ((None, "wants an API key"), ("other", "refuses the API key")):
+        for api_key in (None, "other"):
             found = asked(script, api_key=api_key)
             assert isinstance(found, Failure)
             assert found.trouble is Trouble.LOCKED
-            assert reason in found.reason
+            assert "wants its API key; put it into SPECTUI_API_KEY or" in found.reason
         assert isinstance(asked(script, api_key="sesame"), ServerSample)
 
 
 def test_a_router_is_not_asked_for_what_a_model_does() -> None:
     with serving() as script:
         script.plays["/props"] = page({**PROPS, "role": "router"})
-        found = answered(script)
-    assert found.counters.reason == found.slots.reason
-    assert "is a router, which runs no model itself" in str(found.slots.reason)
+        found = failed(script)
+    assert found.trouble is Trouble.ROUTER
+    assert "is a router, which hands requests on; give the address" in found.reason
     assert "/metrics" not in script.asked
 
 
@@ -208,22 +205,12 @@ def test_a_sleeping_server_is_not_woken() -> None:
     assert "/slots" not in script.asked
 
 
-def test_what_is_known_is_not_asked_for_again() -> None:
-    idle = [{**SLOTS[1], "id": 0}, SLOTS[1]]
-    quiet = metrics_text({**METRICS, "requests_processing": 0})
-    for plays, n_asked in (
-        # Slots are left alone while nothing happens.
-        ({"/metrics": page(quiet), "/slots": page(idle)}, {"/metrics": 2, "/slots": 1}),
-        # After a broken answer the connection is made anew.
-        ({"/slots": half}, {"/health": 2}),
-    ):
-        with serving() as script:
-            script.plays |= plays
-            first, second = asyncio.run(_asked_twice_at_once(attachment(script)))
-        assert isinstance(first, ServerSample)
-        assert isinstance(second, ServerSample)
-        assert second.slots.value == first.slots.value or "/metrics" not in plays
-        assert {path: script.asked.count(path) for path in n_asked} == n_asked
+def test_after_a_broken_answer_the_connection_is_made_anew() -> None:
+    with serving() as script:
+        script.plays["/slots"] = half
+        for found in asyncio.run(_asked_twice_at_once(attachment(script))):
+            assert isinstance(found, ServerSample)
+        assert script.asked.count("/health") == 2
 
 
 async def _asked_twice_at_once(wanted: Attachment) -> tuple[Sample, Sample]:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.attached import (
     METRICS,
+    PROPS,
     SLOTS,
     Handler,
     Script,
@@ -54,7 +55,7 @@ def test_a_document_of_a_server_on_this_machine_has_its_process(
 def test_two_looks_tell_a_rate(spectui: Spectui, script: Script) -> None:
     def slots(handler: Handler) -> None:
         n = 100 + 50 * script.asked.count("/slots")
-        now = {**SLOTS[0], "next_token": [{"n_decoded": n, "n_remain": 5}]}
+        now = {**SLOTS[0], "next_token": [{"n_decoded": n}]}
         page([now])(handler)
 
     script.plays["/slots"] = slots
@@ -109,3 +110,11 @@ def test_the_screen_in_a_terminal(script: Script, tmp_path: Path) -> None:
         terminal.press("\x11")
         terminal.assert_restored(terminal.end())
         assert terminal.exit_code == 0
+
+
+def test_a_router_is_refused(spectui: Spectui, script: Script) -> None:
+    script.plays["/props"] = page({**PROPS, "role": "router"})
+    assert spectui("attach", script.address, "--interval", "0", "--json", "-") == 5
+    assert f"error: http://{script.address} is a router" in spectui.err
+    assert "give the address of a server that runs the model itself" in spectui.err
+    assert spectui.out == ""

@@ -1,4 +1,4 @@
-"""What llama-server's endpoints answer, now and in older versions."""
+"""What llama-server's endpoints answer."""
 
 import math
 
@@ -20,17 +20,15 @@ from tests.support.attached import METRICS, MODELS, OLD_METRICS, PROPS, SLOTS, m
 
 
 def test_counters_of_this_version() -> None:
-    counters = read_counters(metrics_text(METRICS, (50, 40, 30, 20)), "17")
+    counters = read_counters(metrics_text(METRICS, (50, 40, 30, 20)))
     assert (counters.n_predicted, counters.predicted_s, counters.n_prompt) == (300, 15.0, 400)
-    assert (counters.n_prompt_cached, counters.n_processing, counters.started) == (50, 1, "17")
     assert counters.drafts is not None
     assert counters.drafts.acceptance_rate == 0.75
     assert counters.drafts.mean_accepted_length == 4.0
     assert counters.drafts.share_per_position == pytest.approx((50 / 60, 40 / 60, 30 / 60, 20 / 60))
-    older = read_counters(metrics_text(OLD_METRICS), None)
-    assert (older.drafts, older.n_prompt_cached) == (None, None)
+    assert read_counters(metrics_text(OLD_METRICS)).drafts is None
     odd = {**METRICS, "spec_decode_num_drafts_total": math.nan}
-    assert read_counters(metrics_text(odd, (50, math.inf)), None).drafts is None  # type: ignore[arg-type]
+    assert read_counters(metrics_text(odd, (50, math.inf))).drafts is None  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -46,7 +44,7 @@ def test_metrics_of_another_program_and_counts_that_cannot_be_are_refused(
     changed = {one: value if one == name else each for one, each in METRICS.items()}
     told = {one: each for one, each in changed.items() if each is not None}
     with pytest.raises(ValueError, match=f"llamacpp:{name} is missing"):
-        read_counters(metrics_text(told), None)
+        read_counters(metrics_text(told))
 
 
 def _slots(content: object) -> tuple[SlotReply, ...]:
@@ -55,12 +53,12 @@ def _slots(content: object) -> tuple[SlotReply, ...]:
 
 def test_slots_that_tell_little() -> None:
     for told, expected in (
-        ({}, (False, None, None)),
-        ({"is_processing": True, "next_token": []}, (True, None, None)),
-        ({"next_token": [{"n_decoded": 5, "n_remain": -1}]}, (False, 5, None)),
+        ({}, (False, None)),
+        ({"is_processing": True, "next_token": []}, (True, None)),
+        ({"next_token": [{"n_decoded": 5, "n_remain": -1}]}, (False, 5)),
     ):
         (slot,) = _slots([{"id": 0, **told}])
-        assert (slot.is_processing, slot.n_decoded, slot.n_remaining) == expected
+        assert (slot.is_processing, slot.n_decoded) == expected
     for field in ("n_ctx", "id_task", "n_prompt_tokens"):
         with pytest.raises(msgspec.ValidationError):
             _slots([{"id": 0, field: 10**400}])
@@ -68,7 +66,7 @@ def test_slots_that_tell_little() -> None:
 
 def test_slots_of_this_version() -> None:
     busy, idle = _slots(SLOTS)
-    assert (busy.n_decoded, busy.n_remaining, busy.n_used, busy.task) == (112, 88, 512, 7)
+    assert (busy.n_decoded, busy.n_used, busy.task) == (112, 512, 7)
     assert busy.drafters == ("draft-simple",)
     assert (idle.is_processing, idle.n_decoded, idle.task, idle.drafters) == (False, None, None, ())
 
@@ -82,26 +80,8 @@ def test_facts() -> None:
     facts = _facts(PROPS, MODELS)
     assert (facts.alias, facts.n_ctx, facts.n_slots) == ("Qwen3-8B", 4096, 2)
     assert (facts.n_params, facts.size_bytes) == (8_190_735_360, 5_027_783_488)
-    assert not facts.is_router
     little = _facts({})
     assert (little.alias, little.n_ctx, little.build) == (None,) * 3
-    # A router has models, and none of its own.
-    props = {**PROPS, "role": "router", "model_alias": "llama-server", "model_path": "none"}
-    router = _facts(props, {"data": [{"id": "a"}, {"id": "b"}]})
-    assert router.is_router
-    assert (router.alias, router.model_path, router.models) == (None, None, ("a", "b"))
-
-
-def test_a_routers_models_are_listed_with_their_ports() -> None:
-    arguments = ["llama-server", "--port", "4711", "--alias", "b"]
-    models = {
-        "data": [
-            {"id": "a", "meta": {"n_params": 1}, "status": {"value": "unloaded"}},
-            {"id": "b", "meta": {"n_params": 2}, "status": {"value": "loaded", "args": arguments}},
-        ]
-    }
-    facts = _facts(PROPS, models)
-    assert (facts.n_params, facts.models) == (None, ("a", "b at port 4711"))
 
 
 @given(st.text(), st.integers(4, 200))

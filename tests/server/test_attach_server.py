@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import httpx
 import pytest
 
 from spectui.server.address import parse_address
@@ -61,8 +62,6 @@ def test_facts_of_the_real_server(speculating: LlamaServer) -> None:
     process = found.host.process.value
     assert process is not None
     assert (process.pid, process.name) == (speculating.pid, "llama-server")
-    assert found.counters.value is not None
-    assert found.counters.value.started is not None
 
 
 def test_a_request_is_seen_while_it_runs_and_counted_when_it_ends(speculating: LlamaServer) -> None:
@@ -82,7 +81,6 @@ def test_a_request_is_seen_while_it_runs_and_counted_when_it_ends(speculating: L
 
     state = tracker.state
     assert SlotPhase.GENERATING in phases
-    assert state.last_tokens_per_s == pytest.approx(N_PREDICT / done.predicted_s, rel=1e-3)
     assert state.last_drafts is not None
     assert state.last_drafts.n_drafted == done.n_drafted
     assert state.last_drafts.n_accepted == done.n_accepted
@@ -114,17 +112,18 @@ def test_a_connection_is_used_longer_than_the_server_keeps_it(speculating: Llama
     assert not [each for each in samples if isinstance(each, Failure)]
 
 
-def test_a_server_may_fall_asleep_while_it_is_watched(
+def test_a_server_that_sleeps_is_not_woken(
     llama_server_binary: Path, tiny: TinyPath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(poller, "_RENEWED_S", 0.1)
     arguments = ["-m", str(tiny(TARGET)), "--metrics", "--sleep-idle-seconds", "1", *SMALL]
     with LlamaServer(llama_server_binary, arguments, log_path=tmp_path / "log") as server:
+        # Questions for its slots would keep it awake.
+        headers = {"Authorization": f"Bearer {server.api_key}"}
+        while not httpx.get(f"{server.base_url}/props", headers=headers).json()["is_sleeping"]:
+            pass
         watch = watch_of(server)
         watch.poller.start()
-        while not _sleeps(watch.next()):
-            pass
-        # It is asked on, and not woken.
         assert all(_sleeps(watch.next()) for _ in range(20))
         server.complete(PROMPT, n_predict=2)
         while _sleeps(watch.next()):

@@ -4,11 +4,12 @@ import gzip
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Lock, Thread
 from typing import Any
 from urllib.parse import urlsplit
+
+from msgspec import structs
 
 from spectui.documents import Known
 from spectui.server.metrics import Counters, DraftCounts
@@ -45,7 +46,7 @@ SLOTS: list[dict[str, Any]] = [
         "n_prompt_tokens_processed": 400,
         "n_prompt_tokens_cache": 0,
         "params": {"speculative.types": "none,draft-simple"},
-        "next_token": [{"n_decoded": 112, "n_remain": 88}],
+        "next_token": [{"n_decoded": 112}],
     },
     {"id": 1, "n_ctx": 4096, "speculative": True, "is_processing": False},
 ]
@@ -69,13 +70,11 @@ OLD_METRICS = {
     "prompt_seconds_total": 2.0,
     "tokens_predicted_total": 300,
     "tokens_predicted_seconds_total": 15.0,
-    "requests_processing": 1,
     "requests_deferred": 0,
 }
 """Of a server that does not count drafts."""
 METRICS = {
     **OLD_METRICS,
-    "prompt_tokens_cached_total": 50,
     "spec_decode_num_draft_tokens_total": 240,
     "spec_decode_num_accepted_tokens_total": 180,
     "spec_decode_num_drafts_total": 60,
@@ -150,9 +149,7 @@ class Script:
             "/health": page({"status": "ok"}),
             "/props": page(PROPS),
             "/v1/models": page(MODELS),
-            "/metrics": page(
-                metrics_text(METRICS, (50, 40, 30, 20)), Process_Start_Time_Unix="1700000000"
-            ),
+            "/metrics": page(metrics_text(METRICS, (50, 40, 30, 20))),
             "/slots": page(SLOTS),
         }
         self.api_key: str | None = None
@@ -235,8 +232,6 @@ FACTS = ServerFacts(
     n_params=8_190_735_360,
     size_bytes=5_027_783_488,
     is_sleeping=False,
-    models=("Qwen3-8B",),
-    is_router=False,
 )
 DRAFTS = DraftCounts(
     n_drafts=600, n_drafted=2400, n_accepted=1560, accepted_per_position=(520, 430, 350, 260)
@@ -244,25 +239,21 @@ DRAFTS = DraftCounts(
 COUNTERS = Counters(
     n_prompt=40_000,
     prompt_s=80.0,
-    n_prompt_cached=12_345,
     n_predicted=9_876,
     predicted_s=420.0,
-    n_processing=2,
     n_deferred=0,
     drafts=DRAFTS,
-    started="1",
 )
 PROCESS = ProcessSample(
     pid=4711,
     name="llama-server",
     rss_bytes=6_100_000_000,
 )
-HERE = HostState(is_here=True, process=Known(PROCESS), cores=0.0, read_bytes_per_s=Known(0.0))
+HERE = HostState(is_here=True, process=Known(PROCESS))
 ELSEWHERE = HostState(is_here=False, process=Known(None, "the server runs on another machine"))
 LOST = Failure(
     trouble=Trouble.UNREACHABLE,
     reason="no connection to http://localhost:8080 (Connection refused)",
-    retry_s=4.0,
 )
 
 
@@ -275,7 +266,6 @@ def slot(
     is_processing: bool = False,
     speculates: bool = True,
 ) -> SlotReply:
-    remaining = None if decoded is None else max(500 - decoded, 0)
     return SlotReply(
         id=number,
         is_processing=is_processing,
@@ -283,7 +273,7 @@ def slot(
         n_used=used,
         n_prompt_processed=None if task is None else 400,
         n_prompt_cached=None if task is None else 16,
-        next_token=(NextToken(n_decoded=decoded, n_remain=remaining),),
+        next_token=(NextToken(n_decoded=decoded),),
         task=task,
         speculates=speculates,
         params=None if task is None else SlotParameters(types="draft-simple"),
@@ -345,16 +335,14 @@ def busy(n: int = 120) -> list[ServerSample]:
         drafts = DRAFTS
         for ended in range(n_ended):
             drafts = _with_request(drafts, ended)
-        counters = replace(
+        counters = structs.replace(
             COUNTERS,
             n_predicted=COUNTERS.n_predicted + 100 * n_ended,
             predicted_s=COUNTERS.predicted_s + 4.0 * n_ended,
             n_prompt=COUNTERS.n_prompt + 416 * n_ended,
             prompt_s=COUNTERS.prompt_s + 0.9 * n_ended,
             n_deferred=2,
-            n_processing=3,
             drafts=drafts,
         )
-        where = replace(HERE, cores=3.8)
-        samples.append(sample(time_s, slots=slots, counters=counters, where=where))
+        samples.append(sample(time_s, slots=slots, counters=counters))
     return samples

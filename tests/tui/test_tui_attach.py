@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
+from msgspec import structs
 from textual.pilot import Pilot
 from textual.widget import Widget
 from textual.widgets import Static
@@ -17,12 +18,11 @@ from spectui.live.setup import Activity, Launch
 from spectui.server.address import parse_address
 from spectui.server.watch.poller import Attachment, Poller
 from spectui.server.watch.sample import Failure, HostState, Trouble
-from spectui.settings import Settings
 from spectui.tui.app import SpectuiApp
 from spectui.tui.chat.screen import LiveScreen
 from spectui.tui.help import HelpScreen
 from spectui.tui.panels.base import Panel
-from spectui.tui.panels.server import DraftsPanel, ServerPanel, SlotsPanel
+from spectui.tui.panels.server import ServerPanel, SlotsPanel
 from spectui.tui.tune.screen import TuneScreen
 from spectui.tui.widgets import StatusBar
 from tests.support.attached import (
@@ -44,7 +44,6 @@ from tests.support.cockpit import (
     notices,
     press_keys,
     resize,
-    screen_lines,
     settled,
 )
 from tests.tui.test_tui_snapshots import SnapCompare
@@ -55,14 +54,10 @@ URL = "http://localhost:8080"
 class ScriptedPoller(Poller):
     """Asks nobody."""
 
-    n_tries = 0
     n_started = 0
 
     def start(self) -> None:
         self.n_started += 1
-
-    def try_now(self) -> None:
-        self.n_tries += 1
 
 
 class WatchingThreads(ScriptedThreads):
@@ -119,15 +114,13 @@ OTHERS = "the process that listens at port 8080 belongs to another user"
 LITTLE = sample(
     0.0,
     counters="/metrics is off; start the server with --metrics",
-    where=HostState(
-        is_here=True, process=Known(None, OTHERS), read_bytes_per_s=Known(None, OTHERS)
-    ),
+    where=HostState(is_here=True, process=Known(None, OTHERS)),
     slots=IDLE_SLOTS[:1],
 )
 PICTURES: dict[str, tuple[Sequence[object], dict[str, Any]]] = {
     **{f"busy {width}": (busy(), {}) for width in SIZES},
     "idle 80": ([sample(step / 2) for step in range(20)], {}),
-    "lost": ([*busy(60), LOST, replace(LOST, retry_s=8.0)], {}),
+    "lost": ([*busy(60), LOST, LOST], {}),
     "remote 80": ([replace(each, host=ELSEWHERE) for each in busy()], {}),
     "tells little 80": ([replace(LITTLE, time_s=step / 2) for step in range(9)], {}),
     "ascii": ([*busy(60), LOST], {"ascii": True}),
@@ -167,13 +160,13 @@ TROUBLES = {
     Trouble.UNREACHABLE: "no connection",
     Trouble.LOADING: "loading its model",
     Trouble.LOCKED: "locked",
+    Trouble.ROUTER: "a router",
     Trouble.STRANGE: "no llama-server",
 }
 
 
 async def test_it_asks_when_it_is_drawn_and_says_how_the_connection_is() -> None:
-    settings = Settings(keep_sessions=False, keys={"attach.retry": "r,f12"})
-    watched = Watched(settings=settings)
+    watched = Watched()
     async with watched.running() as pilot:
         assert watched.poller.n_started == 1
         assert status_of(pilot) == ("localhost:8080", "connecting")
@@ -182,39 +175,23 @@ async def test_it_asks_when_it_is_drawn_and_says_how_the_connection_is() -> None
         banner = pilot.app.screen.query_one("#trouble", Static)
         for n, (trouble, words) in enumerate(TROUBLES.items()):
             assert not is_shown(banner)
-            failure = Failure(trouble=trouble, reason="it says [bold]so[/bold]", retry_s=2.0)
+            failure = Failure(trouble=trouble, reason="it says [bold]so[/bold]")
             await watched.told(pilot, failure)
             assert status_of(pilot)[1] == words
             assert is_shown(banner)
             assert "it says [bold]so[/bold]" in str(banner.render())
-            assert "asked again after 2 s" in str(banner.render())
+            assert "it is asked again every second" in str(banner.render())
             await watched.told(pilot, sample(2.0 * n + 2))
             assert status_of(pilot)[1] == "connected"
         late = replace(sample(30.0, slots="/slots was not answered"), is_late=True)
         await watched.told(pilot, late)
         assert status_of(pilot)[1] == "connected, answers late"
         assert "/slots was not answered" in text_of(pilot.app.screen.query_one(SlotsPanel))
-        # Keys, and what the palette has of them.
-        await press_keys(pilot, "r", "f12")
-        assert watched.poller.n_tries == 2
         await press_keys(pilot, "f1")
         assert isinstance(pilot.app.screen, HelpScreen)
-        assert "attach.retry" in "\n".join(screen_lines(pilot.app))
         for key, ends in (("escape", False), ("ctrl+q", True)):
             await press_keys(pilot, key)
             assert watched.app._exit is ends
-
-
-async def test_a_restart_is_told() -> None:
-    watched = Watched()
-    async with watched.running() as pilot:
-        screen = pilot.app.screen
-        await watched.told(pilot, *busy(40))
-        anew = replace(COUNTERS, started="2")
-        process = HostState(is_here=True, process=Known(replace(PROCESS, pid=12)))
-        await watched.told(pilot, sample(50.0), sample(51.0, counters=anew, where=process))
-        assert "restarted" in text_of(screen.query_one(ServerPanel))
-        assert "rate" in text_of(screen.query_one(DraftsPanel))
 
 
 async def test_one_key_takes_over_what_it_runs_to_tune_it() -> None:
@@ -253,8 +230,9 @@ async def test_one_key_takes_over_what_it_runs_to_tune_it() -> None:
 async def test_slots_and_odd_facts_are_drawn_whatever_the_room() -> None:
     unknown = ("alias", "model_path", "n_ctx", "n_slots", "n_params", "size_bytes")
     absent: dict[str, Any] = dict.fromkeys((*unknown, "quantization", "build"))
-    facts = replace(FACTS, **absent, models=("[/bold]", "雨の模型" * 40), is_sleeping=True)
-    empty = replace(COUNTERS, n_predicted=0, predicted_s=0.0, n_prompt=0, prompt_s=0.0)
+    absent["alias"] = "[/bold]" + "雨の模型" * 40
+    facts = structs.replace(FACTS, **absent, is_sleeping=True)
+    empty = structs.replace(COUNTERS, n_predicted=0, predicted_s=0.0, n_prompt=0, prompt_s=0.0)
     slots = tuple(
         slot(number, decoded=5, task=1, used=10 * number, is_processing=number == 61)
         for number in range(64)

@@ -25,7 +25,7 @@ from spectui.trace.grid import Grid
 from spectui.trace.ngrams import replay_settings
 from spectui.trace.record import Recording
 from spectui.trace.replay import replay_trace
-from tests.support.architectures import WRITERS, write_pair, write_qwen35
+from tests.support.architectures import WRITERS, write_pair
 from tests.support.cli import Spectui
 from tests.support.engine import ENDLESS, local_engine, small_context
 from tests.support.models import CLOSE_DRAFT, OTHER, TARGET, Tiny, TinyPath
@@ -271,7 +271,7 @@ def test_a_replay_counts_what_bench_counts(
 @pytest.mark.parametrize(
     ("arguments", "refusal"),
     [
-        (["--spec-type", "draft-mtp"], (3, "cannot draft for itself: it is a llama without MTP")),
+        (["--spec-type", "draft-mtp"], (3, "draft with MTP layers: it is a llama without MTP")),
         (["--spec-type", "draft-mtp", "-md", "d.gguf"], (3, "d.gguf: no such file")),
         (["--spec-type", "draft-simple"], (2, "give at least one draft with -md")),
     ],
@@ -289,17 +289,6 @@ def test_what_cannot_be_tuned_is_refused_in_one_sentence(
     assert spectui("tune", *own, *arguments, "--quiet") == code
     assert sentence in spectui.err
     assert spectui.err.count("\n") == 1
-
-
-def test_layers_that_llama_cpp_does_not_run_are_left_out_with_the_reason(
-    spectui: Spectui, options: list[object], tmp_path: Path
-) -> None:
-    target, path = tmp_path / "two.gguf", tmp_path / "x.trace.json.gz"
-    write_qwen35(Tiny(), target, n_mtp=2)
-    arguments = ["-m", target, *options[2:], "--no-costs", "--out", path]
-    assert spectui("trace", *arguments) == 0, spectui.err
-    assert "left out draft-mtp" in spectui.err
-    assert "has 2 MTP layers, and llama.cpp runs one for qwen35" in spectui.err
 
 
 def test_a_draft_of_that_name_is_told_apart(

@@ -100,7 +100,7 @@ class Simulated:
         self.asked.append("ladder" if arguments else "answer")
         agrees = [False] * (command.n_predict - 1) if arguments else self.text(command)
         return tuple(
-            replace(one, seconds=9.0) if one.n_drafted > self.longest else one
+            one._replace(seconds=9.0) if one.n_drafted > self.longest else one
             for one in answered(agrees, command.speculation.longest)
         )
 

@@ -1,12 +1,11 @@
 """The document of a watched server."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
 
 from spectui.documents import Json, fields_of, head, known, or_reason
 from spectui.server.metrics import Counters, DraftCounts
 from spectui.server.replies import SlotReply
-from spectui.server.watch.sample import HostState, ServerFacts
+from spectui.server.watch.sample import ServerFacts
 from spectui.server.watch.tracker import AttachState
 
 _UNTOLD = "the server does not tell"
@@ -31,7 +30,6 @@ def attach_document(state: AttachState, *, interval_s: float) -> Json:
         "answered_in_s": sample.took_s,
         **known("server", sample.facts, _server, _UNTOLD),
         "throughput": {
-            "state": str(sample.work),
             **or_reason("tokens_per_s", state.now_tokens_per_s, _UNTOLD),
             **or_reason("mean_tokens_per_s", counters and counters.tokens_per_s, unseen),
             **or_reason(
@@ -41,17 +39,20 @@ def attach_document(state: AttachState, *, interval_s: float) -> Json:
         },
         **or_reason("acceptance", counts and _acceptance(counts), sample.undrafted or _UNTOLD),
         **known("slots", sample.slots, lambda each: [_slot(one, speeds) for one in each], _UNTOLD),
-        "machine": {"is_this_machine": sample.host.is_here, **_process(sample.host)},
+        "machine": {
+            "is_this_machine": sample.host.is_here,
+            **fields_of(sample.host, _UNTOLD, "process"),
+        },
     }
 
 
 def _server(facts: ServerFacts) -> Json:
     own = ("build", "alias", "model_path", "quantization", "n_ctx", "n_slots", "n_params")
-    return fields_of(facts, _UNTOLD, *own, "size_bytes", "is_router", "is_sleeping", "models")
+    return fields_of(facts, _UNTOLD, *own, "size_bytes", "is_sleeping")
 
 
 def _counters(counters: Counters) -> Json:
-    counts = ("n_prompt", "n_prompt_cached", "n_predicted", "n_processing", "n_deferred")
+    counts = ("n_prompt", "n_predicted", "n_deferred")
     return fields_of(counters, _UNTOLD, *counts, "prompt_s", "predicted_s")
 
 
@@ -67,14 +68,5 @@ def _slot(slot: SlotReply, tokens_per_s: Mapping[int, float | None]) -> Json:
     return {
         "state": str(slot.phase),
         **fields_of(slot, "the server does not tell, or has had no request", *own),
-        **fields_of(slot, "there is no limit, or no request", "n_remaining"),
         **or_reason("tokens_per_s", tokens_per_s.get(slot.id), idle),
     }
-
-
-def _process(host: HostState) -> Json:
-    rates = {
-        **fields_of(host, "a rate needs two readings", "cores"),
-        **fields_of(host, _UNTOLD, "read_bytes_per_s"),
-    }
-    return known("process", host.process, lambda one: {**asdict(one), **rates}, _UNTOLD)

@@ -19,7 +19,7 @@ _RESOLVED_S = 2.0
 _MARK = "llama"
 _PASS_ON = frozenset({"llama-swap"})
 """Programs named after llama.cpp that hand requests on."""
-_ELSEWHERE = "the server runs on another machine"
+_ELSEWHERE: Known[ProcessSample] = Known(None, "the server runs on another machine")
 
 
 class Locator:
@@ -29,66 +29,42 @@ class Locator:
         """Know nothing yet."""
         self._address = address
         self._is_here: bool | None = None
-        self._looked_s = -math.inf
-        self._watch(None)
-
-    def _watch(self, process: psutil.Process | None) -> None:
-        """Begin anew with a process."""
-        self._process = process
+        self._process: psutil.Process | None = None
         self._last = HostState()
-        self._n_read_bytes: int | None = None
+        self._due_s = -math.inf
 
     async def look(self, now_s: float) -> HostState:
-        """Return where it is and what its process does, at most a second old."""
-        since_s = now_s - self._looked_s
-        if since_s < (_SOUGHT_S if self._last.process.value is None else _LOOKED_S):
-            return self._last
-        if self._is_here is None:
-            self._is_here = await is_this_machine(self._address.host)
-        self._looked_s = now_s
-        self._last = self._read(since_s) if self._is_here else _hidden(_ELSEWHERE, is_here=False)
+        """Return where it is and what its process takes, at most a second old."""
+        if now_s >= self._due_s:
+            if self._is_here is None:
+                self._is_here = await is_this_machine(self._address.host)
+            self._last = self._read() if self._is_here else HostState(process=_ELSEWHERE)
+            is_found = self._last.process.value is not None
+            self._due_s = now_s + (_LOOKED_S if is_found else _SOUGHT_S)
         return self._last
 
-    def _read(self, since_s: float) -> HostState:
-        process, port = self._process, self._address.port
+    def _read(self) -> HostState:
+        port = self._address.port
         try:
-            if process is None or not process.is_running():
-                process = _listener(port)
-                self._watch(process)
+            if self._process is None or not self._process.is_running():
+                self._process = _listener(port)
+            process = self._process
             if process is None:
                 why = f"who listens at port {port} belongs to another user or a container"
-                return _hidden(why, is_here=True)
+                return HostState(is_here=True, process=Known(None, why))
             if not runs_llama(process):
-                why = f"{process.name()} listens at port {port} and is no llama-server"
-                return _hidden(f"{why}: where the server itself runs is not known", is_here=False)
-            with process.oneshot():
-                rss_bytes, percent = process.memory_info().rss, process.cpu_percent()
-                sample = ProcessSample(pid=process.pid, name=process.name(), rss_bytes=rss_bytes)
+                why = (
+                    f"{process.name()} listens at port {port} and is no llama-server: where the "
+                    "server itself runs is not known"
+                )
+                return HostState(process=Known(None, why))
+            rss_bytes = process.memory_info().rss
+            sample = ProcessSample(pid=process.pid, name=process.name(), rss_bytes=rss_bytes)
         except psutil.Error:
-            return _hidden("the server's process cannot be read", is_here=True)
-        return HostState(
-            is_here=True,
-            process=Known(sample),
-            cores=None if self._last.process.value is None else percent / 100,
-            read_bytes_per_s=self._reading_rate(process, since_s),
-        )
-
-    def _reading_rate(self, process: psutil.Process, since_s: float) -> Known[float]:
-        """Bytes per second that it reads from disk since the last look."""
-        before, self._n_read_bytes = self._n_read_bytes, None
-        try:
-            self._n_read_bytes = process.io_counters().read_bytes
-        except (psutil.Error, OSError):
-            return Known(None, "the system tells only the server's owner what it reads from disk")
-        if before is None:
-            return Known(None, "a rate needs two readings")
-        return Known((self._n_read_bytes - before) / since_s)
-
-
-def _hidden(reason: str, *, is_here: bool) -> HostState:
-    return HostState(
-        is_here=is_here, process=Known(None, reason), read_bytes_per_s=Known(None, reason)
-    )
+            return HostState(
+                is_here=True, process=Known(None, "the server's process cannot be read")
+            )
+        return HostState(is_here=True, process=Known(sample))
 
 
 def _listener(port: int) -> psutil.Process | None:

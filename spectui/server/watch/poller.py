@@ -5,8 +5,7 @@ import math
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Self
 
@@ -36,6 +35,7 @@ from spectui.server.replies import (
 from spectui.server.watch.locator import Locator
 from spectui.server.watch.sample import (
     API_KEY_VARIABLES,
+    NOT_ASKED,
     Failure,
     Sample,
     ServerFacts,
@@ -48,14 +48,9 @@ TIMEOUT_S = 5.0
 _RENEWED_S = 5.0
 """Seconds for which the server's facts are believed."""
 _OFF = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.NOT_IMPLEMENTED})
-_STARTED = "Process-Start-Time-Unix"
 _ASLEEP = "the server sleeps: it has unloaded its model until the next request"
-_ROUTER = "this llama-server is a router, which runs no model itself"
-_LOADING_S = 1.0
-"""Pause between questions to a server that loads its model."""
-_FIRST_S = 0.5
-_LONGEST_S = 10.0
-"""The first and the longest pause after other failures; each is twice as long as the one before."""
+_RETRY_S = 1.0
+"""Pause after a failure."""
 
 Slots = tuple[SlotReply, ...]
 
@@ -81,9 +76,8 @@ class SilentError(Exception):
 class Interview:
     """Interview of a server: asks for everything that it provides, one round after the other.
 
-    ``/slots`` counts as work for llama-server's idle timer, and wakes a server that sleeps. So it
-    is not asked while ``/metrics`` says that nothing has happened since all slots were idle. Of a
-    server at work both wait for the end of a batch, and so they are asked together then.
+    ``/slots`` wakes a server that sleeps, which is therefore asked for its facts alone. ``/slots``
+    and ``/metrics`` wait for the end of a batch, and so they are asked together.
 
     Args:
         wanted: the server.
@@ -107,10 +101,8 @@ class Interview:
         await self._connection.close()
 
     def _forget(self) -> None:
-        self._facts: Known[ServerFacts] = Known(None, "the server has not been asked yet")
-        self._counters: Known[Counters] = Known(None)
-        self._resting: Known[Slots] | None = None
-        """The slots of the last look, if all were idle."""
+        self._facts: Known[ServerFacts] = NOT_ASKED
+        self._counters: Known[Counters] = NOT_ASKED
         self._due_s = -math.inf
         """When the server's facts are asked for again."""
 
@@ -142,41 +134,30 @@ class Interview:
         await self._answered("/health", _check_health)
         models = await self._answered("/v1/models", lambda page: page.decode(ModelsReply))
         self._facts = await self._answered(
-            "/props",
-            lambda page: facts_of(page.decode(PropsReply), models.value),
-            former=self._facts,
+            "/props", lambda page: self._read_facts(page, models.value), former=self._facts
         )
+
+    def _read_facts(self, page: Page, models: ModelsReply | None) -> ServerFacts:
+        props = page.decode(PropsReply)
+        if props.role == "router":
+            url = self._connection.url
+            reason = (
+                f"{url} is a router, which hands requests on; give the address of a server that "
+                "runs the model itself"
+            )
+            raise SilentError(Failure(trouble=Trouble.ROUTER, reason=reason))
+        return facts_of(props, models)
 
     async def _ask_work(self) -> Known[Slots]:
         """Ask for what changes from look to look: the counters, and the slots."""
-        facts, before = self._facts.value, self._counters
-        if facts is not None and facts.is_router:
-            self._counters = Known(None, _ROUTER)
-            return Known(None, _ROUTER)
+        facts = self._facts.value
         if facts is not None and facts.is_sleeping:
             return Known(None, _ASLEEP)
-        if self._resting is None:
-            _, slots = await asyncio.gather(self._ask_counters(), self._ask_slots())
-        else:
-            slots = self._resting
-            if (await self._ask_counters()).value is None or self._counters != before:
-                slots = await self._ask_slots()
-        now = self._counters.value
-        is_quiet = now is not None and not now.n_processing and not now.n_deferred
-        are_idle = slots.value is not None and not any(one.is_processing for one in slots.value)
-        self._resting = slots if is_quiet and are_idle else None
+        self._counters, slots = await asyncio.gather(
+            self._answered("/metrics", _read_counters, option="--metrics", former=self._counters),
+            self._answered("/slots", lambda page: page.decode(SlotsReply), option="--slots"),
+        )
         return slots
-
-    async def _ask_counters(self) -> Known[Counters]:
-        self._counters = await self._answered(
-            "/metrics", _read_counters, option="--metrics", former=self._counters
-        )
-        return self._counters
-
-    async def _ask_slots(self) -> Known[Slots]:
-        return await self._answered(
-            "/slots", lambda page: page.decode(SlotsReply), option="--slots"
-        )
 
     async def _answered(
         self,
@@ -200,7 +181,7 @@ class Interview:
         try:
             return Known(read(await self._connection.ask(path)))
         except ReplyError as error:
-            failure = _failure(self._connection, error, is_first=path == "/health")
+            failure = _failure(self._connection.url, error, is_first=path == "/health")
             if failure is not None:
                 raise SilentError(failure) from error
             if isinstance(error, LateError):
@@ -221,27 +202,24 @@ def _check_health(page: Page) -> None:
 
 
 def _read_counters(page: Page) -> Counters:
-    return page.read(lambda content: read_counters(content.decode(), page.headers.get(_STARTED)))
+    return page.read(lambda content: read_counters(content.decode()))
 
 
-def _failure(connection: Connection, error: ReplyError, *, is_first: bool) -> Failure | None:
+def _failure(url: str, error: ReplyError, *, is_first: bool) -> Failure | None:
     """Why a server answers nothing at all; None where it may answer other questions.
 
     Args:
-        connection: to the server.
+        url: address of the server.
         error: why it has not answered this question.
         is_first: whether that was how it is, which every server answers.
     """
-    url = connection.url
     match error:
         case UnreachableError():
             remedy = "start the server, or give the address that it prints when it starts"
             found = Trouble.UNREACHABLE, f"{error}; {remedy}"
         case RefusedError(status=HTTPStatus.UNAUTHORIZED):
-            does = "refuses the API key that it was given"
-            does = does if connection.has_key else "wants an API key"
-            remedy = f"put its key into {' or '.join(API_KEY_VARIABLES)} and try again"
-            found = Trouble.LOCKED, f"{url} {does}; {remedy}"
+            remedy = f"put it into {' or '.join(API_KEY_VARIABLES)} and try again"
+            found = Trouble.LOCKED, f"{url} wants its API key; {remedy}"
         case RefusedError(status=HTTPStatus.SERVICE_UNAVAILABLE, why=why) if (
             "loading" in why.lower()
         ):
@@ -293,16 +271,11 @@ class Poller(Closing):
         self._sink = sink
         self._on_failure = on_failure
         self._interval_s = interval_s
-        self._woken = asyncio.Event()
         self._thread = LoopThread("spectui-attach")
 
     def start(self) -> None:
         """Begin, once."""
         self._thread.submit(self._ask_on()).add_done_callback(self._ended)
-
-    def try_now(self) -> None:
-        """Ask at once instead of waiting."""
-        self._thread.call(self._woken.set)
 
     def close(self) -> None:
         """End it, in the middle of a question if need be. May be called again."""
@@ -313,19 +286,12 @@ class Poller(Closing):
             self._on_failure(error)
 
     async def _ask_on(self) -> None:
-        loop, retry_s = asyncio.get_running_loop(), _FIRST_S
+        loop = asyncio.get_running_loop()
         async with Interview(self._wanted) as interview:
             while True:
                 began_s = loop.time()
                 sample = await interview.ask()
-                if isinstance(sample, Failure):
-                    wait_s = _LOADING_S if sample.trouble is Trouble.LOADING else retry_s
-                    retry_s = min(2 * retry_s, _LONGEST_S)
-                    sample = replace(sample, retry_s=wait_s)
-                else:
-                    wait_s, retry_s = began_s + self._interval_s - loop.time(), _FIRST_S
                 self._sink(sample)
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(max(wait_s, 0.0)):
-                        await self._woken.wait()
-                self._woken.clear()
+                is_lost = isinstance(sample, Failure)
+                pause_s = _RETRY_S if is_lost else began_s + self._interval_s - loop.time()
+                await asyncio.sleep(max(pause_s, 0.0))

@@ -1,15 +1,14 @@
 """The state of a watched server, made from samples. Pure."""
 
-import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spectui.documents import Known
-from spectui.server.metrics import Counters, DraftCounts
+from spectui.server.metrics import DraftCounts
 from spectui.server.replies import SlotPhase, SlotReply
-from spectui.server.watch.sample import NOT_ASKED, Failure, HostState, Sample, ServerSample
+from spectui.server.watch.sample import NOT_ASKED, Failure, Sample, ServerSample
 
 _N_LOOKS = 200
 """Looks, or ended requests, that a history holds."""
@@ -30,29 +29,20 @@ class AttachState:
     """The last answers."""
     failure: Failure | None = None
     """Why there is no connection; None before the first answer, too."""
-    n_restarts: int = 0
-    """Restarts of the server since it is watched."""
     now_tokens_per_s: Known[float] = NOT_ASKED
     """Generation of all slots over the last seconds, by the clock of the watcher."""
     slot_tokens_per_s: Mapping[int, float | None] = field(default_factory=dict)
     """The same of each slot that generates, by its number."""
-    last_tokens_per_s: float | None = None
-    """Generation of the requests that ended last, as the server measured them."""
-    last_prompt_tokens_per_s: float | None = None
-    """Rate of the prompts that were evaluated last, as the server measured them."""
     speeds: tuple[float | None, ...] = ()
     """Tokens per second at every look; None where nothing was known."""
     last_drafts: DraftCounts | None = None
     """Counts of the requests that ended last, without positions."""
 
 
-def is_exact_enough(difference: float, total: float) -> bool:
+def is_exact_enough(difference: int, total: int) -> bool:
     """Return whether a difference of two totals says something, rounded as they are."""
-    if difference <= 0 or total <= 0:
-        return False
-    step = 10.0 ** (math.floor(math.log10(total)) + 1 - _DIGITS)
-    is_exact = isinstance(total, int) and total < 10**_DIGITS
-    return is_exact or difference >= _ENOUGH * step
+    step = 10 ** max(len(str(total)) - _DIGITS, 0)
+    return difference >= (1 if step == 1 else _ENOUGH * step)
 
 
 def decoded_between(before: SlotReply | None, after: SlotReply) -> int:
@@ -107,36 +97,6 @@ class SlotMeter:
         return None
 
 
-class Ended:
-    """Counts of the requests that ended last, from totals since the server was started.
-
-    The server rounds its totals. A difference that is too small against them waits for more.
-    """
-
-    def __init__(self) -> None:
-        """Start without a total."""
-        self._before: tuple[float, ...] | None = None
-        self.last: tuple[float, ...] | None = None
-        """Counts of the requests that ended last; None until one has."""
-
-    def add(self, *totals: float, is_anew: bool) -> bool:
-        """Take the totals, of which the first two must have grown; return whether ``last`` is new.
-
-        Args:
-            *totals: counts since the server was started.
-            is_anew: whether it was started since the last look.
-        """
-        if self._before is None or is_anew:
-            is_first, self._before = self._before is None, (0.0,) * len(totals)
-            if is_first:
-                self._before = totals
-        done = tuple(now - then for now, then in zip(totals, self._before, strict=True))
-        if not all(map(is_exact_enough, done[:2], totals[:2])):
-            return False
-        self.last, self._before = done, totals
-        return True
-
-
 class Tracker:
     """Keeps what a server did, over lost connections and its own restarts."""
 
@@ -144,9 +104,9 @@ class Tracker:
         """Start without a sample."""
         self.state = AttachState(url=url)
         """The state to show now."""
-        self._started: str | None = None
         self._meter = SlotMeter()
-        self._answers, self._prompts, self._drafts = Ended(), Ended(), Ended()
+        self._counted: DraftCounts | None = None
+        """Counts up to the last request that is told of."""
         self._speeds: deque[float | None] = deque(maxlen=_N_LOOKS)
 
     def add(self, sample: Sample) -> None:
@@ -159,7 +119,6 @@ class Tracker:
     def _fail(self, failure: Failure) -> None:
         unknown: Known[Any] = Known(None, str(failure.trouble))
         kept = self.state.sample
-        is_here = kept.host.is_here
         self._meter.add(0.0, None)
         self._speeds.append(None)
         self.state = replace(
@@ -168,7 +127,7 @@ class Tracker:
                 facts=unknown if kept.facts.value is None else kept.facts,
                 slots=unknown,
                 counters=unknown if kept.counters.value is None else kept.counters,
-                host=HostState(is_here=is_here, process=unknown, read_bytes_per_s=unknown),
+                host=replace(kept.host, process=unknown),
             ),
             failure=failure,
             now_tokens_per_s=unknown,
@@ -177,53 +136,38 @@ class Tracker:
         )
 
     def _take(self, sample: ServerSample) -> None:
-        before, counters, slots = self.state, sample.counters.value, sample.slots.value
-        is_anew = counters is not None and self._count(counters)
+        counters, slots = sample.counters.value, sample.slots.value
         self._meter.add(sample.time_s, slots)
         now = self._meter.tokens_per_s
         self._speeds.append(now)
+        last = None if counters is None or counters.drafts is None else self._ended(counters.drafts)
         why_not = sample.slots.reason or "the server has been asked only once"
-        if sample.facts.value is None and before.sample.facts.value is not None:
-            sample = replace(sample, facts=before.sample.facts)
         self.state = replace(
-            before,
+            self.state,
             sample=sample,
             failure=None,
-            n_restarts=before.n_restarts + is_anew,
             now_tokens_per_s=Known(now, why_not if now is None else None),
             slot_tokens_per_s={
                 slot.id: self._meter.of(slot)
                 for slot in slots or ()
                 if slot.phase is SlotPhase.GENERATING
             },
-            last_tokens_per_s=_rate(self._answers),
-            last_prompt_tokens_per_s=_rate(self._prompts),
             speeds=tuple(self._speeds),
-            last_drafts=_drafts(self._drafts),
+            last_drafts=last or self.state.last_drafts,
         )
 
-    def _count(self, now: Counters) -> bool:
-        """Take the counters; return whether the server was started again since the last ones."""
-        is_anew = self._started is not None and self._started != now.started
-        self._started = now.started
-        self._answers.add(now.n_predicted, now.predicted_s, is_anew=is_anew)
-        self._prompts.add(now.n_prompt, now.prompt_s, is_anew=is_anew)
-        if now.drafts is not None:
-            counts = now.drafts.n_drafts, now.drafts.n_drafted, now.drafts.n_accepted
-            self._drafts.add(*counts, is_anew=is_anew)
-        return is_anew
+    def _ended(self, now: DraftCounts) -> DraftCounts | None:
+        """Counts of the requests that ended since the last ones; None as long as none tells enough.
 
-
-def _rate(ended: Ended) -> float | None:
-    """Tokens per second of what ended last."""
-    return None if ended.last is None else ended.last[0] / ended.last[1]
-
-
-def _drafts(ended: Ended) -> DraftCounts | None:
-    """Counts of the drafts that ended last."""
-    if ended.last is None:
-        return None
-    n_drafts, n_drafted, n_accepted = map(round, ended.last)
-    return DraftCounts(
-        n_drafts=n_drafts, n_drafted=n_drafted, n_accepted=n_accepted, accepted_per_position=()
-    )
+        The server rounds its totals. A difference that is too small against them waits for more.
+        """
+        before = self._counted or now
+        if now.n_drafts < before.n_drafts:
+            # The server was started again.
+            before = DraftCounts(n_drafts=0, n_drafted=0, n_accepted=0)
+        last = now.since(before)
+        is_told = is_exact_enough(last.n_drafts, now.n_drafts) and is_exact_enough(
+            last.n_drafted, now.n_drafted
+        )
+        self._counted = now if is_told else before
+        return last if is_told else None

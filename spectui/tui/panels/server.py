@@ -6,7 +6,7 @@ from pathlib import PurePath
 from spectui.format import bytes_text, count_text, counted
 from spectui.server.metrics import DraftCounts
 from spectui.server.replies import SlotPhase, SlotReply
-from spectui.server.watch.sample import HostState, ServerFacts, Work
+from spectui.server.watch.sample import HostState, ServerFacts
 from spectui.server.watch.tracker import AttachState
 from spectui.tui import draw
 from spectui.tui.panels.base import (
@@ -37,39 +37,25 @@ class ServedPanel(Panel[AttachState]):
     heading = "Throughput"
 
     def blocks(self, state: AttachState, pen: Pen) -> Iterator[Block]:
-        """Headline, what is missing, history, averages, prompts, counts."""
-        now, counters, work = state.now_tokens_per_s, state.sample.counters, state.sample.work
-        yield Block(0, _headline(now.value, work, pen))
+        """Headline, what is missing, averages, history."""
+        now, counters = state.now_tokens_per_s, state.sample.counters
+        if now.value is not None:
+            yield Block(0, (((draw.tokens_per_s(now.value), Look.STRONG), (" now", Look.MUTED)),))
         # Once, where the reason is the same for all.
-        reasons = {} if counters.value is not None else {str(counters.reason): None}
-        if now.value is None and work is not Work.IDLE:
-            reasons[str(now.reason)] = None
-        for reason in reasons:
-            yield from pen.told(2, reason)
+        for reason in dict.fromkeys(one.reason for one in (counters, now) if one.value is None):
+            yield from pen.told(2, str(reason))
         if (told := counters.value) is not None:
-            yield Block(10, _pair("generation", state.last_tokens_per_s, told.tokens_per_s, pen))
-            read = told.prompt_tokens_per_s
-            yield Block(20, _pair("prompts", state.last_prompt_tokens_per_s, read, pen))
+            yield Block(10, _mean("generation", told.tokens_per_s))
+            yield Block(20, _mean("prompts", told.prompt_tokens_per_s))
         if any_of(state.speeds):
             yield Block(15, chart=lambda height: pen.chart(state.speeds, height, draw.per_s))
 
 
-def _headline(now: float | None, work: Work, pen: Pen) -> Lines:
-    if work is Work.UNKNOWN:
+def _mean(label: str, tokens_per_s: float | None) -> Lines:
+    """Mean speed since the server's start; nothing where no request has ended."""
+    if tokens_per_s is None:
         return ()
-    doing: Line = ((str(work), Look.STRONG if work is not Work.IDLE else Look.MUTED),)
-    if now is None or work is Work.IDLE:
-        return (doing,)
-    speed: Line = ((draw.tokens_per_s(now), Look.STRONG), (" now", Look.MUTED))
-    return (pen.spread(speed, doing),)
-
-
-def _pair(label: str, last: float | None, mean: float | None, pen: Pen) -> Lines:
-    """Speed of the last request, and the mean beside it."""
-    if mean is None:
-        return ()
-    beside: Line = ((f"mean {draw.per_s(mean)}", Look.MUTED),)
-    return (pen.spread(labelled(label, draw.tokens_per_s(last)), beside),)
+    return (labelled(f"mean {label}", draw.tokens_per_s(tokens_per_s)),)
 
 
 class DraftsPanel(Panel[AttachState]):
@@ -176,16 +162,12 @@ class ServerPanel(Panel[AttachState]):
             yield from pen.told(20, _process(state.sample.host), Look.PLAIN)
         build = "" if facts is None or facts.build is None else f", llama.cpp {facts.build}"
         yield from pen.told(25, f"{state.url}{build}")
-        if state.n_restarts:
-            yield Block(40, pen.sentence(f"restarted {counted(state.n_restarts, 'time')}"))
 
 
 def model_name(facts: ServerFacts) -> str:
     """Return the shortest name that the server gives its model."""
-    if facts.is_router:
-        return "a router"
     # Without a name of its own, the alias is the file's path.
-    name = next(filter(None, (facts.alias, facts.model_path, *facts.models)), None)
+    name = facts.alias or facts.model_path
     if name is None:
         return "a model without a name"
     is_file = name.endswith(".gguf")
@@ -212,6 +194,4 @@ def _process(host: HostState) -> str:
     process = host.process.value
     if process is None:
         return str(host.process.reason)
-    busy = "" if host.cores is None else f", {draw.number(host.cores, 1)} cores busy"
-    size = draw.size(process.rss_bytes)
-    return f"{process.name} {process.pid}: {size} of RAM{busy}"
+    return f"{process.name} {process.pid}: {draw.size(process.rss_bytes)} of RAM"

@@ -80,7 +80,10 @@ class DraftList(PickerList):
         about = inspected.get(target.path)
         self.ranked = rank(
             target if about is None or about.facts is None else about.facts,
-            [assess(target, model, inspected.get(model.path), self._n_ctx) for model in others],
+            [
+                assess(target.size_bytes, model, inspected.get(model.path), self._n_ctx)
+                for model in others
+            ],
         )
         self.show_rows(_rows(self.ranked), key or self._best())
 

@@ -9,7 +9,7 @@ from spectui.commands.sources.processes import RunningServer
 from spectui.demo import DemoModel
 from spectui.format import bytes_text, counted
 from spectui.live.sessions import Session
-from spectui.models.files import FoundModel
+from spectui.models.files import SIZE, FoundModel, quantisation
 from spectui.presets import Preset
 from spectui.tui.picker.list import (
     Entry,
@@ -73,9 +73,16 @@ def _recent_entry(session: Session, index: int) -> tuple[str, Entry]:
 
 def _model_entry(model: FoundModel) -> tuple[str, Entry]:
     is_unfit = bool(model.missing)
-    label, folder = "incomplete" if is_unfit else model.label, model.path.parent
+    label, folder = "incomplete" if is_unfit else label_of(model.name), model.path.parent
     line = _model_line(model.name, bytes_text(model.size_bytes), label, short_folder(folder))
     return f"{model.name} {folder}", Entry(model, line, str(model.path), is_dim=is_unfit)
+
+
+def label_of(name: str) -> str:
+    """Parameters and quantisation as far as a model's name tells, such as ``30B-A3B Q4_K_M``."""
+    size = SIZE.search(name)
+    parts = (size and size[1].upper().replace("X", "x"), quantisation(name))
+    return " ".join(part for part in parts if part)
 
 
 def _model_line(name: str, size: str, label: str, folder: str) -> str:
