@@ -64,7 +64,6 @@ def test_what_the_answers_use_of_the_experts_is_told(
     models = ["-m", tiny(Tiny(n_experts=64)), *pair[2:], "--prompts", prompts]
     tuned = ("tune", *models, "--ignore-eos", "--json", path)
     assert spectui(*tuned, "--tune", "moe_cache_mib") == 0, spectui.err
-    assert "moe_cache_mib changes nothing here" in spectui.err
     found = json.loads(path.read_text())
     use = found["moe_cache"]
     assert (use["n_answers"], use["n_experts"]) == (len(found["prompts"]), 64)

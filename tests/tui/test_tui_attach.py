@@ -18,6 +18,7 @@ from spectui.live.setup import Activity, Launch
 from spectui.server.address import parse_address
 from spectui.server.watch.poller import Attachment, Poller
 from spectui.server.watch.sample import Failure, HostState, Trouble
+from spectui.settings import Settings
 from spectui.tui.app import SpectuiApp
 from spectui.tui.chat.screen import LiveScreen
 from spectui.tui.help import HelpScreen
@@ -132,7 +133,7 @@ PICTURES: dict[str, tuple[Sequence[object], dict[str, Any]]] = {
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_server(snap_compare: SnapCompare, name: str) -> None:
     events, look = PICTURES[name]
-    watched = Watched(**look)
+    watched = Watched(settings=Settings(keep_sessions=False, **look))
 
     async def run(pilot: Pilot[None]) -> None:
         watched.app.animation_level = "none"
