@@ -90,9 +90,9 @@ def last_logits(context: Context, tokens: tuple[int, ...]) -> Logits:
     ("content", "reason"),
     [
         (None, "no such file"),
-        (b"", "is empty; download it again"),
-        (b"Not a model.\n", 'is not a GGUF file (it starts with "Not ")'),
-        (b"PK\x03\x04 and more", "is not a GGUF file (it starts with bytes 50 4b 03 04)"),
+        (b"", "is not a GGUF file (it starts with '')"),
+        (b"Not a model.\n", "is not a GGUF file (it starts with 'Not ')"),
+        (b"PK\x03\x04 and more", r"is not a GGUF file (it starts with 'PK\x03\x04')"),
         ("folder", "is a folder; give one of its models, which spectui models scan"),
         ("header", "unknown model architecture"),
     ],
