@@ -79,7 +79,8 @@ class Generate:
     reuse_prompt: bool = False
     """Keep the evaluated prompt and take it up again when the same prompt comes back."""
     conversation: bool = False
-    """The prompt continues the last conversation: only what the caches lack of it is evaluated."""
+    """The prompt continues the last conversation: only what is new of it is evaluated. Its caches
+    are put aside while commands without this use the contexts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

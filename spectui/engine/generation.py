@@ -129,11 +129,9 @@ class Generation:
 
     def _one_drafter(self, options: DrafterSetting) -> Drafter:
         if isinstance(options, NgramDrafter):
-            new = ngram_drafter(options)
-            if not self._command.conversation:
-                return new
             # As with llama-server a chat's turns learn from each other; measurements must not.
-            return self._models.ngram_drafters.setdefault(options, new)
+            is_chat, chat = self._command.conversation, self._models.conversation
+            return chat.ngram_drafter(options) if is_chat else ngram_drafter(options)
         clock = time.perf_counter
         if isinstance(options, DraftMtp):
             mtp = self._models.mtp
@@ -272,19 +270,28 @@ class Generation:
 
     def _recall_prompt(self) -> None:
         """Leave in the caches what they hold of the prompt, and nothing else."""
-        command, prompt, mtp = self._command, self._command.prompt, self._mtp
-        if command.conversation and mtp is not None:
-            mtp.keep_prefix_of_both(prompt)
-        elif command.conversation:
-            for context in self._contexts:
-                context.keep_prefix(prompt)
+        models, command = self._models, self._command
+        if command.conversation:
+            self._recall_conversation()
+            return
+        models.conversation.put_aside(models.contexts)
+        for context in self._contexts:
+            context.clear()
+        if not command.reuse_prompt:
+            return
+        groups = [self._contexts] if self._mtp else [[one] for one in self._contexts]
+        for contexts in groups:
+            models.prompts.restore(contexts, command.prompt)
+
+    def _recall_conversation(self) -> None:
+        models, prompt = self._models, self._command.prompt
+        models.conversation.take_up(models.contexts)
+        if self._draft is not None:
+            self._draft.keep_prefix(prompt)
+        if self._mtp is not None:
+            self._mtp.keep_prefix_of_both(prompt)
         else:
-            for context in self._contexts:
-                context.clear()
-            if command.reuse_prompt:
-                groups = [self._contexts] if mtp else [[one] for one in self._contexts]
-                for contexts in groups:
-                    self._models.prompts.restore(contexts, prompt)
+            models.target.keep_prefix(prompt)
 
     def _keep_prompt(self, evaluated: Sequence[Context]) -> None:
         """Keep the prompt; what was ``evaluated`` shall go on as if it had been kept."""
@@ -307,6 +314,7 @@ def probe_margin(models: LoadedModels, command: ProbeMargin) -> events.MarginPro
         between any logit of the two runs: what batching alone moves.
     """
     target = models.target
+    models.conversation.put_aside(models.contexts)
     target.clear()
     target.decode(command.prompt, Outputs.LAST)
     for token in command.continuation:

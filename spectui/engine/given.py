@@ -39,6 +39,7 @@ def read_answer(models: LoadedModels, command: ReadAnswer) -> AnswerRead:
     tokens = whole[: command.n_most]
     if not tokens or not prompt:
         raise BadInputError("an answer to read needs a prompt and a text; give both")
+    models.conversation.put_aside(models.contexts)
     target.clear()
     read_s = models.prompts.read(target, prompt)
     kept = target.prompt_logits

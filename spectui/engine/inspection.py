@@ -72,15 +72,13 @@ def _of_draft(models: LoadedModels, command: RecordChains) -> ChainsRecorded:
     """The target does nothing."""
     draft, prompt, output, depth = models.draft, command.prompt, command.output, command.depth
     _check(command)
+    models.conversation.put_aside((draft,))
+    draft.clear()
     read_s = None
-    if command.reuse_prompt:
-        draft.clear()
-        if (read_s := models.prompts.read(draft, prompt)) is not None:
-            draft.settle()
-    else:
-        # A chat's text is still there, and mostly it is its last answer that is recorded.
-        draft.keep_prefix(prompt)
-        draft.decode(prompt[draft.n_past :], Outputs.LAST)
+    if not command.reuse_prompt:
+        draft.decode(prompt, Outputs.LAST)
+    elif (read_s := models.prompts.read(draft, prompt)) is not None:
+        draft.settle()
     began = time.perf_counter()
     run = read_chains if can_read(draft, len(prompt) + len(output), depth) else record_chains
     with ExitStack() as samplers:
@@ -99,6 +97,7 @@ def _of_mtp(models: LoadedModels, command: RecordChains) -> ChainsRecorded:
     """The target decodes the output token by token, and shows what it makes of it."""
     target, mtp = models.target, models.mtp
     _check(command)
+    models.conversation.put_aside(models.contexts)
     target.show_states_to(mtp)
     try:
         read_s = _read_prompt(models, command)
@@ -125,7 +124,7 @@ def _read_prompt(models: LoadedModels, command: RecordChains) -> float | None:
             context.clear()
         prompts.restore((mtp, target), prompt)
     else:
-        # As of a draft.
+        # A chat's text is still there, and mostly it is its last answer that is recorded.
         mtp.keep_prefix_of_both(prompt)
     is_new, read_s = target.n_past == mtp.n_past == 0, 0.0
     for context, outputs in ((target, Outputs.LAST), (mtp, Outputs.NONE)):

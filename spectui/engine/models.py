@@ -1,5 +1,6 @@
 """The loaded pair: the native objects, the order in which they close, and caches kept of them."""
 
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from itertools import chain
@@ -27,6 +28,63 @@ from spectui.models.weights import mtp_traffic, weight_traffic
 from spectui.options.drafters import Ngram
 from spectui.options.setup import ContextOptions
 from spectui.speculative.drafters import TextDrafter
+from spectui.speculative.ngram import ngram_drafter
+
+_CHAT_BYTES = 2 << 30
+
+
+def _room_for_chat() -> int:
+    """Bytes that a chat which is put aside may take: half of what is free, but not too few."""
+    return max(_CHAT_BYTES, psutil.virtual_memory().available // 2)
+
+
+class Conversation:
+    """Knows which contexts hold the chat, and keeps its caches when they do not.
+
+    What is lost costs time, never correctness: the chat's prompt is then evaluated again.
+    """
+
+    def __init__(self, room_bytes: Callable[[], int] = _room_for_chat) -> None:
+        """Put aside at most ``room_bytes``; a larger chat is evaluated again."""
+        self._room_bytes = room_bytes
+        self._present: set[Context] = set()
+        self._aside: dict[Context, tuple[bytes, list[int]]] = {}
+        self._drafters: dict[Ngram, TextDrafter] = {}
+
+    def ngram_drafter(self, options: Ngram) -> TextDrafter:
+        """The n-gram drafter with these settings, which has learnt from the chat's turns."""
+        return self._drafters.setdefault(options, ngram_drafter(options))
+
+    def put_aside(self, contexts: Sequence[Context]) -> None:
+        """Save the chat's caches, if ``contexts`` hold them: others are about to overwrite them."""
+        leaving = [context for context in contexts if context in self._present]
+        self._present.difference_update(leaving)
+        kept_bytes = sum(len(cache) for cache, _tokens in self._aside.values())
+        if kept_bytes + sum(context.state_bytes for context in leaving) <= self._room_bytes():
+            self._aside |= {context: (context.save(), context.tokens.copy()) for context in leaving}
+
+    def take_up(self, contexts: Sequence[Context]) -> None:
+        """Make the contexts hold the chat, or nothing."""
+        for context in contexts:
+            if context in self._present:
+                continue
+            context.clear()
+            if context in self._aside:
+                context.restore(*self._aside[context])
+        self._aside = {}
+        self._present = set(contexts)
+
+    def forget(self, context: Context) -> None:
+        """Forget a context that is about to close."""
+        self._aside.pop(context, None)
+        self._present.discard(context)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._drafters.clear()
+        self._aside = {}
+        self._present = set()
+
 
 _LEAST_PROMPTS_BYTES = 256 << 20
 """Bytes that caches of prompts may take even where little memory is free."""
@@ -49,8 +107,7 @@ class LoadedModels:
         self._loads_mtp = False
         """Whether the target was loaded for drafts of MTP layers."""
         self.prompts = PromptStore(self._free_for_prompts)
-        self.ngram_drafters: dict[Ngram, TextDrafter] = {}
-        """Drafters that have learnt from the turns of the chat."""
+        self.conversation = Conversation()
         self.memory: dict[Role, ModelMemory] = {}
         """Memory that each loaded model takes and its decodes read."""
 
@@ -60,6 +117,12 @@ class LoadedModels:
         loaded = ((Role.TARGET, self._target), (Role.DRAFT, self._draft))
         groups = (self.memory[role].buffers for role, context in loaded if context is not None)
         return tuple(chain.from_iterable(groups))
+
+    @property
+    def contexts(self) -> tuple[Context, ...]:
+        """Loaded contexts, the target's first."""
+        contexts = (self._target, self._draft, self._mtp)
+        return tuple(context for context in contexts if context is not None)
 
     def _free_for_prompts(self) -> int:
         """Bytes that caches of prompts may take beside those that are kept.
@@ -223,6 +286,7 @@ class LoadedModels:
     def unload_draft(self) -> None:
         """Free the draft, if there is one."""
         if self._draft is not None:
+            self.conversation.forget(self._draft)
             self.prompts.forget(type(self._draft))
         self._draft = None
         self._draft_stack.close()
@@ -230,7 +294,7 @@ class LoadedModels:
     def close(self) -> None:
         """Free everything: contexts before their models, the draft before the target."""
         self.unload_draft()
-        self.ngram_drafters.clear()
+        self.conversation.clear()
         self._target = self._mtp = None
         self.prompts.clear()
         self._target_stack.close()

@@ -86,6 +86,7 @@ class Writing:
         Raises:
             CancelledError: it was cancelled.
         """
+        self._models.conversation.put_aside(self._models.contexts)
         with ExitStack() as stack:
             if self._target.n_sequences == 1 and (context := self._context_for_several()):
                 self._context = stack.enter_context(context)

@@ -28,6 +28,8 @@ from spectui.format import factor, gain_percent, is_large
 NO_INTERVAL = "the interval is not known"
 _SMALL_PERCENT = 9.95
 """Gain below which, as it is printed, a decimal is shown."""
+_EVEN = 1.5
+"""Sides of an interval that differ by no more than this factor are told as one ±."""
 CEILING_DIGITS = 9
 """Digits of a ceiling: sums in another order may not make noise of what is equal."""
 
@@ -165,5 +167,26 @@ def gain_texts(speedups: Sequence[float]) -> list[str]:
     gains = [100 * (one - 1) for one in speedups]
     if is_large(max(gains)):
         return [f"{factor(one)}×" for one in speedups]
-    decimals = int(all(abs(gain) < _SMALL_PERCENT for gain in gains))
-    return [gain_percent(gain, decimals) for gain in gains]
+    return [gain_percent(gain, _decimals(gains)) for gain in gains]
+
+
+def _decimals(gains: Sequence[float]) -> int:
+    return int(all(abs(gain) < _SMALL_PERCENT for gain in gains))
+
+
+def spread_text(speedups: Sequence[float]) -> str:
+    """The interval of a gain as `` ± 4``, in the notation of ``gain_texts``.
+
+    Empty without one, where its sides are uneven, where it holds 0 but a ± would not (or the other
+    way round), and where gains are told as factors.
+
+    Args:
+        speedups: the estimate, and both ends of its interval.
+    """
+    gain, *ends = (100 * (one - 1) for one in speedups)
+    if not ends or is_large(max(ends)):
+        return ""
+    below, above, half = gain - ends[0], ends[1] - gain, (ends[1] - ends[0]) / 2
+    if max(below, above) > _EVEN * min(below, above) or (gain > half) != (ends[0] > 0):
+        return ""
+    return f" ± {half:.{_decimals([gain, *ends])}f}"

@@ -8,7 +8,7 @@ from enum import StrEnum
 from spectui.documents import Json, or_reason
 from spectui.format import counted, gain_percent
 from spectui.measure.requests import Request, Together, binding, together
-from spectui.measure.speedup import NO_INTERVAL, Speedup, gain_texts
+from spectui.measure.speedup import NO_INTERVAL, Speedup, gain_texts, spread_text
 from spectui.measure.statistics import MIN_PROMPTS
 from spectui.options.setup import SamplingConfig
 
@@ -211,6 +211,8 @@ def _measured(speedup: Speedup, basis: Basis | None, temp: float | None) -> str:
     if speedup.is_noise:
         return f"more than can be ({', '.join(told)})"
     value, *ends = gain_texts(speedup.values)
+    if not speedup.is_capped:
+        value += spread_text(speedup.values)
     if ends:
         told.insert(0, f"{100 * speedup.level:g} % interval {' to '.join(ends)}")
     if speedup.is_capped:

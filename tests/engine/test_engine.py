@@ -33,7 +33,6 @@ from tests.support.engine import (
     ENDLESS,
     MAX_DRAFT,
     assert_lossless,
-    contexts_of,
     local_engine,
     local_worker,
     small_context,
@@ -355,7 +354,7 @@ def test_a_second_target_closes_the_first_and_the_end_what_is_loaded(
         assert len(own_engine.generate(request(n_predict=5)).tokens) == 5
         own_engine.load_draft(ModelOptions(path=tiny(CLOSE_DRAFT)))
         own_engine.unload_draft()
-        assert len(contexts_of(models)) == 1
+        assert len(models.contexts) == 1
         own_engine.stop()
     own_engine.close()
     assert second.c is None

@@ -4,6 +4,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 
+import psutil
 import pytest
 
 from spectui.engine.commands import (
@@ -400,7 +401,7 @@ def turn(prompt: tuple[int, ...], *, draft: bool = True) -> Generate:
         RecordChains(prompt=PROMPT, output=(5,), depth=4),
     ],
 )
-def test_a_second_turn_evaluates_only_what_the_caches_lack(
+def test_a_second_turn_evaluates_only_what_is_new_whatever_was_measured_between(
     chat: Client, background: Client, disturbance: Command | None
 ) -> None:
     first = chat.generate(turn(PROMPT))
@@ -409,11 +410,8 @@ def test_a_second_turn_evaluates_only_what_the_caches_lack(
         background.ask(disturbance)
     second = (*PROMPT, *first.tokens, 70, 71, 72)
     continued = chat.generate(turn(second))
-    if disturbance is None or isinstance(disturbance, RecordChains):
-        # All but the last emitted token, which no decode has seen.
-        assert chat.n_reused == len(PROMPT) + len(first.tokens) - 1
-    else:
-        assert chat.n_reused >= len(PROMPT)
+    # All but the last emitted token, which no decode has seen.
+    assert chat.n_reused == len(PROMPT) + len(first.tokens) - 1
     chat.generate(request(1))
     assert chat.generate(request(12, second)).tokens == continued.tokens
 
@@ -430,3 +428,19 @@ def test_an_edited_conversation_keeps_what_is_common(chat: Client, background: C
     # The whole prompt is known: its last token is decoded again for its logits.
     chat.generate(turn(PROMPT[:20]))
     assert chat.n_reused == 19
+
+
+@pytest.mark.parametrize("n_bytes_missing", [0, 1])
+def test_a_chat_that_is_too_large_to_keep_is_not_copied(
+    shared: Shared, monkeypatch: pytest.MonkeyPatch, n_bytes_missing: int
+) -> None:
+    chat = shared.chat
+    first = chat.generate(turn(PROMPT))
+    models = local_worker(shared.engine).models
+    n_bytes = sum(len(context.save()) for context in models.contexts)
+    monkeypatch.setattr("spectui.engine.models._CHAT_BYTES", n_bytes - 1)
+    free = psutil.virtual_memory()._replace(available=2 * (n_bytes - n_bytes_missing))
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: free)
+    shared.background.generate(request(4))
+    chat.generate(turn((*PROMPT, *first.tokens, 70)))
+    assert chat.n_reused == (0 if n_bytes_missing else len(PROMPT) + len(first.tokens) - 1)

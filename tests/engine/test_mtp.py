@@ -261,12 +261,12 @@ def test_a_chat_that_is_cut_back_drafts_as_a_new_one_does(
     expected = found.copy()
     turn = replace(fresh, conversation=True)
     engine.generate(turn)
-    for is_disturbed in (False, True):
-        if is_disturbed:
+    for is_put_aside in (False, True):
+        if is_put_aside:
             engine.record_chains(RecordChains(prompt=(77,), output=(1, 2), depth=2, mtp=True))
         found.clear()
         engine.generate(turn)
-        assert found == pytest.approx(expected, abs=0.004), is_disturbed
+        assert found == pytest.approx(expected, abs=0.004), is_put_aside
 
 
 def test_recording_a_chats_answer_reads_no_more_than_that(

@@ -16,7 +16,7 @@ from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, RoundTimes
 from spectui.speculative.decoder import Stop
-from tests.support.engine import ARCHITECTURES, ENDLESS, contexts_of, engine_with, local_worker
+from tests.support.engine import ARCHITECTURES, ENDLESS, engine_with, local_worker
 
 MODEL = Speculation(DraftSimple(draft_max=4))
 REPEATING = tuple(range(40, 60)) * 4
@@ -145,7 +145,7 @@ def test_every_round_begins_over_the_caches_of_speculation_by_itself(
 
     def look() -> bool:
         """Asked before each round, of whichever side."""
-        found.append(tuple(context.save() for context in contexts_of(models)))
+        found.append(tuple(context.save() for context in models.contexts))
         return False
 
     monkeypatch.setattr(models.abort, "is_set", look)

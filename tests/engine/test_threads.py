@@ -172,8 +172,7 @@ def test_a_draft_may_have_other_threads(run: Run) -> None:
         models.load_target(target, lambda _: None)
         models.load_draft(LoadDraft(options=setup.draft), lambda _: None)
         found = tuple(
-            (C.llama_n_threads(one.c), C.llama_n_threads_batch(one.c))
-            for one in (models.target, models.draft)
+            (C.llama_n_threads(one.c), C.llama_n_threads_batch(one.c)) for one in models.contexts
         )
         assert found == wanted
     models.close()

@@ -128,7 +128,7 @@ def test_prompts_are_kept_for_what_is_measured_afterwards(tmp_path: Path) -> Non
             assert engine.generate(again).n_evaluated == 0
 
 
-def test_a_chat_goes_on_after_writing(tmp_path: Path) -> None:
+def test_writing_leaves_the_chat_alone(tmp_path: Path) -> None:
     turn = Generate(prompt=PROMPT, n_predict=10, sampling=ENDLESS, conversation=True)
     with with_target(local_engine(), "llama", tmp_path) as engine:
         first = engine.generate(turn)
@@ -137,6 +137,7 @@ def test_a_chat_goes_on_after_writing(tmp_path: Path) -> None:
         second = engine.generate(
             Generate(prompt=longer, n_predict=10, sampling=ENDLESS, conversation=True)
         )
+        assert second.n_evaluated == 1
         alone = engine.generate(Generate(prompt=longer, n_predict=10, sampling=ENDLESS))
         assert second.tokens == alone.tokens
 

@@ -24,27 +24,27 @@ gains = st.floats(0, 0.5)
 
 
 SENTENCES = {
-    (1.14, 1.18, 1.22): "Use it: the best setting found is worth +18 % "
+    (1.14, 1.18, 1.22): "Use it: the best setting found is worth +18 % ± 4 "
     "(95 % interval +14 % to +22 %, 16 prompts).",
     (1.022, 1.323, 1.724): "Use it: the best setting found is worth +32 % "
     "(95 % interval +2 % to +72 %, 16 prompts).",
-    (0.74, 0.78, 0.82): "Turn it off: the best setting found gives -22 % "
+    (0.74, 0.78, 0.82): "Turn it off: the best setting found gives -22 % ± 4 "
     "(95 % interval -26 % to -18 %, 16 prompts).",
-    (0.98, 1.01, 1.04): "Not decided, so leave it off: the best setting found gives +1.0 % "
+    (0.98, 1.01, 1.04): "Not decided, so leave it off: the best setting found gives +1.0 % ± 3.0 "
     "(95 % interval -2.0 % to +4.0 %, 16 prompts); "
     "about 126 more prompts may show whether it gains 2 %.",
-    (0.97, 0.99, 1.01): "Turn it off: the best setting found gives -1.0 % "
+    (0.97, 0.99, 1.01): "Turn it off: the best setting found gives -1.0 % ± 2.0 "
     "(95 % interval -3.0 % to +1.0 %, 16 prompts).",
-    (1.01, 1.04, 1.07): "Not decided, so leave it off: the best setting found gives +4.0 % "
+    (1.01, 1.04, 1.07): "Not decided, so leave it off: the best setting found gives +4.0 % ± 3.0 "
     "(95 % interval +1.0 % to +7.0 %, 16 prompts); "
     "about 21 more prompts may show whether it gains 2 %.",
-    (0.94, 1.018, 1.09): "Not decided, so leave it off: the best setting found gives +1.8 % "
+    (0.94, 1.018, 1.09): "Not decided, so leave it off: the best setting found gives +1.8 % ± 7.5 "
     "(95 % interval -6.0 % to +9.0 %, 16 prompts); "
     "no reasonable number of prompts would show whether it gains 2 %.",
     (1.005, 1.01, 1.015): "Leave it off: no difference worth having: the best setting found gives "
-    "+1.0 % (95 % interval +0.5 % to +1.5 %, 16 prompts).",
+    "+1.0 % ± 0.5 (95 % interval +0.5 % to +1.5 %, 16 prompts).",
     (0.989, 0.996, 1.005): "Leave it off: no difference worth having: the best setting found gives "
-    "-0.4 % (95 % interval -1.1 % to +0.5 %, 16 prompts).",
+    "-0.4 % ± 0.8 (95 % interval -1.1 % to +0.5 %, 16 prompts).",
 }
 
 
@@ -58,7 +58,7 @@ def test_sentences(interval: tuple[float, float, float], reason: str) -> None:
 def test_the_sentence_names_the_setting() -> None:
     result = judge(speedup(1.1, 1.2, 1.3, n=1), min_gain=0, what="small.gguf with draft_max 8")
     assert result.reason == (
-        "Use it: small.gguf with draft_max 8 is worth +20 % "
+        "Use it: small.gguf with draft_max 8 is worth +20 % ± 10 "
         "(95 % interval +10 % to +30 %, 1 prompt)."
     )
     assert verdict(0.9, 1.0, 1.1, min_gain=0).reason.endswith("whether it gains anything.")
@@ -168,7 +168,10 @@ def test_what_a_decision_would_take_follows_from_the_width() -> None:
 def test_prompts_that_chose_recommend_nothing() -> None:
     same = judge(speedup(1.1, 1.2, 1.3, n=6), min_gain=0.02, basis=Basis.SAME)
     assert (same.use_speculation, same.answer) == (False, Answer.UNDECIDED)
-    assert "+20 % (95 % interval +10 % to +30 %, 6 prompts); these prompts chose it" in same.reason
+    assert (
+        "+20 % ± 10 (95 % interval +10 % to +30 %, 6 prompts); these prompts chose it"
+        in same.reason
+    )
 
 
 @given(interval=intervals, min_gain=gains)

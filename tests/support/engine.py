@@ -9,10 +9,8 @@ import pytest
 from spectui.engine.commands import Generate, LoadTarget, ProbeMargin
 from spectui.engine.driver import Engine
 from spectui.engine.events import Event, GenerationResult
-from spectui.engine.models import LoadedModels
 from spectui.engine.thread import EngineThread
 from spectui.engine.worker import LocalWorker
-from spectui.llama.context import Context
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
@@ -68,11 +66,6 @@ def local_worker(engine: Engine | EngineThread) -> LocalWorker:
     if not isinstance(thread._worker, LocalWorker):
         pytest.skip("its models are in another process")
     return thread._worker
-
-
-def contexts_of(models: LoadedModels) -> list[Context]:
-    """The loaded contexts, the target's first."""
-    return [one for one in (models._target, models._draft, models._mtp) if one is not None]
 
 
 def have_models_here(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -340,9 +340,12 @@ async def test_without_an_engine_the_reason_is_shown() -> None:
         burst(cockpit, "f3", "a", "f1", "escape", "b", "f8", "escape", "c")
         box = cockpit.app.live.query_one(PromptBox)
         await cockpit.settled(lambda: box.text == "abc")
+        # What a search needs is still being imported.
+        assert not cockpit.app.check_action("tune", ())
         cockpit.threads.tell_unread("/proc is not there")
         cockpit.threads.tell_failure("llama-cpp-python cannot be loaded (x)")
         await picker_opens(cockpit)
+        assert cockpit.app.check_action("tune", ())
         for reason in ("/proc is not there", "llama-cpp-python cannot be loaded (x)"):
             assert reason in cockpit.notices
 

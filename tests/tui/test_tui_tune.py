@@ -90,6 +90,10 @@ def many(n: int) -> tuple[TrialRecord, ...]:
     )
 
 
+DONE: GenerationResult = result(10.0)
+MEASURED = Pair(item=items(1)[0], baseline=DONE, speculative=DONE)
+
+
 def tuned(
     records: Sequence[TrialRecord] = RECORDS,
     speedup: Speedup | None = None,
@@ -97,13 +101,11 @@ def tuned(
     lossless: LosslessCheck | None = None,
     interrupted: bool = False,
 ) -> TuneResult:
-    done: GenerationResult = result(10.0)
-    pair = Pair(item=items(1)[0], baseline=done, speculative=done)
     best = best_trial(records)
     return TuneResult(
         trials=tuple(records),
         best=None if best is None else best.arm,
-        finalists=(Standing(arm=best.arm, speedup=speedup, n_pairs=1, pairs=(pair,)),)
+        finalists=(Standing(arm=best.arm, speedup=speedup, n_pairs=1, pairs=(MEASURED,)),)
         if best is not None and speedup is not None
         else (),
         verdict=judge(speedup, min_gain=0.02, what=best.arm.label if best else "")
@@ -130,7 +132,7 @@ DECIDED = replace(
     result=replace(
         tuned(RECORDS[:1], RACED),
         best=FORECASTS[0].arm,
-        finalists=(Standing(arm=FORECASTS[0].arm, speedup=RACED, n_pairs=8),),
+        finalists=(Standing(arm=FORECASTS[0].arm, speedup=RACED, n_pairs=8, pairs=(MEASURED,)),),
         verdict=judge(RACED, min_gain=0.02, what=FORECASTS[0].arm.label),
     ),
 )

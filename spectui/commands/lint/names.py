@@ -1,6 +1,7 @@
 """Rules for names: of the program, of flags and variables that the reader does not take."""
 
 from collections.abc import Iterator
+from difflib import get_close_matches
 
 from spectui.commands import rewriting
 from spectui.commands.command import ServerCommand
@@ -10,12 +11,14 @@ from spectui.commands.items import Item
 from spectui.commands.programs import SERVER, as_server, program_of, started_by
 from spectui.commands.reader import Reader
 from spectui.commands.renames import RULES_TODAY
-from spectui.commands.server_options import PREFIX, Arity, drawn_from
+from spectui.commands.server_options import PREFIX, Arity, drawn_from, flags_of
 from spectui.commands.takeover import names_model, prints_and_ends
 from spectui.options.dialect import Dialect
 
 _STOPPING = frozenset({"LLAMA_ARG_DRAFT_MAX", "LLAMA_ARG_DRAFT_MIN"})
 """Variables that builds since spring 2026 recognise only to refuse them."""
+_ALIKE = 0.8
+"""Similarity from which on an option may be what an unknown one means (``difflib``)."""
 
 
 def program_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
@@ -110,11 +113,12 @@ def _variable(at: int, item: Item, command: ServerCommand, reader: Reader) -> It
 
 
 def _unknown(at: int, item: Item, reader: Reader) -> Finding:
+    alike = get_close_matches(item.flag, sorted(flags_of(reader.dialect)), 1, _ALIKE)
     return warning(
         (at, item),
         f"spectui does not know {item.flag}",
         f"{_known_builds(reader)}; a newer build may take it, any other stops at it (--server-bin "
-        "PATH asks your own)",
+        f"PATH asks your own){f'; did you mean {alike[0]}?' if alike else ''}",
     )
 
 
