@@ -177,17 +177,6 @@ def test_what_is_proposed_is_taken(spectui: Spectui, llama_server_binary: Path) 
     assert "an option that was removed" in said("--draft 8 -md d.gguf")
 
 
-def test_a_file_that_is_missing_beside_its_target_is_an_error(
-    spectui: Spectui, tmp_path: Path
-) -> None:
-    (target := tmp_path / "a.gguf").touch()
-    (tmp_path / "chat.jinja").touch()
-    text = f"llama-server -m {target} --chat-template-file chats.jinja"
-    assert spectui("lint", text) == 3
-    assert f"write: --chat-template-file {tmp_path / 'chat.jinja'}" in " ".join(spectui.out.split())
-    assert spectui("lint", "--no-models", text) == 0
-
-
 def test_one_that_names_no_option_is_asked_for_less(tmp_path: Path) -> None:
     source = OF_IK.format(python=sys.executable, help=IK)
     binary = examine(str(write_script(tmp_path / "llama-server", source)))
