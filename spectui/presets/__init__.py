@@ -130,11 +130,6 @@ def preset_folders() -> tuple[Path, ...]:
     return (config_dir() / "presets", *(folder for folder in shipped if folder.is_dir()))
 
 
-def preset_names() -> list[str]:
-    """Names of all presets, whether they can be read or not."""
-    return sorted(named_toml(preset_folders()))
-
-
 def list_presets(passed_over: Callable[[str], None]) -> tuple[Preset, ...]:
     """All presets by name; the user's own hide shipped ones of the same name.
 

@@ -246,12 +246,6 @@ class SlotReply(msgspec.Struct, frozen=True, kw_only=True):
     """The request's number."""
     n_used: _Number | None = msgspec.field(default=None, name="n_prompt_tokens")
     """Tokens of the slot's context that are in use, drafts under way included."""
-    n_prompt_processed: _Number | None = msgspec.field(
-        default=None, name="n_prompt_tokens_processed"
-    )
-    """Evaluated tokens of the request's prompt."""
-    n_prompt_cached: _Number | None = msgspec.field(default=None, name="n_prompt_tokens_cache")
-    """Tokens of the request's prompt that were taken over from the request before."""
     params: SlotParameters | None = None
     next_token: tuple[NextToken, ...] = ()
 

@@ -271,8 +271,6 @@ def slot(
         is_processing=is_processing,
         n_ctx=4096,
         n_used=used,
-        n_prompt_processed=None if task is None else 400,
-        n_prompt_cached=None if task is None else 16,
         next_token=(NextToken(n_decoded=decoded),),
         task=task,
         speculates=speculates,
