@@ -250,7 +250,7 @@ def test_requests_have_to_fit() -> None:
 
 GAIN, LOSS = gain(1.2, 1.25, 1.3), gain(0.8, 0.85, 0.9)
 DECODING = "(95 % interval +20 % to +30 %, 16 prompts) in decoding"
-IN_USE = f"X is worth +25 % {DECODING}"
+IN_USE = f"X is worth +25 % ± 5 {DECODING}"
 
 
 def going_on(n_answer: int, longest: int) -> Request:
@@ -290,13 +290,13 @@ VERDICTS: list[tuple[list[Request], Answer, str]] = [
     (
         [request(1000, 65)],
         Answer.OFF,
-        f"Leave it off for requests of 1,000 + 65 tokens: X gives +25 % {DECODING}, but -14 % (",
+        f"Leave it off for requests of 1,000 + 65 tokens: X gives +25 % ± 5 {DECODING}, but -14 % (",
     ),
     ([request(1000, 65)], Answer.OFF, ") with the prompt."),
     (
         [request(1000, 65), request(1000, 241)],
         Answer.OFF,
-        "Leave it off for requests of 1,000 + 65 tokens and 1,000 + 241 tokens: X gives +25 % ",
+        "Leave it off for requests of 1,000 + 65 tokens and 1,000 + 241 tokens: X gives +25 % ± 5 ",
     ),
     (
         [request(1000, 241)],
@@ -307,7 +307,7 @@ VERDICTS: list[tuple[list[Request], Answer, str]] = [
         [without_interval(601)],
         Answer.UNDECIDED,
         (
-            "Not decided for requests of 1,000 + 601 tokens, so leave it off: X gives +25 % "
+            "Not decided for requests of 1,000 + 601 tokens, so leave it off: X gives +25 % ± 5 "
             f"{DECODING}, but +13 % (without an interval) with the prompt."
         ),
     ),

@@ -370,7 +370,7 @@ def test_the_phase_progress_and_the_time_left_in_words() -> None:
 
 def test_the_verdict_or_how_far_it_is_known() -> None:
     unconfirmed = f"no setting was confirmed; best so far: {BEST}; Start goes on from here"
-    worth = f"{BEST} is worth +34 % (95 % interval +28 % to +40 %, 8 prompts)."
+    worth = f"{BEST} is worth +34 % ± 6 (95 % interval +28 % to +40 %, 8 prompts)."
     loses = f"best setting so far: {arm(2).label}"
     for state, advice, because, factor, pays in (
         (SEARCHING, "Best so far, not confirmed", BEST, 1.4, None),
