@@ -30,7 +30,6 @@ class EngineClient:
         self._engine = engine
         self.sink = sink
         self.priority = priority
-        self.held = False
         self.has_quit = False
         self.waited_s = 0.0
         """Seconds that its commands waited for their turn, runs that gave way included."""
@@ -50,14 +49,6 @@ class EngineClient:
     def quit(self) -> None:
         """Cancel all commands, those yet to come included."""
         self._engine.stop(self, for_good=True)
-
-    def hold(self) -> None:
-        """Let nothing of this client run until ``release``; what runs is begun again then."""
-        self._engine.hold(self, held=True)
-
-    def release(self) -> None:
-        """Go on."""
-        self._engine.hold(self, held=False)
 
     def tell(self, event: Event) -> None:
         """Call the sink. One that raises is told so, and the engine lives on for the others."""
@@ -80,16 +71,11 @@ class _Job:
     stopped: bool
     """It is answered as cancelled."""
     preempted: bool = False
-    """The work gives way to another client, or is paused by its own."""
+    """The work gives way to another client."""
 
     @property
     def cancelled(self) -> bool:
         return self.stopped or self.preempted
-
-    @property
-    def runnable(self) -> bool:
-        # A cancelled command is answered even where its client is held: somebody waits for it.
-        return self.stopped or not self.client.held
 
 
 class EngineThread:
@@ -140,8 +126,9 @@ class EngineThread:
             job = _Job(command=command, client=client, since_s=self._clock(), stopped=stopped)
             self._pending.append(job)
             running = self._running
-            if running and client.priority < running.client.priority and not client.held:
-                self._preempt(running)
+            if running and client.priority < running.client.priority:
+                running.preempted = True
+                self._worker.interrupt(on=True)
             self._changed.notify()
 
     def stop(self, client: EngineClient, *, for_good: bool = False) -> None:
@@ -154,18 +141,6 @@ class EngineThread:
                 self._running.stopped = True
                 self._worker.interrupt(on=True)
             self._changed.notify()
-
-    def hold(self, client: EngineClient, *, held: bool) -> None:
-        """Let ``client``'s commands wait, or go on."""
-        with self._changed:
-            client.held = held
-            if held and self._running is not None and self._running.client is client:
-                self._preempt(self._running)
-            self._changed.notify()
-
-    def _preempt(self, job: _Job) -> None:
-        job.preempted = True
-        self._worker.interrupt(on=True)
 
     def close(self) -> None:
         """Cancel everything, free the models, wait for the thread."""
@@ -194,12 +169,12 @@ class EngineThread:
     def _next(self) -> _Job | None:
         """Wait for what is to be done next; None once the engine closes and all is answered."""
         with self._changed:
-            while not (runnable := [job for job in self._pending if job.runnable]):
+            while not self._pending:
                 if self._is_closing:
                     self._closed = True
                     return None
                 self._changed.wait()
-            job = self._running = min(runnable, key=lambda job: job.client.priority)
+            job = self._running = min(self._pending, key=lambda job: job.client.priority)
             self._pending.remove(job)
             now_s = self._clock()
             job.client.waited_s += now_s - job.since_s

@@ -3,6 +3,7 @@
 import queue
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import psutil
 import pytest
@@ -52,7 +53,7 @@ class Client:
         self._answers: queue.SimpleQueue[Event] = queue.SimpleQueue()
         client = engine.connect(self._sink, priority)
         self.client = client
-        self.submit, self.hold, self.release = client.submit, client.hold, client.release
+        self.submit = client.submit
 
     def _sink(self, event: Event) -> None:
         self.events.append(event)
@@ -83,6 +84,24 @@ class Client:
 
     def assert_cancelled(self) -> None:
         assert isinstance(self.failure().error, CancelledError)
+
+    @contextmanager
+    def has_engine(self) -> Iterator[None]:
+        """The engine stands still in a command of this client, whose answer comes behind it."""
+        reached, ended = threading.Event(), threading.Event()
+        hook = self.hook
+
+        def stand_still() -> None:
+            reached.set()
+            assert ended.wait(60)
+
+        self.hook = once(PromptEvaluated, stand_still)
+        self.submit(request(1, draft=False))
+        assert reached.wait(60)
+        self.hook = hook
+        yield
+        ended.set()
+        self.result()
 
     @property
     def n_reused(self) -> int:
@@ -168,19 +187,20 @@ def test_a_person_does_not_wait_for_what_is_queued_in_the_background(
     chat: Client, background: Client
 ) -> None:
     finished: list[str] = []
-    chat.hook = once(GenerationResult, lambda: finished.append("chat"))
     background.hook = lambda event: (
         finished.append("background") if isinstance(event, GenerationResult) else None
     )
-    background.hold()
-    for n_predict in (2, 3, 4):
-        background.submit(request(n_predict))
-    chat.submit(request(4))
-    background.release()
+    chat.hook = lambda event: (
+        finished.append("chat") if isinstance(event, GenerationResult) else None
+    )
+    with chat.has_engine():
+        for n_predict in (2, 3, 4):
+            background.submit(request(n_predict))
+        chat.submit(request(4))
     chat.result()
     # What comes first goes first.
     assert [len(background.result().tokens) for _ in range(3)] == [2, 3, 4]
-    assert finished == ["chat", "background", "background", "background"]
+    assert finished == ["chat", "chat", "background", "background", "background"]
 
 
 def test_the_chat_is_not_restarted_by_the_background(chat: Client, background: Client) -> None:
@@ -188,27 +208,6 @@ def test_the_chat_is_not_restarted_by_the_background(chat: Client, background: C
     assert len(chat.generate(request()).tokens) == 24
     assert len(background.result().tokens) == 4
     assert CommandRestarted() not in chat.events
-
-
-def test_a_held_client_waits_until_it_is_released(chat: Client, background: Client) -> None:
-    def pause() -> None:
-        background.hold()
-        chat.submit(request(4))
-
-    background.hook = once(RoundFinished, pause)
-    background.submit(request())
-    chat.result()
-    chat.generate(request(4))
-    assert not any(isinstance(event, GenerationResult) for event in background.events)
-    background.release()
-    assert len(background.result().tokens) == 24
-    assert CommandRestarted() in background.events
-    # What a held client asks for interrupts nobody.
-    background.events.clear()
-    chat.hold()
-    background.hook = once(RoundFinished, lambda: chat.submit(request(4)))
-    assert len(background.generate(request()).tokens) == 24
-    assert CommandRestarted() not in background.events
 
 
 def test_what_is_stopped_is_answered_and_the_others_are_left_alone(
@@ -219,9 +218,9 @@ def test_what_is_stopped_is_answered_and_the_others_are_left_alone(
     background.submit(request())
     assert chat.result().stop is Stop.LENGTH
     background.assert_cancelled()
-    background.hold()
-    background.submit(request())
-    background.client.stop()
+    with chat.has_engine():
+        background.submit(request())
+        background.client.stop()
     background.assert_cancelled()
     background.client.quit()
     background.submit(request())
@@ -297,10 +296,9 @@ def test_a_shared_driver_gives_way_and_only_counts_it(shared: Shared, chat: Clie
         engine.on_event = once(RoundFinished, lambda: chat.submit(request(4)))
         assert engine.generate(request()).tokens == undisturbed.tokens
         chat.result()
-        engine.client.hold()
-        engine.client.submit(request(4))
-        shared.passes(100)
-        engine.client.release()
+        with chat.has_engine():
+            engine.client.submit(request(4))
+            shared.passes(100)
         engine.generate(request(4))
         assert engine.waited_s == 100
     # Let go of, not closed.
@@ -323,10 +321,10 @@ def test_queueing_work_in_vain_and_the_others_turn_are_waited_for(
     assert background.client.waited_s == 0
     background.hook = once(RoundFinished, give_way)
     chat.hook = once(GenerationResult, lambda: shared.passes(30))
-    background.hold()
-    background.submit(request())
-    shared.passes(7)
-    background.release()
+    other = Client(shared.engine, Priority.INTERACTIVE)
+    with other.has_engine():
+        background.submit(request())
+        shared.passes(7)
     chat.result()
     background.result()
     assert background.client.waited_s == 7 + 5 + 30
