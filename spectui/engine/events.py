@@ -133,13 +133,6 @@ class GenerationResult:
     """Tokens that they read in it."""
 
     @property
-    def is_prompt_new(self) -> bool:
-        """Whether the target evaluated the whole prompt, and who drafts read all of it or none."""
-        return self.n_evaluated == self.n_prompt_tokens and (
-            not self.prompt_draft_s or self.n_read == self.n_prompt_tokens
-        )
-
-    @property
     def n_decoded(self) -> int:
         """Tokens decoded within ``decode_s``: the first one came with the prompt."""
         return max(0, len(self.tokens) - 1)

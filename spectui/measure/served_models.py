@@ -59,7 +59,6 @@ class ServedModel(NamedTuple):
 
 
 UNREAD = "spectui's llama.cpp cannot read the file's header"
-NOT_LOADED = "llama-server has loaded it, which does not tell"
 
 
 def look_at(options: ModelOptions) -> ServedModel:

@@ -45,9 +45,8 @@ def test_a_prompt_tells_what_target_and_draft_took_of_it(engine: Engine, archite
     # N-gram drafters take no time.
     for speculation in (None, Speculation(NGRAM)):
         alone = engine.generate(replace(wanted, speculation=speculation, reuse_prompt=False))
-        assert (alone.is_prompt_new, alone.n_read, alone.prompt_draft_s) == (True, 0, 0)
+        assert (alone.n_evaluated, alone.n_read, alone.prompt_draft_s) == (len(PROMPT), 0, 0)
     result = engine.generate(replace(wanted, reuse_prompt=False))
-    assert result.is_prompt_new
     assert (result.n_evaluated, result.n_read) == (len(PROMPT), len(PROMPT))
     assert 0 < (result.prompt_draft_s or 0) < result.prompt_s
     # The draft may read what the target has evaluated before.
@@ -58,7 +57,6 @@ def test_a_prompt_tells_what_target_and_draft_took_of_it(engine: Engine, archite
     # MTP layers read what the target makes of a prompt: it has to evaluate it for them.
     assert result.n_evaluated == (len(PROMPT) if architecture == "qwen35" else 0)
     again = engine.generate(wanted)
-    assert not again.is_prompt_new
     assert (again.n_evaluated, again.n_read, again.prompt_draft_s) == (0, 0, 0)
 
 
@@ -69,4 +67,4 @@ def test_both_sides_of_a_pair_add_up(engine: Engine, architecture: str) -> None:
     off, on = done.baseline, done.speculative
     assert on.prompt_draft_s is not None
     assert off.prompt_s + on.prompt_draft_s == pytest.approx(on.prompt_s)
-    assert (off.is_prompt_new, off.n_read, off.prompt_draft_s) == (True, 0, 0)
+    assert (off.n_evaluated, off.n_read, off.prompt_draft_s) == (len(PROMPT), 0, 0)
