@@ -290,8 +290,7 @@ VERDICTS: list[tuple[list[Request], Answer, str]] = [
     (
         [request(1000, 65)],
         Answer.OFF,
-        f"Leave it off for requests of 1,000 + 65 tokens: X gives +25 % ± 5 {DECODING}, "
-        "but -14 % (",
+        f"for requests of 1,000 + 65 tokens: X gives +25 % ± 5 {DECODING}, but -14 % (",
     ),
     ([request(1000, 65)], Answer.OFF, ") with the prompt."),
     (
