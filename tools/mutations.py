@@ -97,7 +97,7 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("len(command.prompt) + 1 >= n_ctx", "len(command.prompt) + 1 > n_ctx"),
         ("position < finished.n_accepted", "position <= finished.n_accepted"),
     ),
-    "engine/thread": (("min(runnable, key=", "max(runnable, key="),),
+    "engine/thread": (("min(self._pending, key=", "max(self._pending, key="),),
     "engine/prompt_store": (
         ("context.state_bytes + n_logits > self", "context.state_bytes > self"),
     ),
