@@ -191,7 +191,7 @@ def _more_prompts(speedup: Speedup, min_gain: float, *, is_open: bool) -> int | 
 
 
 def _what_decides(more: int | None, min_gain: float) -> str:
-    """What may decide an open answer, in a clause."""
+    """Clause on the further prompts that may decide an open answer."""
     gains = f"it gains {100 * min_gain:g} %" if min_gain else "it gains anything"
     if more is None:
         return f"no reasonable number of prompts would show whether {gains}"

@@ -32,7 +32,7 @@ class Words:
 
 
 class Form(Enum):
-    """What an option takes that has no range."""
+    """Kinds of values without a range."""
 
     FILE = "a path"
     LAYERS = "a number of layers, auto or all"

@@ -155,7 +155,7 @@ class Term(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What a setting's numbers say of drafts that were faster, or guessed better."""
+    """Conclusions from a setting's numbers for drafts that were faster, or guessed better."""
 
     terms: RoundTerms
     """Its mean round."""

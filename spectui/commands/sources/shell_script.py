@@ -1,4 +1,4 @@
-"""What a shell knows at a place of a script: its variables, and the folder.
+"""Variables and folder that a shell knows at a place of a script.
 
 A value is looked up where it is needed: the last statement before that place that sets it counts.
 Where a condition, a loop, a subshell or a function decides whether that statement has run by then,
