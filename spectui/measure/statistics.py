@@ -125,6 +125,9 @@ def changed(
     blocks of them are left out in turn, which is the larger error (Künsch 1989, "The Jackknife and
     the Bootstrap for General Stationary Observations").
 
+    What is known of ``whole`` was measured at another time. A machine that differs between the two
+    will differ again, so the interval reaches to the estimate of ``whole`` as well.
+
     Args:
         whole: of all prompts.
         ours: some of them, in the better way, in the order of measuring.
@@ -154,7 +157,8 @@ def changed(
     error = max(_left_out(totals, np.arange(n)), _left_out(totals, blocks))
     wide = student_quantile((1 + whole.level) / 2, n - 1) * error
     below, above = (math.hypot(reach, wide) for reach in _reach(whole))
-    return _with_interval(found, math.log(found.estimate), below, above)
+    moved = math.log(found.estimate / whole.estimate)
+    return _with_interval(found, math.log(found.estimate), max(below, moved), max(above, -moved))
 
 
 def _left_out(totals: _Array, groups: _Index) -> float:

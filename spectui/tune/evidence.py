@@ -206,10 +206,9 @@ class Evidence:
         is all as well.
         """
         share = len(timed) / max(n_planned, len(timed))
-        counted, both = self._counted(self.chosen, _LEVEL), self.speedup(timed)
-        if counted.low is None or both.low is None or both.low == both.estimate:
+        of_counts, of_all = map(_reach, (self._counted(self.chosen, _LEVEL), self.speedup(timed)))
+        if not of_counts or not of_all:
             return share
-        of_counts, of_all = (math.log(one.estimate / (one.low or 1)) for one in (counted, both))
         timing = 1 - (of_counts / of_all) ** 2
         return 1.0 if timing <= _TIMED_SHARE else 1 - timing * (1 - share)
 
@@ -262,6 +261,15 @@ class Evidence:
             )
             for index, part in np.argwhere(answers.on_s > 0).tolist()
         ]
+
+
+def _reach(speedup: Speedup) -> float:
+    """How far an interval reaches, in logs, on the side that reaches less; 0 without one.
+
+    The other side may reach to a forecast, which no timing narrows.
+    """
+    low, high = speedup.interval or (speedup.estimate, speedup.estimate)
+    return math.log(min(speedup.estimate / low, high / speedup.estimate))
 
 
 def evidence_of(

@@ -151,6 +151,13 @@ class Forecast:
         return float(shrunk(self.answers.off_s.ravel(), self.answers.on_s.ravel()))
 
     @property
+    def off_token_s(self) -> float | None:
+        """Predicted seconds per token of the target alone; None where totals alone are known."""
+        if self.answers is None or not self.answers.tokens.any():
+            return None
+        return float(self.answers.off_s.sum() / self.answers.tokens.sum())
+
+    @property
     def acceptance_rate(self) -> float | None:
         """Accepted / drafted, None when nothing was drafted."""
         return self.n_accepted / self.n_drafted if self.n_drafted else None

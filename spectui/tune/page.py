@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from spectui.commands.launch import OFF as OFF_COMMENT
 from spectui.commands.launch import placement_text
 from spectui.cores import default_threads, threads_to_take
-from spectui.format import counted, percent_text, rate_text, times_text
+from spectui.format import counted, percent_text, rate_text, time_text, times_text
 from spectui.llama.facts import price_note
 from spectui.measure.arm import Arm
 from spectui.measure.backend import ENGINE
@@ -121,7 +121,7 @@ def _notes(found: Tuned) -> Iterator[str]:
 
 
 def _forecast_error(result: TuneResult) -> str | None:
-    """By how much the leader's forecast is off, in words; None within 10 %, or without any."""
+    """By how much the leader's forecast is off, and why; None within 10 %, or without any."""
     forecast = next((one for one in result.outlook.forecasts if one.arm == result.best), None)
     if forecast is None or result.speedup is None or forecast.speedup <= 0:
         return None
@@ -129,10 +129,14 @@ def _forecast_error(result: TuneResult) -> str | None:
     if abs(error) < _LARGE_ERROR:
         return None
     side = "above" if error > 0 else "below"
-    return (
-        f"the timed speedup is {percent_text(abs(error))} {side} the forecast: forecasts rank "
-        "settings, and what was timed decides."
-    )
+    told = f"the timed speedup is {percent_text(abs(error))} {side} the forecast"
+    forecast_s, timed_s = forecast.off_token_s, result.off_token_s
+    if forecast_s and timed_s and abs(timed_s / forecast_s - 1) >= _LARGE_ERROR:
+        told = (
+            f"{told}, and a token of the target alone took {time_text(timed_s)} then, "
+            f"{time_text(forecast_s)} when prices were measured"
+        )
+    return f"{told}: the machine changes, and the interval reaches to the forecast."
 
 
 def lossless_lines(check: LosslessCheck) -> Iterator[str]:

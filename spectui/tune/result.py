@@ -8,7 +8,7 @@ from spectui.documents import Json, Known, or_reason
 from spectui.errors import SpectuiError
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.lossless import LosslessCheck
-from spectui.measure.measurer import Pair
+from spectui.measure.measurer import Pair, measurements
 from spectui.measure.requests import Request
 from spectui.measure.speedup import Speedup
 from spectui.measure.verdict import Verdict
@@ -67,6 +67,13 @@ class TuneResult:
     def pairs(self) -> tuple[Pair, ...]:
         """Paired measurements of the leader against off; empty if there was no race."""
         return () if self.leader is None else self.leader.pairs
+
+    @property
+    def off_token_s(self) -> float | None:
+        """Seconds per token of the target alone in the race; None if there was none."""
+        timed = measurements(self.pairs)
+        n_tokens = sum(one.baseline_tokens for one in timed)
+        return sum(one.baseline_s for one in timed) / n_tokens if n_tokens else None
 
     def raced(self, arm: Arm) -> Speedup | None:
         """Speedup of a setting in the race; None where the race was without it."""
