@@ -32,7 +32,7 @@ from spectui.trace.fit import Probed, fit_costs, pooled
 from spectui.trace.grid import Grid
 from spectui.trace.replay import replay_trace
 from spectui.tune.candidates import Candidate
-from spectui.tune.loading import Loader
+from spectui.tune.candidates import Loader
 from spectui.tune.probing import CostProbe
 from spectui.tune.tracing import Tracer, Tracing
 

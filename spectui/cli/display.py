@@ -20,7 +20,7 @@ from spectui.format import (
 )
 from spectui.interrupts import interrupts
 from spectui.measure.measurer import Pair
-from spectui.tune.events import (
+from spectui.tune.progress import (
     ForecastMade,
     PromptMeasured,
     RunsStarted,

@@ -111,7 +111,7 @@ def _recorded(request: Trace, options: RunOptions) -> "tuple[Tracing, Recorded, 
         tokenized,
     )
     from spectui.engine.commands import LoadTarget
-    from spectui.tune.loading import Loader
+    from spectui.tune.candidates import Loader
     from spectui.tune.tracing import Tracer, trace_of
 
     read, chats, depth = read_prompts(options), read_chats(options), request.depth

@@ -25,7 +25,7 @@ from spectui.tune.candidates import Candidate
 from spectui.tune.division import mixed
 from spectui.tune.forecaster import Forecaster
 from spectui.tune.layouts import Layout, at_least
-from spectui.tune.loading import Loader, Loading
+from spectui.tune.candidates import Loader, Loading
 from spectui.tune.places import Parameter, Placing, moved
 from spectui.tune.placing import PlaceSearch
 from spectui.tune.served_forecast import ServedForecaster
@@ -36,41 +36,6 @@ from spectui.tune.tracing import identity, trace_of
 
 _PLACES_SHARE = 0.3
 """Share of the time budget in which the target's place is searched."""
-
-
-def study_spec(setup: TuningSetup, target: ModelLoaded) -> dict[str, Any]:
-    """Conditions that must be equal for two trials of the engine to be comparable.
-
-    Where the target lies otherwise beside each draft, its layout is not of it: free memory differs
-    a little from run to run, and the study keeps the layouts. Where it searches the target's place,
-    the command's own is, with the parameters that may change it.
-    """
-    options, workload = setup.off.target, setup.workload
-    own = _loaded_identity(options, target)
-    if setup.space.layouts is not None:
-        if options.fit is not None:
-            own = _loaded_identity(Layout(text="", n_gpu_layers=-1).on(options), target)
-        own["placement"]["n_cpu_moe"] = None
-    given = [item.given.tokens for item in workload.items if item.given is not None]
-    spec = {
-        **this_machine().conditions,
-        "llama.cpp": [binding_version(), *library_facts().identity, *sorted(buffer_types())],
-        "target": own,
-        "drafts": {
-            candidate.name: _loaded_identity(candidate.options, candidate.loaded)
-            for candidate in setup.candidates
-            if candidate.loaded is not None
-        },
-        "context": conditions(setup.off.context),
-        # llama-server's work per round: once there was another.
-        "schedule": "server",
-        "prompts": digest([item.tokens for item in workload.items]),
-        **({"answers": digest(given)} if given else {}),
-        "n_predict": workload.n_predict,
-        "sampling": workload.sampling,
-        **({"knobs": sorted(one.name for one in setup.knobs)} if setup.knobs else {}),
-    }
-    return as_stored(spec)
 
 
 def served_spec(
@@ -149,8 +114,39 @@ class OwnEngine:
         return library_facts()
 
     def spec(self, setup: TuningSetup) -> dict[str, Any]:
-        """Conditions that must be equal for two trials to be comparable."""
-        return study_spec(setup, self.target)
+        """Conditions that must be equal for two trials to be comparable.
+
+        Where the target lies otherwise beside each draft, its layout is not of it: free memory
+        differs a little from run to run, and the study keeps the layouts. Where it searches the
+        target's place, the command's own is, with the parameters that may change it.
+        """
+        options, workload = setup.off.target, setup.workload
+        moves = setup.space.layouts is not None
+        if moves and options.fit is not None:
+            options = Layout(text="", n_gpu_layers=-1).on(options)
+        own = _loaded_identity(options, self.target)
+        if moves:
+            own["placement"]["n_cpu_moe"] = None
+        given = [item.given.tokens for item in workload.items if item.given is not None]
+        spec = {
+            **this_machine().conditions,
+            "llama.cpp": [binding_version(), *library_facts().identity, *sorted(buffer_types())],
+            "target": own,
+            "drafts": {
+                candidate.name: _loaded_identity(candidate.options, candidate.loaded)
+                for candidate in setup.candidates
+                if candidate.loaded is not None
+            },
+            "context": conditions(setup.off.context),
+            # llama-server's work per round: once there was another.
+            "schedule": "server",
+            "prompts": digest([item.tokens for item in workload.items]),
+            **({"answers": digest(given)} if given else {}),
+            "n_predict": workload.n_predict,
+            "sampling": workload.sampling,
+            **({"knobs": sorted(one.name for one in setup.knobs)} if setup.knobs else {}),
+        }
+        return as_stored(spec)
 
     def settle(
         self, setup: TuningSetup, study: TuningStudy, say: Callable[[str], None]

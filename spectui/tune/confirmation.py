@@ -1,12 +1,11 @@
 """Confirmation of what trials and forecasts chose: its text and its time."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
-from spectui.engine.events import GenerationResult
 from spectui.format import counted, factor
 from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck, check_lossless, differs
@@ -16,15 +15,13 @@ from spectui.measure.statistics import paired_speedup
 from spectui.measure.verdict import Basis
 from spectui.measure.workload import WorkItem
 from spectui.tune.depths import raced_requests
-from spectui.tune.division import mixed
-from spectui.tune.events import Notice, RunsStarted
 from spectui.tune.evidence import Evidence
 from spectui.tune.forecast import Forecast, best_by_drafter
 from spectui.tune.forecasting import Forecasting
-from spectui.tune.looks import ERROR
 from spectui.tune.pace import RESERVED, OutOfTimeError, Pace
+from spectui.tune.progress import Notice, RunsStarted
 from spectui.tune.race import LOOK_EVERY, Race, Standing, choosable, finalist
-from spectui.tune.setup import SearchSetup
+from spectui.tune.setup import divide, mixed
 from spectui.tune.trials import TrialRecord
 
 N_TIMED = 4
@@ -78,18 +75,15 @@ _PRECISE = 0.07
 class Confirmation:
     """Races what trials and forecasts chose. Use it once."""
 
-    setup: SearchSetup
-    """Setup of the search."""
     pace: Pace
     """Time keeper of the search."""
     forecasting: Forecasting
     """Knows what recorded prompts say, and records more."""
-    _: KW_ONLY
-    on_decoded: Callable[[WorkItem, GenerationResult], None]
-    """Told of every prompt."""
 
     def __post_init__(self) -> None:
-        self._items = self.setup.division.judges
+        self.setup = self.pace.setup
+        self._division = divide(self.setup.workload)
+        self._items = self._division.judges
         """Prompts to race on."""
         self._race: Race | None = None
         self._decided_s: float | None = None
@@ -104,7 +98,7 @@ class Confirmation:
         if arm is None:
             return
         evidence = self.forecasting.evidence(arm, forecasts)
-        self.basis = self.setup.division.basis if evidence is None else evidence.basis
+        self.basis = self._division.basis if evidence is None else evidence.basis
         if evidence is not None:
             # What was recorded is timed as often as it takes to know the prices' error.
             items = self._recorded(evidence.prompts)
@@ -114,6 +108,7 @@ class Confirmation:
         text = f"confirming {arm.label} against off{until}, on {counted(n, 'prompt')} at most"
         self.setup.on_event(RunsStarted(text=text, arm=arm, n_runs=n))
         race = self._race = self._prepared(arm, evidence)
+        self.pace.race_left_s = lambda: self.race_s(arm, race.n_left)
         with suppress(OutOfTimeError):
             race.run()
             while self._goes_on(race):
@@ -121,7 +116,7 @@ class Confirmation:
 
     def _prepared(self, arm: Arm, evidence: Evidence | None) -> Race:
         return Race(
-            self.setup.runs(arm, self.on_decoded, self.pace.check_race),
+            self.pace.runs(arm, self.pace.check_race),
             self._items,
             min_gain=self.setup.min_gain,
             n_affordable=partial(self.pace.n_affordable, arm),
@@ -129,7 +124,6 @@ class Confirmation:
             requests=lambda one: raced_requests(one, self.setup.requests, {}).value or (),
             basis=self.basis,
             evidence=evidence,
-            error=ERROR if evidence is None else evidence.error,
             until_decided=not self.setup.limits.until_precise,
         )
 
@@ -203,7 +197,7 @@ class Confirmation:
         self.setup.on_event(
             RunsStarted(text=f"{text}, to choose a draft", arm=arm, n_runs=len(items))
         )
-        runs = self.setup.runs(arm, self.on_decoded, lambda _n: self.pace.check())
+        runs = self.pace.runs(arm, lambda _n: self.pace.check())
         runs.measure(items)
         return measurements(steady(runs.pairs))
 
@@ -243,11 +237,6 @@ class Confirmation:
         if own is None or own == race.arm or not evidence.covers(own):
             return (leader,)
         return leader, Standing(arm=own, speedup=evidence.beside(own, timed), n_pairs=0)
-
-    @property
-    def left_s(self) -> float | None:
-        """Estimate of what is left of the race; None before it."""
-        return None if self._race is None else self.race_s(self._race.arm, self._race.n_left)
 
     def race_s(self, arm: Arm, n_prompts: int) -> float:
         """Estimate of a race on the next prompts."""

@@ -7,11 +7,10 @@ more or less than all do, at any depth: so they are compared with themselves in 
 race's gain changes by that factor.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from spectui.documents import Known
-from spectui.engine.events import GenerationResult
 from spectui.format import counted
 from spectui.measure.measurer import Pair, measurements, steady
 from spectui.measure.reading import PromptTimes, is_covered, prompt_times
@@ -20,10 +19,9 @@ from spectui.measure.speedup import Speedup
 from spectui.measure.statistics import FEWEST_CHANGED, changed
 from spectui.measure.workload import WorkItem, with_length
 from spectui.options.request import RequestShape
-from spectui.tune.events import RunsStarted
 from spectui.tune.pace import Pace
+from spectui.tune.progress import RunsStarted
 from spectui.tune.race import Standing
-from spectui.tune.setup import SearchSetup
 
 _MOST = 4
 """Prompts of a depth, at most."""
@@ -45,14 +43,11 @@ class Depth:
 class DepthRuns:
     """Measures depths after a race. Use it once."""
 
-    setup: SearchSetup
-    """Setup of the search, with the requests that were asked for."""
     pace: Pace
-    """Time keeper of the search."""
-    on_decoded: Callable[[WorkItem, GenerationResult], None]
-    """Told of every prompt."""
+    """Time keeper of the search, whose setup has the requests that were asked for."""
 
     def __post_init__(self) -> None:
+        self.setup = self.pace.setup
         lengths = [len(one.tokens) for one in self.setup.workload.items]
         longest, most = max(lengths, default=0), sum(lengths)
         wanted = {one.n_prompt for one in self.setup.requests}
@@ -104,7 +99,7 @@ class DepthRuns:
         began_s = self.pace.took_s
         for pair in setup.measurer.pairs(items, speculation):
             pairs.append(pair)
-            self.on_decoded(pair.item, pair.speculative)
+            self.pace.decoded(pair.item, pair.speculative)
             # A token of a long prompt takes longer than those that the estimate rests on.
             if (self.pace.took_s - began_s) / len(pairs) > self.pace.left_s:
                 break

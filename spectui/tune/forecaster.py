@@ -12,7 +12,7 @@ from spectui.speculative.models import Rollback
 from spectui.trace.costs import Costs
 from spectui.trace.record import Recording
 from spectui.tune.forecast import Answers, Forecast, Outlook
-from spectui.tune.loading import Loader
+from spectui.tune.candidates import Loader
 from spectui.tune.recorded import Recorded
 from spectui.tune.space import SearchSpace
 from spectui.tune.studies.recordings import KeptTrace
@@ -219,34 +219,28 @@ class Forecaster:
             EngineDiedError: its process ended twice at one prompt.
             KeyboardInterrupt: it was stopped.
         """
-        known = self._recorded
+        known, speculation = self._recorded, arm.speculation
         names = {one.id for one in (*known.recordings, *self._further)}
-        n_tokens = max((one.n_predict for one in known.recordings), default=0)
-        items = [one for one in self.workload.items if one.id not in names][:n]
-        workload = replace(self.workload, items=tuple(items), n_predict=n_tokens)
-        more = replace(known, recordings=self._record(arm, workload) if items else ())
-        total = more.replay(arm)
-        answers = None if total is None else more.forecast(total).answers
-        if answers is None:
+        items = tuple(one for one in self.workload.items if one.id not in names)[:n]
+        if speculation is None or not items:
             return None
-        self._further += more.recordings
-        return [(one.id, one.category) for one in more.recordings], answers
-
-    def _record(self, arm: Arm, workload: Workload) -> Sequence[Recording]:
-        """Record prompts as far as a replay of one arm needs it."""
-        speculation = arm.speculation
-        if speculation is None:
-            return ()
+        n_tokens = max((one.n_predict for one in known.recordings), default=0)
         model = speculation.model
         self.loader.load(arm.draft)
-        return self._traced(
-            workload,
+        # As far as a replay of this arm needs it.
+        more = self._traced(
+            replace(self.workload, items=items, n_predict=n_tokens),
             depth=speculation.longest,
             floor=(0.0 if model is None else model.draft_p_min) or self.space.floor,
             with_costs=False,
             drafts=() if arm.draft is None else (arm.draft,),
             on_event=lambda _event: None,
         ).recordings
+        found = replace(known, recordings=more).replay(arm)
+        if found is None or found.answers is None:
+            return None
+        self._further += more
+        return [(one.id, one.category) for one in more], found.answers
 
     def _traced(self, workload: Workload, **how: Any) -> Tracing:  # noqa: ANN401 - as ``Tracer``
         """Record a workload whole."""
@@ -258,5 +252,4 @@ class Forecaster:
 
     def forecast(self, arm: Arm) -> Forecast | None:
         """Replay one arm; None where no recording covers it."""
-        total = self._recorded.replay(arm)
-        return None if total is None else self._recorded.forecast(total)
+        return self._recorded.replay(arm)

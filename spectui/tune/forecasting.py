@@ -7,13 +7,12 @@ from spectui.errors import EngineDiedError, HopelessError, ServerError
 from spectui.format import counted
 from spectui.measure.arm import Arm
 from spectui.trace.record import Recording
-from spectui.tune.events import ForecastMade, Notice, TraceProgress
 from spectui.tune.evidence import Evidence, evidence_of
 from spectui.tune.forecast import Forecast, Outlook
 from spectui.tune.forecaster import Forecaster
 from spectui.tune.pace import Pace
+from spectui.tune.progress import ForecastMade, Notice, TraceProgress
 from spectui.tune.served_forecast import ServedForecaster
-from spectui.tune.setup import SearchSetup
 from spectui.tune.tracing import Deadlines
 
 _SHARE = 0.5
@@ -42,13 +41,13 @@ _SHORTEST = 16
 class Forecasting:
     """Forecasts of settings; none without a forecaster."""
 
-    forecaster: Forecaster | ServedForecaster | None
-    """None for the sampler alone."""
-    setup: SearchSetup
     pace: Pace
     """Time keeper of the search."""
+    forecaster: Forecaster | ServedForecaster | None
+    """None for the sampler alone."""
 
     def __post_init__(self) -> None:
+        self.setup = self.pace.setup
         self.outlook = Outlook()
         self._n_planned = 0
         """Prompts that are recorded in all, should it take so many."""
@@ -92,7 +91,7 @@ class Forecasting:
         if not isinstance(forecaster, Forecaster):
             return None
         n = min(STAGE, n_left)
-        if self.pace.is_bounded:
+        if self.pace.budget_s is not None:
             prompt_s = forecaster.prompt_s(self.setup.measurer.prompt_token_s)
             n = min(n, int(_FURTHER_SHARE * self.pace.left_s / prompt_s))
         if n < min(_FEWEST, n_left) or n < 1:
@@ -157,7 +156,7 @@ class Forecasting:
     def _extent(self, forecaster: Forecaster | ServedForecaster) -> tuple[int, int]:
         """Prompts to record, and tokens of each answer."""
         n_prompts = forecaster.n_prompts
-        if not self.pace.is_bounded:
+        if self.pace.budget_s is None:
             return n_prompts, forecaster.n_tokens
         # Not on the prompt that has warmed the models up: a cold start may have taken many times as
         # long to read that.

@@ -1,25 +1,106 @@
-"""State of a running search for a screen, built from its events."""
+"""Events of a running search, on its own thread, and the state that a screen makes of them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from spectui.engine.events import GenerationResult
 from spectui.measure.arm import Arm
 from spectui.trace.costs import Costs
-from spectui.tune.events import (
-    ForecastMade,
-    PromptMeasured,
-    RunsStarted,
-    SearchEnded,
-    StudyOpened,
-    TraceProgress,
-    TrialFinished,
-    TrialStarted,
-    TuneEvent,
-)
 from spectui.tune.forecast import Forecast
 from spectui.tune.result import TuneResult
 from spectui.tune.trials import TrialRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialStarted:
+    """A trial is being measured."""
+
+    number: int
+    arm: Arm
+    n_prompts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialFinished:
+    """A trial was measured or failed."""
+
+    record: TrialRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptMeasured:
+    """One prompt of a trial or of the confirmation is done."""
+
+    prompt_id: str
+    result: GenerationResult
+    seconds_left: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunsStarted:
+    """Runs with speculation begin that are behind the verdict: of the race, or after it."""
+
+    text: str
+    """The measurement, in words for users."""
+    arm: Arm
+    """The setting that is measured against off."""
+    n_runs: int
+    """Upper bound."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceProgress:
+    """The prompts are recorded, to replay every setting on them."""
+
+    step: str | None
+    """The last step in words; None at the beginning."""
+    n_steps: int
+    """In all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForecastMade:
+    """Every setting was replayed."""
+
+    forecasts: tuple[Forecast, ...]
+    """Best first."""
+    costs: Mapping[str, Costs]
+    """Costs of rounds by drafter."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyOpened:
+    """The study is open; nothing is measured yet."""
+
+    name: str
+    records: tuple[TrialRecord, ...] = ()
+    """Trials of earlier runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """A line for the user: of the storage, or of who works on the study beside this process."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchEnded:
+    """All is measured; the verdict is about to be kept."""
+
+
+TuneEvent = (
+    StudyOpened
+    | TraceProgress
+    | ForecastMade
+    | TrialStarted
+    | TrialFinished
+    | PromptMeasured
+    | RunsStarted
+    | Notice
+    | SearchEnded
+)
 
 
 class Phase(StrEnum):
@@ -72,20 +153,17 @@ class TuningState:
     @property
     def raced(self) -> Mapping[Arm, float]:
         """Speedups over off of the settings that the race has timed."""
-        return {arm: speedup for arm, (speedup, n_pairs) in self._standings.items() if n_pairs}
+        return self._speedups(timed=True)
 
     @property
     def counted(self) -> Mapping[Arm, float]:
         """Speedups of those that were counted at the race's prices: the user's own setting."""
-        return {arm: speedup for arm, (speedup, n_pairs) in self._standings.items() if not n_pairs}
+        return self._speedups(timed=False)
 
-    @property
-    def _standings(self) -> Mapping[Arm, tuple[float, int]]:
-        """Speedups and timed prompts."""
+    def _speedups(self, *, timed: bool) -> Mapping[Arm, float]:
         standings = () if self.result is None else self.result.finalists
-        return {
-            one.arm: (one.speedup.capped.estimate, one.n_pairs) for one in standings if one.speedup
-        }
+        found = ((one.arm, one.speedup) for one in standings if bool(one.n_pairs) is timed)
+        return {arm: speedup.capped.estimate for arm, speedup in found if speedup is not None}
 
     @property
     def is_confirming(self) -> bool:

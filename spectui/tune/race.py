@@ -18,7 +18,7 @@ from spectui.measure.backend import again_after_a_death
 from spectui.measure.measurer import Measurer, Pair, Timed, measurements, paired, steady
 from spectui.measure.reading import NONE_APART, Readings
 from spectui.measure.requests import Request
-from spectui.measure.speedup import PairedMeasurement, Speedup
+from spectui.measure.speedup import Speedup
 from spectui.measure.statistics import paired_speedup
 from spectui.measure.verdict import Answer, Basis, judge
 from spectui.measure.workload import WorkItem
@@ -169,12 +169,11 @@ class Standing:
 
     def document(self) -> Json:
         """A setting as JSON."""
-        nothing = "nothing was decoded"
-        speedup = self.speedup
+        speedup, params = self.speedup, {"params": self.arm.document()}
         if speedup is None:
-            return {"params": self.arm.document(), **or_reason("speedup", None, nothing)}
+            return {**params, **or_reason("speedup", None, "nothing was decoded")}
         return {
-            "params": self.arm.document(),
+            **params,
             "n_prompts": speedup.n_prompts,
             "n_timed": speedup.n_prompts if speedup.n_timed is None else speedup.n_timed,
             **speedup.document(),
@@ -201,9 +200,6 @@ class Race:
     """Text that judges; None where no choice was made."""
     evidence: Evidence | None = None
     """Recorded prompts; None where none were."""
-    error: float = ERROR
-    """Error of all looks together, both sides; below ``ERROR`` where text of the same prompts chose
-    the setting, so that intervals are of ``LEVEL`` for other prompts."""
     until_decided: bool = True
     """Whether it ends as soon as it is decided."""
     n_resamples: int = _N_RESAMPLES
@@ -213,7 +209,7 @@ class Race:
         self.arm = self.runs.arm
         self.speedup: Speedup | None = None
         """At the last look; None before the first."""
-        self._looks = Looks(self.error)
+        self._looks = Looks(ERROR if self.evidence is None else self.evidence.error)
         self._fraction = 0.0
         """Fraction of the planned prompts at the last look."""
         self._n_seen = 0
@@ -261,12 +257,8 @@ class Race:
         """Share of the timing that is done; 1 where more would hardly add to what is known."""
         evidence, timed = self.evidence, measurements(self.pairs)
         if evidence is None or not timed:
-            return self._share(n_left)
+            return self.runs.n_items / (self.runs.n_items + n_left)
         return evidence.progress(timed, len(timed) + n_left)
-
-    def _share(self, n_left: int) -> float:
-        """Share of the prompts that is measured."""
-        return self.runs.n_items / (self.runs.n_items + n_left)
 
     def _affordable(self) -> Sequence[WorkItem]:
         """Prompts that are left and that there is time for."""
@@ -309,15 +301,13 @@ class Race:
         level = self._looks.level(n_data, fraction)
         measured = measurements(self.pairs)
         if measured:
-            found = self._speedup(measured, level)
+            if self.evidence is None:
+                found = paired_speedup(measured, level=level, n_resamples=self.n_resamples)
+            else:
+                found = self.evidence.speedup(measured, level=level)
             self.speedup = replace(found, level=LEVEL, n_looks=self._looks.n)
         # An interrupt before this has the look taken again.
         self._n_seen = len(self.runs.pairs)
-
-    def _speedup(self, measured: Sequence[PairedMeasurement], level: float) -> Speedup:
-        if self.evidence is not None:
-            return self.evidence.speedup(measured, level=level)
-        return paired_speedup(measured, level=level, n_resamples=self.n_resamples)
 
     @property
     def is_decided(self) -> bool:

@@ -6,52 +6,67 @@ off by 1 to 2 %, a trial by 5 %: trials choose where nothing can be forecast, an
 forecasts only where the user asks for them.
 """
 
-import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import replace
+from operator import itemgetter
 
-from spectui.engine.events import GenerationResult
-from spectui.errors import CancelledError, EngineDiedError, HopelessError, ServerError, SpectuiError
+from spectui.documents import Known
+from spectui.engine.commands import ReadExperts
+from spectui.errors import (
+    BadInputError,
+    CancelledError,
+    DoesNotFitError,
+    EngineDiedError,
+    HopelessError,
+    ServerError,
+    SpectuiError,
+    UsageError,
+)
 from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck
 from spectui.measure.measurer import measurements, steady
 from spectui.measure.requests import Request
 from spectui.measure.statistics import paired_speedup
 from spectui.measure.verdict import Verdict, judge, on_others, undecided
-from spectui.measure.workload import WorkItem
+from spectui.trace.routing import ExpertUse, use_of
 from spectui.tune.confirmation import Confirmation
 from spectui.tune.depths import NOT_CONFIRMED, DepthRuns, raced_requests
-from spectui.tune.events import PromptMeasured, TrialFinished, TrialStarted
-from spectui.tune.expert_use import Experts, read_experts
 from spectui.tune.forecast import in_order
 from spectui.tune.forecaster import Forecaster
 from spectui.tune.forecasting import Forecasting
-from spectui.tune.pace import ENDED, RESERVED, OutOfTimeError, Pace
+from spectui.tune.pace import ENDED, NO_TIME, RESERVED, OutOfTimeError, Pace
+from spectui.tune.progress import TrialFinished, TrialStarted
 from spectui.tune.race import LOOK_EVERY, Standing, finalist
 from spectui.tune.result import TuneResult, why_nothing
 from spectui.tune.served_forecast import ServedForecaster
-from spectui.tune.setup import MOST_TRIALS, SearchSetup
+from spectui.tune.setup import MOST_TRIALS, SearchSetup, divide
 from spectui.tune.trials import TrialRecord, TrialState, best_trial, n_measured, score
 
 _HOPELESS = 3
 """Settings that may end their server or process in the beginning before that ends the search."""
+_MOST_TOKENS = 1024
+"""Tokens of answers whose experts are read: enough for every expert to have been used many times."""
+_SLOWER = 2.0
+"""Factor by which reading experts takes longer than a prompt does: for the logits of every token,
+and as llama.cpp stops behind each router."""
 
 
-@dataclass(eq=False)
 class TrialRunner:
     """Measures what a study proposes, and keeps the records."""
 
-    setup: SearchSetup
-    """Study, prompts, what decodes them, and limits."""
-    on_decoded: Callable[[WorkItem, GenerationResult], None]
-    """Told of every prompt."""
-    _: KW_ONLY
-    check_time: Callable[[int], None]
-    """Given the number of prompts that were decoded, raises ``OutOfTimeError`` where there is no
-    time for one more."""
+    def __init__(self, pace: Pace, check_time: Callable[[int], None]) -> None:
+        """Take up the study's trials.
 
-    def __post_init__(self) -> None:
+        Args:
+            pace: time keeper of the search.
+            check_time: given the number of prompts of a trial that were decoded, raises
+                ``OutOfTimeError`` where there is no time for one more.
+        """
+        self.setup = pace.setup
+        self._pace = pace
+        self._check_time = check_time
+        self._items = divide(self.setup.workload).trial_items
         self._by_number = {record.number: record for record in self.setup.study.records()}
         """Kept here too: a storage that fails must not take the result with it."""
         self._n_measured = 0
@@ -86,10 +101,10 @@ class TrialRunner:
             SpectuiError: a defect, a server that never ran with speculation, or memory that stays
                 short. Anything else that fails is a failed trial.
         """
-        study, items = self.setup.study, self.setup.division.trial_items
+        study = self.setup.study
         proposal = study.ask()
-        number = proposal.number
-        self.setup.on_event(TrialStarted(number=number, arm=proposal.arm, n_prompts=len(items)))
+        number, n_prompts = proposal.number, len(self._items)
+        self.setup.on_event(TrialStarted(number=number, arm=proposal.arm, n_prompts=n_prompts))
         try:
             record = self._measured(proposal)
         except (CancelledError, KeyboardInterrupt, OutOfTimeError) as error:
@@ -110,8 +125,8 @@ class TrialRunner:
         self.setup.on_event(TrialFinished(record=record))
 
     def _measured(self, proposal: TrialRecord) -> TrialRecord:
-        runs = self.setup.runs(proposal.arm, self.on_decoded, self.check_time)
-        runs.measure(self.setup.division.trial_items)
+        runs = self._pace.runs(proposal.arm, self._check_time)
+        runs.measure(self._items)
         pairs = steady(runs.pairs)
         timed = measurements(pairs)
         self._n_measured += 1
@@ -163,24 +178,14 @@ class Search:
             spent_s: seconds of the budget that went into finding the target's place.
         """
         self._setup = setup
-        self._clock = clock
-        self._spent_s, budget_s = spent_s, setup.limits.time_budget_s
-        self._cut_trials: tuple[int, int] | None = None
-        self._pace = Pace(
-            budget_s if budget_s is None else max(0.0, budget_s - spent_s),
-            self._now_s,
-            setup.measurer,
-            setup.division.trial_items,
-            move_s=lambda: setup.loader.move_s,
-        )
-        self._trials = TrialRunner(setup, self._decoded, check_time=self._check_trial)
-        self._forecasting = Forecasting(forecaster, setup, self._pace)
-        self._confirmation = Confirmation(
-            setup, self._pace, self._forecasting, on_decoded=self._decoded
-        )
+        self._pace = Pace(setup, clock, spent_s=spent_s)
+        self._trials = TrialRunner(self._pace, self._check_trial)
+        self._forecasting = Forecasting(self._pace, forecaster)
+        self._confirmation = Confirmation(self._pace, self._forecasting)
+        self._depths = DepthRuns(self._pace)
         self._recorder = forecaster if isinstance(forecaster, Forecaster) else None
-        self._experts = Experts(None, ENDED)
-        self._depths = DepthRuns(self._setup, self._pace, self._decoded)
+        self._experts = Known[ExpertUse](None, ENDED)
+        self._cut_trials: tuple[int, int] | None = None
 
     def run(self) -> TuneResult:
         """Forecast, search and race. An interrupt ends it early with what was measured."""
@@ -201,7 +206,7 @@ class Search:
             leader = next(iter(self._confirmation.conclude()), None)
             if leader is not None:
                 self._depths.run(leader)
-            self._experts = read_experts(self._setup, self._pace, self._recorder)
+            self._experts = read_experts(self._pace, self._recorder)
         except (KeyboardInterrupt, CancelledError):
             interrupted = True
         except SpectuiError as error:
@@ -232,7 +237,7 @@ class Search:
             interrupted=interrupted,
             error=error,
             outlook=self._forecasting.outlook,
-            took_s=self._spent_s + self._pace.took_s,
+            took_s=self._pace.whole_s,
             cut_trials=self._cut_trials,
         )
 
@@ -287,14 +292,6 @@ class Search:
             raise OutOfTimeError
         self._pace.trial(self._trials.run)
 
-    def _decoded(self, item: WorkItem, result: GenerationResult) -> None:
-        left_s = self._seconds_left()
-        self._setup.on_event(PromptMeasured(prompt_id=item.id, result=result, seconds_left=left_s))
-
-    def _now_s(self) -> float:
-        """Clock of this search's own work: it stands still while others have the engine."""
-        return self._clock() - self._setup.engine.waited_s
-
     def _check_trial(self, n_done: int) -> None:
         """End a trial that takes the time of the race's first prompts."""
         self._pace.check_trial(n_done, self._race_s(LOOK_EVERY))
@@ -304,8 +301,25 @@ class Search:
         arm = finalist(self._trials.records, self._forecasting.forecasts)
         return 0.0 if arm is None else self._confirmation.race_s(arm, n_prompts)
 
-    def _seconds_left(self) -> float | None:
-        """Most seconds until the end: of the race, before it of the budget; None without one."""
-        race_s, left_s = self._confirmation.left_s, self._pace.left_s
-        left_s = left_s if race_s is None else min(race_s, left_s)
-        return max(0.0, left_s) if math.isfinite(left_s) else None
+
+def read_experts(pace: Pace, forecaster: Forecaster | None) -> Known[ExpertUse]:
+    """Read what there is time for of the answers that ``forecaster`` has recorded."""
+    texts = () if forecaster is None else forecaster.texts
+    if forecaster is None or not texts:
+        return Known(None, "no answers were recorded in this process")
+    token_s, left_s = _SLOWER * pace.setup.measurer.prompt_token_s, pace.left_s
+    chosen, n_left = list[tuple[tuple[int, ...], tuple[int, ...]]](), _MOST_TOKENS
+    for prompt, answer in filter(itemgetter(1), texts):
+        left_s -= token_s * (len(prompt) + len(answer))
+        if left_s < 0 or n_left <= 0:
+            break
+        n_left -= len(answer)
+        chosen.append((prompt, answer))
+    if not chosen:
+        return Known(None, NO_TIME)
+    try:
+        routing = forecaster.loader.engine.read_experts(ReadExperts(texts=tuple(chosen)))
+    except (BadInputError, DoesNotFitError, EngineDiedError, UsageError) as error:
+        # Such as no room for one more context: all else is measured.
+        return Known(None, str(error))
+    return Known(use_of(routing)) if routing.layers else Known(None, "the target has no experts")

@@ -23,7 +23,7 @@ from spectui.trace.fit import Probed, fit_costs
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.trace.record import ModelIdentity, Recording, Trace, complete
 from spectui.tune.candidates import Candidate
-from spectui.tune.loading import Loader
+from spectui.tune.candidates import Loader
 from spectui.tune.probing import CostProbe
 
 COST_PROMPTS = 8
@@ -103,7 +103,8 @@ class Tracer:
         self._recordings = list(self.recordings)
         self._target_read: dict[str, Reading] = {}
         self._draft_read: dict[str, list[Reading]] = {}
-        self._probed: dict[str, Probed] = {}
+        self._probed: dict[str | None, Probed] = {}
+        """Rounds by draft; None without one."""
         self._costs: dict[str, Costs] = {}
 
     def run(self) -> Tracing:
@@ -138,10 +139,10 @@ class Tracer:
     def _record(self) -> None:
         """Record outputs, probes and drafts, in this order."""
         self._record_outputs()
-        if self.with_costs and probes_without_draft(self.loader):
+        if self.with_costs and self._probes_without_draft:
             self.loader.load(None)
             # It drafts wherever a token stood before: many rounds that verify real text.
-            self._probe(NGRAM_COSTS, NgramSimple(size_n=1, size_m=self.depth))
+            self._probe(None, NgramSimple(size_n=1, size_m=self.depth))
         for draft in self._drafts:
             self._take(draft)
 
@@ -259,32 +260,43 @@ class Tracer:
 
     def _fit(self) -> None:
         """Costs of every drafter: all that were measured with the target in one place did so."""
-        for name, probed in self._probed.items():
-            others = [other for key, other in self._beside(name) if key != name]
+        for draft, probed in self._probed.items():
+            others = [self._probed[one] for one in self._beside(draft) if one != draft]
+            name = draft or NGRAM_COSTS
             self._costs[name] = fit_costs(probed, others)
             self.on_event(f"{name}: measured what rounds cost")
 
-    def _beside(self, name: str) -> list[tuple[str, Probed]]:
-        """Probes measured with the target in the same place as for ``name``."""
-        return [
-            (key, probed)
-            for key, probed in self._probed.items()
-            if not self.loader.needs_other_placement(_draft(key), _draft(name))
-        ]
+    def _beside(self, draft: str | None) -> list[str | None]:
+        """Drafts whose rounds were measured with the target in the same place as for ``draft``."""
+        return [one for one in self._probed if not self.loader.needs_other_placement(one, draft)]
 
-    def _probe(self, name: str, drafter: DrafterSetting) -> None:
+    @property
+    def _probes_without_draft(self) -> bool:
+        """Whether rounds without a draft model are measured apart.
+
+        Where no draft is long enough to tell what verifying the longer drafts of n-gram drafters
+        costs, and where the target lies otherwise beside one.
+        """
+        loader = self.loader
+        return all(map(loader.is_short, loader.drafts)) or any(
+            loader.needs_other_placement(draft, None) for draft in loader.drafts
+        )
+
+    def _probe(self, draft: str | None, drafter: DrafterSetting) -> None:
         if not self.with_costs:
             return
         recorded = {recording.id for recording in self._recordings}
         items = [item for item in self.workload.items if item.id in recorded]
-        n_most = _n_probed(len(self._beside(name)))
+        n_most, name = COST_PROMPTS, draft or NGRAM_COSTS
+        if self._beside(draft):
+            n_most //= 2
         probe = CostProbe(self.loader.engine, self.workload, drafter=drafter)
         probed = probe.run(
             self._in_time(spread_out(items, n_most), n_most),
             lambda item: self.on_event(f"{item.id}: measured rounds of every length with {name}"),
         )
         if probed is not None:
-            self._probed[name] = probed
+            self._probed[draft] = probed
 
     def _in_time(self, items: Sequence[WorkItem], n_most: int) -> Iterator[WorkItem]:
         """Yield as many items as there is time for, spread out wherever that ends."""
@@ -292,27 +304,6 @@ class Tracer:
             if n and (self.until.is_late() or (n >= n_most // 2 and not self.until.has_time())):
                 return
             yield item
-
-
-def probes_without_draft(loader: Loader) -> bool:
-    """Whether rounds without a draft model are measured apart.
-
-    Where no draft is long enough to tell what verifying the longer drafts of n-gram drafters costs,
-    and where the target lies otherwise beside one.
-    """
-    drafts = loader.drafts
-    return all(map(loader.is_short, drafts)) or any(
-        loader.needs_other_placement(draft, None) for draft in drafts
-    )
-
-
-def _draft(name: str) -> str | None:
-    return None if name == NGRAM_COSTS else name
-
-
-def _n_probed(n_before: int) -> int:
-    """Prompts that costs are measured on, after ``n_before`` other drafters."""
-    return COST_PROMPTS if n_before == 0 else COST_PROMPTS // 2
 
 
 def spread_out(items: Sequence[WorkItem], n: int) -> tuple[WorkItem, ...]:

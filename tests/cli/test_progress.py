@@ -11,7 +11,7 @@ from spectui.engine.events import LoadProgress, Role
 from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
-from spectui.tune.events import (
+from spectui.tune.progress import (
     PromptMeasured,
     RunsStarted,
     TraceProgress,

@@ -14,9 +14,8 @@ from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, RoundTimes
 from spectui.speculative.decoder import Stop
 from spectui.tune.candidates import Candidate
-from spectui.tune.division import divide
-from spectui.tune.events import TuneEvent
-from spectui.tune.loading import Loader
+from spectui.tune.progress import TuneEvent
+from spectui.tune.candidates import Loader
 from spectui.tune.search import Search
 from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.space import SearchSpace
@@ -161,7 +160,6 @@ def search(
             engine=driver,
             study=study,
             workload=workload,
-            division=divide(workload, 8),
             measurer=cast("Measurer", measurer),
             loader=Loader(driver, drafts),
             limits=Limits(n_trials=n_trials, time_budget_s=time_budget_s),

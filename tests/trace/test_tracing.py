@@ -31,7 +31,7 @@ from spectui.trace.fit import Probed, fit_costs
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.tune import tracing as tracing_module
 from spectui.tune.candidates import Candidate
-from spectui.tune.loading import Loader
+from spectui.tune.candidates import Loader
 from spectui.tune.tracing import Deadlines, Tracer, Tracing
 from tests.support.engine import local_engine, small_context
 from tests.support.layouts import expert_layouts

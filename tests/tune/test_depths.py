@@ -17,12 +17,11 @@ from spectui.options.request import RequestShape
 from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.tune.depths import Depth, DepthRuns, raced_requests
-from spectui.tune.division import divide
-from spectui.tune.events import RunsStarted, TuneEvent
 from spectui.tune.pace import Pace
+from spectui.tune.progress import PromptMeasured, RunsStarted, TuneEvent
 from spectui.tune.race import Standing
 from spectui.tune.setup import Limits, SearchSetup
-from tests.support.search import known, result
+from tests.support.search import NoModels, known, result
 
 LEADER = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=4)))
 NGRAM = Arm(draft=None, speculation=Speculation(NgramSimple()))
@@ -123,19 +122,23 @@ class Ground:
         workload = Workload(items=items(N_TEXTS), n_predict=33, sampling=SamplingConfig(temp=0))
         unused: Any = None
         setup = SearchSetup(
-            engine=unused,
+            engine=cast("Any", NoModels()),
             study=unused,
             workload=workload,
-            division=divide(workload, 4),
             measurer=cast("Measurer", self.measurer),
             loader=cast("Any", self.loads),
             limits=Limits(time_budget_s=budget_s),
             min_gain=0.02,
-            on_event=self.events.append,
+            on_event=self._hear,
             requests=tuple(map(shape, lengths)),
         )
-        self.pace = Pace(budget_s, lambda: self.measurer.now_s, setup.measurer, ())
-        self.runs = DepthRuns(setup, self.pace, lambda item, _result: self.decoded.append(item.id))
+        self.pace = Pace(setup, lambda: self.measurer.now_s)
+        self.runs = DepthRuns(self.pace)
+
+    def _hear(self, event: TuneEvent) -> None:
+        self.events.append(event)
+        if isinstance(event, PromptMeasured):
+            self.decoded.append(event.prompt_id)
 
     def run(self, leader: Standing | None = None) -> dict[int, Depth]:
         self.runs.run(leader or standing())

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -10,14 +10,17 @@ import pytest
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.measurer import Measurer
 from spectui.measure.speedup import PairedMeasurement
+from spectui.measure.workload import Workload
 from spectui.options.drafters import DraftSimple, NgramSimple
+from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.tune.confirmation import corrected, rivals
 from spectui.tune.forecast import Answers, Forecast
 from spectui.tune.pace import Pace
 from spectui.tune.race import BASELINE_SHARE, finalist
+from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.trials import PromptScore, TrialRecord, TrialState
-from tests.support.search import items
+from tests.support.search import NoModels, items
 
 
 def arm(draft_max: int) -> Arm:
@@ -95,7 +98,19 @@ def test_a_race_takes_what_its_forecast_says_or_what_trials_have_taken() -> None
         nonlocal now_s
         now_s += 12.0
 
-    pace = Pace(100.0, lambda: now_s, cast("Measurer", Free()), items(4))
+    unused: Any = None
+    # Of twelve prompts four choose.
+    setup = SearchSetup(
+        engine=cast("Any", NoModels()),
+        study=unused,
+        workload=Workload(items=items(12), n_predict=33, sampling=SamplingConfig(temp=0.0)),
+        measurer=cast("Measurer", Free()),
+        loader=unused,
+        limits=Limits(time_budget_s=100.0),
+        min_gain=0.02,
+        on_event=lambda _event: None,
+    )
+    pace = Pace(setup, lambda: now_s)
     assert pace.race_s(arm(3), items(4)) == 0.0
     pace.trial(run)
     assert pace.race_s(arm(3), items(8)) == pytest.approx(2 * 12.0)

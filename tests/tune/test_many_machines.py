@@ -13,7 +13,7 @@ import pytest
 from spectui.errors import BadInputError, UsageError
 from spectui.measure.arm import Arm
 from spectui.options.speculation import Speculation
-from spectui.tune.events import TrialFinished, TrialStarted, TuneEvent
+from spectui.tune.progress import TrialFinished, TrialStarted, TuneEvent
 from spectui.tune.studies.listing import delete_studies, list_studies, machines_of
 from spectui.tune.studies.storage import close_storage, open_storage
 from spectui.tune.studies.study import StudyOptions, TuningStudy

@@ -33,8 +33,7 @@ from spectui.options.drafters import (
 from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.tune.candidates import Candidate
-from spectui.tune.division import divide
-from spectui.tune.events import (
+from spectui.tune.progress import (
     ForecastMade,
     Notice,
     PromptMeasured,
@@ -45,10 +44,10 @@ from spectui.tune.events import (
 )
 from spectui.tune.forecast import Answers, Forecast, Outlook, in_order
 from spectui.tune.forecaster import Forecaster
-from spectui.tune.loading import Loader
+from spectui.tune.candidates import Loader
 from spectui.tune.result import TuneResult
 from spectui.tune.search import Search
-from spectui.tune.setup import Limits, SearchSetup
+from spectui.tune.setup import Limits, SearchSetup, divide
 from spectui.tune.space import (
     AHEAD,
     FIRST_NGRAM,
@@ -209,7 +208,6 @@ def run(
         engine=driver,
         study=study,
         workload=workload,
-        division=divide(workload, 8),
         measurer=cast("Measurer", measurer),
         loader=Loader(driver, candidates),
         limits=Limits(n_trials=n_trials, time_budget_s=time_budget_s),
@@ -476,7 +474,7 @@ def test_a_confirmation_that_ends_is_reported_with_what_was_measured(
 
 
 def test_a_changed_output_is_found_in_the_confirmation(tmp_path: Path) -> None:
-    division = divide(Workload(items=items(16), n_predict=33, sampling=SamplingConfig(temp=0.0)), 8)
+    division = divide(Workload(items=items(16), n_predict=33, sampling=SamplingConfig(temp=0.0)))
 
     class Changes(ScriptedMeasurer):
         changed = division.unseen[1].tokens[-1]

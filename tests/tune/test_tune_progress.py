@@ -5,7 +5,7 @@ from dataclasses import replace
 from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
-from spectui.tune.events import (
+from spectui.tune.progress import (
     ForecastMade,
     PromptMeasured,
     RunsStarted,

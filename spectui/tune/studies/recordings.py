@@ -48,12 +48,12 @@ class Recordings:
             BadInputError: the storage failed, or takes no text of this length.
         """
         with storage_errors(self.url):
-            self._part().add(_RECORDING, base64.b64encode(packed).decode(), value=n_prompts)
+            self._part().keep(_RECORDING, base64.b64encode(packed).decode(), value=n_prompts)
 
     def read(self) -> Iterator[bytes]:
         """Yield all traces, the latest first."""
         with storage_errors(self.url):
-            found = self._part().read(_RECORDING)
+            found = self._part().values(_RECORDING)
         for one in reversed(found):
             with suppress(TypeError, ValueError):
                 yield base64.b64decode(one, validate=True)
