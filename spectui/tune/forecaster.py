@@ -16,7 +16,7 @@ from spectui.tune.candidates import Loader
 from spectui.tune.recorded import Recorded
 from spectui.tune.space import SearchSpace
 from spectui.tune.studies.recordings import KeptTrace
-from spectui.tune.tracing import COST_PROMPTS, NO_DEADLINES, Deadlines, Tracer, Tracing
+from spectui.tune.tracing import COST_PROMPTS, Tracer, Tracing, never
 
 _TEXT_PASSES = 0.5
 """Cost of writing a text beside others in one batch, in decodes of that text alone."""
@@ -57,16 +57,6 @@ class Forecaster:
         self._recorded = Recorded(costs={}, space=self.space)
         self._further: list[Recording] = []
         """Recorded for one arm alone."""
-
-    @property
-    def n_prompts(self) -> int:
-        """Prompts that can be recorded."""
-        return len(self.workload.items)
-
-    @property
-    def n_tokens(self) -> int:
-        """Tokens of an answer that can be recorded."""
-        return self.workload.n_predict
 
     def n_steps(self, n_prompts: int) -> int:
         """Number of events that ``run`` emits, about."""
@@ -111,7 +101,7 @@ class Forecaster:
         n_prompts: int,
         n_tokens: int,
         on_event: Callable[[str], None],
-        until: Deadlines = NO_DEADLINES,
+        is_over: Callable[[float], bool] = never,
     ) -> Outlook:
         """Record and replay.
 
@@ -119,7 +109,7 @@ class Forecaster:
             n_prompts: to record, of those that there are.
             n_tokens: of each answer, to record.
             on_event: told what is done, on the caller's thread.
-            until: asked how much is recorded.
+            is_over: asked again and again whether a share of the time is gone.
 
         Raises:
             EngineDiedError: its process ended twice at one prompt.
@@ -135,7 +125,7 @@ class Forecaster:
             depth=self.space.depth,
             floor=self.space.floor,
             on_event=on_event,
-            until=until,
+            is_over=is_over,
         )
         if self.kept is not None and tracing.recordings:
             try:
@@ -206,7 +196,7 @@ class Forecaster:
             prompt_token_s: seconds per token of a prompt.
         """
         off = [one.off_s for one in self._recorded.costs.values()]
-        return self._prompt_s(max(off, default=0.0) * self.n_tokens, prompt_token_s, 1)
+        return self._prompt_s(max(off, default=0.0) * self.workload.n_predict, prompt_token_s, 1)
 
     def further(self, arm: Arm, n: int) -> tuple[Sequence[tuple[str, str]], Answers] | None:
         """Record up to ``n`` further prompts for one arm, and replay it on them.

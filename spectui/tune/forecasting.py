@@ -13,19 +13,10 @@ from spectui.tune.forecaster import Forecaster
 from spectui.tune.pace import Pace
 from spectui.tune.progress import ForecastMade, Notice, TraceProgress
 from spectui.tune.served_forecast import ServedForecaster
-from spectui.tune.tracing import Deadlines
 
 _SHARE = 0.5
 """Share of the time budget, the text included: where that is too little for all of the text, less
 is recorded."""
-_TEXT_SHARE = 0.25
-"""Share after which the target continues no more prompts."""
-_MOST_SHARE = 0.7
-"""After it, a recording that takes longer than was estimated goes on with the first prompt alone:
-without a race there is no verdict."""
-_COSTS_SHARE = 0.2
-"""After it, costs of rounds are measured on no more prompts than they have to be: the race has
-better use for the time."""
 STAGE = 12
 """Prompts that are recorded at first, and again as long as it is not decided: a dozen decide gains
 of 20 %."""
@@ -121,18 +112,18 @@ class Forecasting:
         forecaster = self.forecaster
         if forecaster is None:
             return None
-        few = min(_FEWEST, forecaster.n_prompts)
+        few = min(_FEWEST, len(forecaster.workload.items))
         n_prompts, n_tokens = self._extent(forecaster)
         self._n_planned = n_prompts
         if isinstance(forecaster, Forecaster):
-            self._n_planned, n_prompts = forecaster.n_prompts, min(n_prompts, STAGE)
+            self._n_planned, n_prompts = len(forecaster.workload.items), min(n_prompts, STAGE)
         # What an earlier run had no more time for would take as long again.
         kept = forecaster.recall(max(few, n_prompts // 2), n_tokens)
         if kept is not None:
             return kept
         if forecaster.taken:
             self.setup.on_event(Notice(text=_taken(forecaster.taken)))
-        elif n_prompts < few or n_tokens < forecaster.n_tokens:
+        elif n_prompts < few or n_tokens < forecaster.workload.n_predict:
             self.setup.on_event(Notice(text=_short(n_prompts, n_tokens)))
         n_steps = forecaster.n_steps(n_prompts)
         if not forecaster.taken:
@@ -142,11 +133,7 @@ class Forecasting:
             n_prompts,
             n_tokens,
             lambda step: self.setup.on_event(TraceProgress(step=step, n_steps=n_steps)),
-            Deadlines(
-                has_time=lambda: self.pace.left_of(_COSTS_SHARE) > 0,
-                is_late=lambda: self.pace.left_of(_MOST_SHARE) <= 0,
-                may_write=lambda: self.pace.left_of(_TEXT_SHARE) > 0,
-            ),
+            lambda share: self.pace.left_of(share) <= 0,
         )
         if forecaster.not_kept is not None:
             text = f"the recording is not kept for a search that goes on: {forecaster.not_kept}"
@@ -155,9 +142,9 @@ class Forecasting:
 
     def _extent(self, forecaster: Forecaster | ServedForecaster) -> tuple[int, int]:
         """Prompts to record, and tokens of each answer."""
-        n_prompts = forecaster.n_prompts
+        n, n_tokens = len(forecaster.workload.items), forecaster.workload.n_predict
         if self.pace.budget_s is None:
-            return n_prompts, forecaster.n_tokens
+            return n, n_tokens
         # Not on the prompt that has warmed the models up: a cold start may have taken many times as
         # long to read that.
         tokens_per_s = self.setup.measurer.anchor(min(1, len(self.setup.workload.items) - 1))
@@ -167,7 +154,6 @@ class Forecasting:
             return forecaster.seconds(n, n_tokens, tokens_per_s, prompt_token_s) <= left_s
 
         # Fewer prompts, then less of each, then fewer still.
-        n, n_tokens = n_prompts, forecaster.n_tokens
         while n_tokens > _SHORTEST and not fits(min(_FEWEST, n), n_tokens):
             n_tokens = max(_SHORTEST, n_tokens // 2)
         while n > 1 and not fits(n, n_tokens):

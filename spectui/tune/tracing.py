@@ -39,19 +39,19 @@ _WRITTEN_AT_ONCE = 16
 that ends early; few enough that not much is lost where the engine gives way or its process ends."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deadlines:
-    """Asked again and again how much more may be recorded."""
-
-    has_time: Callable[[], bool] = lambda: True
-    """Whether costs may be measured on one prompt more."""
-    is_late: Callable[[], bool] = lambda: False
-    """Whether no more is done than has to be: the first prompt with each draft."""
-    may_write: Callable[[], bool] = lambda: True
-    """Whether the target may continue more prompts than the first ones."""
+TEXT_SHARE = 0.25
+"""Share of the time after which the target continues no more prompts than the first ones."""
+MOST_SHARE = 0.7
+"""After it, a recording that takes longer than was estimated goes on with the first prompt alone:
+without a race there is no verdict."""
+COSTS_SHARE = 0.2
+"""After it, costs of rounds are measured on no more prompts than they have to be: the race has
+better use for the time."""
 
 
-NO_DEADLINES = Deadlines()
+def never(_share: float) -> bool:
+    """Whether a share of the time is gone, where there is no limit."""
+    return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +96,8 @@ class Tracer:
     measured then. Empty where they are to be made."""
     on_event: Callable[[str], None]
     """Told what happens, on the caller's thread."""
-    until: Deadlines = NO_DEADLINES
+    is_over: Callable[[float], bool] = never
+    """Asked again and again whether a share of the time is gone."""
 
     def __post_init__(self) -> None:
         self._drafts = self.loader.drafts if self.drafts is None else self.drafts
@@ -157,8 +158,8 @@ class Tracer:
                 self._record_output(item, item.given.first(n_predict))
         try:
             while self._waiting:
-                is_late = self.until.is_late()
-                if self._recordings and (is_late or not self.until.may_write()):
+                is_late = self.is_over(MOST_SHARE)
+                if self._recordings and (is_late or self.is_over(TEXT_SHARE)):
                     break
                 n = _WRITTEN_AT_ONCE if self._recordings else _WRITTEN_FIRST
                 if is_late:
@@ -225,7 +226,7 @@ class Tracer:
         for index, recording in enumerate(self._recordings):
             if draft in recording.chains:
                 continue
-            if index and self.until.is_late():
+            if index and self.is_over(MOST_SHARE):
                 # Every draft goes along the same text.
                 del self._recordings[index:]
                 break
@@ -301,7 +302,8 @@ class Tracer:
     def _in_time(self, items: Sequence[WorkItem], n_most: int) -> Iterator[WorkItem]:
         """Yield as many items as there is time for, spread out wherever that ends."""
         for n, item in enumerate((*items[::2], *items[1::2])):
-            if n and (self.until.is_late() or (n >= n_most // 2 and not self.until.has_time())):
+            may_end = n >= n_most // 2 and self.is_over(COSTS_SHARE)
+            if n and (may_end or self.is_over(MOST_SHARE)):
                 return
             yield item
 

@@ -20,6 +20,7 @@ from spectui.tune.search import Search
 from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.space import SearchSpace
 from spectui.tune.studies.study import StudyOptions, TuningStudy
+from spectui.tune.tracing import COSTS_SHARE, MOST_SHARE, TEXT_SHARE
 
 T = TypeVar("T")
 OFF_TOKENS_PER_S = 10.0
@@ -167,3 +168,18 @@ def search(
             on_event=on_event,
         )
     )
+
+
+def time_told(
+    *,
+    has_time: Callable[[], bool] = lambda: True,
+    is_late: Callable[[], bool] = lambda: False,
+    may_write: Callable[[], bool] = lambda: True,
+) -> Callable[[float], bool]:
+    """Whether shares of a recording's time are gone: of prices, of all, and of the text."""
+    gone: dict[float, Callable[[], bool]] = {
+        COSTS_SHARE: lambda: not has_time(),
+        MOST_SHARE: is_late,
+        TEXT_SHARE: lambda: not may_write(),
+    }
+    return lambda share: gone[share]()

@@ -32,10 +32,11 @@ from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.tune import tracing as tracing_module
 from spectui.tune.candidates import Candidate
 from spectui.tune.candidates import Loader
-from spectui.tune.tracing import Deadlines, Tracer, Tracing
+from spectui.tune.tracing import Tracer, Tracing
 from tests.support.engine import local_engine, small_context
 from tests.support.layouts import expert_layouts
 from tests.support.models import CLOSE_DRAFT, MOE, TARGET, TinyPath
+from tests.support.search import time_told
 
 pytest_plugins = ("tests.support.fixtures",)
 
@@ -73,7 +74,7 @@ def trace(
             n_ctx=512,
             rollback=Rollback.TRUNCATE,
             on_event=events.append,
-            until=Deadlines(has_time=has_time, is_late=is_late, may_write=may_write),
+            is_over=time_told(has_time=has_time, is_late=is_late, may_write=may_write),
         )
         return tracer.run(), events
 

@@ -55,7 +55,7 @@ from spectui.tune.space import (
     SearchSpace,
 )
 from spectui.tune.studies.study import TuningStudy
-from spectui.tune.tracing import Deadlines
+from spectui.tune.tracing import COSTS_SHARE, MOST_SHARE, TEXT_SHARE
 from spectui.tune.trials import TrialState, best_trial
 from tests.support.search import (
     SPACE,
@@ -112,6 +112,11 @@ class ScriptedForecaster:
         self.recalled: list[tuple[int, int]] = []
         self.in_time: list[tuple[bool, bool]] = []
 
+    @property
+    def workload(self) -> Workload:
+        prompts, sampling = items(self.n_prompts), SamplingConfig(temp=0.0)
+        return Workload(items=prompts, n_predict=self.n_tokens, sampling=sampling)
+
     def n_steps(self, n_prompts: int) -> int:
         return n_prompts
 
@@ -134,14 +139,14 @@ class ScriptedForecaster:
         n_prompts: int,
         n_tokens: int,
         on_event: Callable[[str], None],
-        until: Deadlines,
+        is_over: Callable[[float], bool],
     ) -> Outlook:
-        self.in_time.append((until.has_time(), until.may_write()))
+        self.in_time.append((not is_over(COSTS_SHARE), not is_over(TEXT_SHARE)))
         self.recorded.append((n_prompts, n_tokens))
         if self._interrupted:
             raise KeyboardInterrupt
         on_event("p0: good along 33 tokens in 1.0 s")
-        while isinstance(self._measurer, Timed) and not until.is_late():
+        while isinstance(self._measurer, Timed) and not is_over(MOST_SHARE):
             self._measurer.now_s += 10.0
         return self._outlook()
 
