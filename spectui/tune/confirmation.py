@@ -83,8 +83,6 @@ class Confirmation:
     def __post_init__(self) -> None:
         self.setup = self.pace.setup
         self._division = divide(self.setup.workload)
-        self._items = self._division.judges
-        """Prompts to race on."""
         self._race: Race | None = None
         self._decided_s: float | None = None
         """Seconds from the search's start to the first look that decided."""
@@ -98,26 +96,29 @@ class Confirmation:
         if arm is None:
             return
         evidence = self.forecasting.evidence(arm, forecasts)
-        self.basis = self._division.basis if evidence is None else evidence.basis
+        items, self.basis = self._division.judges, self._division.basis
         if evidence is not None:
+            self.basis = evidence.basis
             # What was recorded is timed as often as it takes to know the prices' error.
-            items = self._recorded(evidence.prompts)
-            self._items = tuple(self.setup.workload.passes(items, range(evidence.n_passes)))
-        n = min(len(self._items), max(LOOK_EVERY, self.pace.n_affordable(arm, self._items)))
+            recorded = self._recorded(evidence.prompts)
+            items = tuple(self.setup.workload.passes(recorded, range(evidence.n_passes)))
+        n = min(len(items), max(LOOK_EVERY, self.pace.n_affordable(arm, items)))
         until = "" if self.setup.limits.until_precise else ", until it is decided"
         text = f"confirming {arm.label} against off{until}, on {counted(n, 'prompt')} at most"
         self.setup.on_event(RunsStarted(text=text, arm=arm, n_runs=n))
-        race = self._race = self._prepared(arm, evidence)
-        self.pace.race_left_s = lambda: self.race_s(arm, race.n_left)
+        race = self._race = self._prepared(arm, items, evidence)
+        self.pace.race_left_s = lambda: self.pace.race_s(arm, race.left)
         with suppress(OutOfTimeError):
             race.run()
             while self._goes_on(race):
                 race.run()
 
-    def _prepared(self, arm: Arm, evidence: Evidence | None) -> Race:
+    def _prepared(
+        self, arm: Arm, items: Sequence[WorkItem], evidence: Evidence | None
+    ) -> Race:
         return Race(
             self.pace.runs(arm, self.pace.check_race),
-            self._items,
+            items,
             min_gain=self.setup.min_gain,
             n_affordable=partial(self.pace.n_affordable, arm),
             # Whole requests, as far as they are known before the depths.
@@ -136,9 +137,7 @@ class Confirmation:
             return False
         more = self.forecasting.further(evidence, is_decided=race.is_decided)
         if more is not None:
-            items = self._recorded(more.prompts[len(evidence.prompts) :])
-            self._items = (*self._items, *items)
-            race.extend(more, items)
+            race.extend(more, self._recorded(more.prompts[len(evidence.prompts) :]))
         return more is not None
 
     def _is_precise(self, race: Race) -> bool:
@@ -173,7 +172,8 @@ class Confirmation:
         prompts = self.forecasting.prompts
         items = self._recorded(prompts)[:N_TIMED]
         needed_s = sum(self.pace.race_s(one.arm, items) for one in near)
-        if self.pace.left_s < needed_s + self.pace.race_s(near[0].arm, self._items[:RESERVED]):
+        needed_s += self.pace.race_s(near[0].arm, self._division.judges[:RESERVED])
+        if self.pace.left_s < needed_s:
             return forecasts
         names, gains = [name for name, _category in prompts], dict[Forecast, float]()
         with suppress(OutOfTimeError):
@@ -238,7 +238,3 @@ class Confirmation:
             return (leader,)
         return leader, Standing(arm=own, speedup=evidence.beside(own, timed), n_pairs=0)
 
-    def race_s(self, arm: Arm, n_prompts: int) -> float:
-        """Estimate of a race on the next prompts."""
-        n_done = len(self._items) - self._race.n_left if self._race else 0
-        return self.pace.race_s(arm, self._items[n_done : n_done + n_prompts])

@@ -13,7 +13,6 @@ from spectui.tune.setup import SearchSetup, divide
 
 RESERVED = 2 * LOOK_EVERY
 """Prompts of the race that trials leave time for."""
-
 ENDED, NO_TIME = "it was ended before", "the time budget had no room for it"
 """Why a search knows nothing of something."""
 _GRACE = 0.5
@@ -50,7 +49,6 @@ class Pace:
         self._seen = {item.tokens for item in divide(setup.workload).trial_items}
         """Prompts of the trials, which a race on them finds evaluated."""
         self._began_s = self._now_s()
-        self._trial_began_s = 0.0
         self.reserved_s = 0.0
         """Seconds that are kept for what comes in the end."""
         self.expected_s: Mapping[Arm, float] = {}
@@ -106,26 +104,6 @@ class Pace:
             n_done: prompts that were decoded with the setting.
         """
         self.check(-_GRACE * (self.budget_s or 0.0) if n_done < LOOK_EVERY else 0.0)
-
-    def trial(self, run: Callable[[], None]) -> None:
-        """Run a trial, and remember what it took."""
-        self._trial_began_s = self.took_s
-        run()
-        self.trial_s.append(self.took_s - self._trial_began_s)
-
-    def check_trial(self, n_done: int, race_s: float) -> None:
-        """As ``check`` for a trial, which leaves time for the first prompts of a race.
-
-        Args:
-            n_done: prompts of the trial that were decoded.
-            race_s: estimate for these prompts of the race; 0 where there is none but the trial.
-        """
-        trial_s = self.took_s - self._trial_began_s
-        self.check(race_s or LOOK_EVERY * trial_s / max(n_done, 1))
-
-    def has_time_for_trial(self, race_s: float) -> bool:
-        """Whether one more trial leaves ``race_s``."""
-        return not self.trial_s or self.left_s > max(self.trial_s) + race_s
 
     def race_s(self, arm: Arm, items: Sequence[WorkItem]) -> float:
         """Estimate of a race of ``arm`` against off on ``items``."""

@@ -262,8 +262,7 @@ class Race:
 
     def _affordable(self) -> Sequence[WorkItem]:
         """Prompts that are left and that there is time for."""
-        rest = self.items[self.runs.n_items :]
-        return rest[: self.n_affordable(rest)]
+        return self.left[: self.n_affordable(self.left)]
 
     def conclude(self) -> Standing:
         """Return how the setting stands in the end; after an interrupt as well."""
@@ -291,9 +290,9 @@ class Race:
         return steady(self.runs.pairs)
 
     @property
-    def n_left(self) -> int:
+    def left(self) -> Sequence[WorkItem]:
         """Prompts that may still be measured."""
-        return len(self.items) - self.runs.n_items
+        return self.items[self.runs.n_items :]
 
     def _look(self, fraction: float) -> None:
         self._fraction = fraction

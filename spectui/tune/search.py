@@ -55,20 +55,16 @@ and as llama.cpp stops behind each router."""
 class TrialRunner:
     """Measures what a study proposes, and keeps the records."""
 
-    def __init__(self, pace: Pace, check_time: Callable[[int], None]) -> None:
-        """Take up the study's trials.
-
-        Args:
-            pace: time keeper of the search.
-            check_time: given the number of prompts of a trial that were decoded, raises
-                ``OutOfTimeError`` where there is no time for one more.
-        """
+    def __init__(self, pace: Pace, forecasting: Forecasting) -> None:
+        """Take up the study's trials."""
         self.setup = pace.setup
         self._pace = pace
-        self._check_time = check_time
-        self._items = divide(self.setup.workload).trial_items
+        self._forecasting = forecasting
+        self._division = divide(self.setup.workload)
         self._by_number = {record.number: record for record in self.setup.study.records()}
         """Kept here too: a storage that fails must not take the result with it."""
+        self._began_s = 0.0
+        """When the present trial did."""
         self._n_measured = 0
         """Trials of this run: what failed in an earlier one, a repaired setup may have mended."""
         self._ended: list[SpectuiError] = []
@@ -84,7 +80,45 @@ class TrialRunner:
         """Trials that were measured or cannot be."""
         return sum(one.is_tried for one in self._by_number.values())
 
-    def look_around(self) -> None:
+    @property
+    def n_wanted(self) -> int:
+        """Trials to run in all, earlier ones included."""
+        asked = self.setup.limits.n_trials
+        if asked is not None:
+            return asked
+        return 0 if self._forecasting.forecasts else MOST_TRIALS
+
+    def run(self) -> None:
+        """Try settings, beside other machines, until there were enough.
+
+        Raises:
+            KeyboardInterrupt: it was stopped; the study has noted that.
+            OutOfTimeError: time was up; another run may try again what was begun.
+            SpectuiError: a defect, a server that never ran with speculation, or memory that stays
+                short. Anything else that fails is a failed trial.
+        """
+        found, study = self._forecasting.forecasts, self.setup.study
+        own = study.space.present
+        if self.n_tried < self.n_wanted:
+            # What looks best comes before the sampler's choices.
+            study.follow(in_order(found, study.space.defaults))
+        elif found and own is not None and not self._is_known(own):
+            study.enqueue((own,))
+            self._try()
+        while True:
+            self._look_around()
+            if self.n_tried >= self.n_wanted:
+                return
+            self._try()
+            for record in self.records[-1:]:
+                self._forecasting.forecast_also(record.arm)
+
+    def _is_known(self, arm: Arm) -> bool:
+        """Whether a trial or a forecast tells of a setting."""
+        tried = any(one.arm == arm and one.is_tried for one in self.records)
+        return tried or self._forecasting.forecast_also(arm)
+
+    def _look_around(self) -> None:
         """Take up what other machines have measured."""
         for record in self.setup.study.records():
             known = self._by_number.get(record.number)
@@ -92,18 +126,14 @@ class TrialRunner:
                 self._by_number[record.number] = record
                 self.setup.on_event(TrialFinished(record=record))
 
-    def run(self) -> None:
-        """Measure the study's next proposal.
-
-        Raises:
-            KeyboardInterrupt: it was stopped; the study has noted that.
-            OutOfTimeError: time was up before it was done; another run may try it again.
-            SpectuiError: a defect, a server that never ran with speculation, or memory that stays
-                short. Anything else that fails is a failed trial.
-        """
-        study = self.setup.study
+    def _try(self) -> None:
+        """Measure the study's next proposal."""
+        pace, study = self._pace, self.setup.study
+        if pace.trial_s and pace.left_s <= max(pace.trial_s) + self.race_s(RESERVED):
+            raise OutOfTimeError
+        self._began_s = pace.took_s
         proposal = study.ask()
-        number, n_prompts = proposal.number, len(self._items)
+        number, n_prompts = proposal.number, len(self._division.trial_items)
         self.setup.on_event(TrialStarted(number=number, arm=proposal.arm, n_prompts=n_prompts))
         try:
             record = self._measured(proposal)
@@ -122,11 +152,12 @@ class TrialRunner:
                 # Another process has taken the setting over.
                 del self._by_number[number]
                 return
+        pace.trial_s.append(pace.took_s - self._began_s)
         self.setup.on_event(TrialFinished(record=record))
 
     def _measured(self, proposal: TrialRecord) -> TrialRecord:
         runs = self._pace.runs(proposal.arm, self._check_time)
-        runs.measure(self._items)
+        runs.measure(self._division.trial_items)
         pairs = steady(runs.pairs)
         timed = measurements(pairs)
         self._n_measured += 1
@@ -136,6 +167,16 @@ class TrialRunner:
             prompts=tuple(map(score, pairs)),
             speedup=paired_speedup(timed, n_resamples=1).estimate if timed else None,
         )
+
+    def _check_time(self, n_done: int) -> None:
+        """End a trial that takes the time of the race's first prompts."""
+        alone_s = LOOK_EVERY * (self._pace.took_s - self._began_s) / max(n_done, 1)
+        self._pace.check(self.race_s(LOOK_EVERY) or alone_s)
+
+    def race_s(self, n_prompts: int) -> float:
+        """Estimate of a race of what would be raced now; 0 as long as nothing is known."""
+        arm = finalist(self.records, self._forecasting.forecasts)
+        return 0.0 if arm is None else self._pace.race_s(arm, self._division.judges[:n_prompts])
 
     def _check_hope(self, error: SpectuiError) -> None:
         """Raise the error of a trial where further trials would fail in the same way."""
@@ -179,8 +220,8 @@ class Search:
         """
         self._setup = setup
         self._pace = Pace(setup, clock, spent_s=spent_s)
-        self._trials = TrialRunner(self._pace, self._check_trial)
         self._forecasting = Forecasting(self._pace, forecaster)
+        self._trials = TrialRunner(self._pace, self._forecasting)
         self._confirmation = Confirmation(self._pace, self._forecasting)
         self._depths = DepthRuns(self._pace)
         self._recorder = forecaster if isinstance(forecaster, Forecaster) else None
@@ -194,12 +235,12 @@ class Search:
             self._setup.measurer.warm_up(None)
             self._forecasting.look_ahead()
             self._pace.expected_s = self._forecasting.seconds(self._setup.study.space.off)
-            self._depths.reserve(self._race_s(1))
+            self._depths.reserve(self._trials.race_s(1))
             try:
-                self._search()
+                self._trials.run()
             except OutOfTimeError:
-                if self._trials.n_tried < self._n_trials:
-                    self._cut_trials = self._trials.n_tried, self._n_trials
+                if self._trials.n_tried < self._trials.n_wanted:
+                    self._cut_trials = self._trials.n_tried, self._trials.n_wanted
             self._trials.check_measured()
             self._confirmation.run(self._trials.records)
             lossless = self._confirmation.check_lossless()
@@ -255,51 +296,6 @@ class Search:
         if leader.of_others is None:
             return found
         return replace(found, reason=f"{found.reason} {on_others(leader.of_others)}")
-
-    @property
-    def _n_trials(self) -> int:
-        """Trials to run in all, earlier ones included."""
-        asked = self._setup.limits.n_trials
-        if asked is not None:
-            return asked
-        return 0 if self._forecasting.forecasts else MOST_TRIALS
-
-    def _search(self) -> None:
-        """Try settings, beside other machines, until there were enough."""
-        found, study = self._forecasting.forecasts, self._setup.study
-        own = study.space.present
-        if self._trials.n_tried < self._n_trials:
-            # What looks best comes before the sampler's choices.
-            study.follow(in_order(found, study.space.defaults))
-        elif found and own is not None and not self._is_known(own):
-            study.enqueue((own,))
-            self._try()
-        while True:
-            self._trials.look_around()
-            if self._trials.n_tried >= self._n_trials:
-                return
-            self._try()
-            for record in self._trials.records[-1:]:
-                self._forecasting.forecast_also(record.arm)
-
-    def _is_known(self, arm: Arm) -> bool:
-        """Whether a trial or a forecast tells of a setting."""
-        tried = any(one.arm == arm and one.is_tried for one in self._trials.records)
-        return tried or self._forecasting.forecast_also(arm)
-
-    def _try(self) -> None:
-        if not self._pace.has_time_for_trial(self._race_s(RESERVED)):
-            raise OutOfTimeError
-        self._pace.trial(self._trials.run)
-
-    def _check_trial(self, n_done: int) -> None:
-        """End a trial that takes the time of the race's first prompts."""
-        self._pace.check_trial(n_done, self._race_s(LOOK_EVERY))
-
-    def _race_s(self, n_prompts: int) -> float:
-        """Estimate of a race of what would be raced now; 0 as long as nothing is known."""
-        arm = finalist(self._trials.records, self._forecasting.forecasts)
-        return 0.0 if arm is None else self._confirmation.race_s(arm, n_prompts)
 
 
 def read_experts(pace: Pace, forecaster: Forecaster | None) -> Known[ExpertUse]:

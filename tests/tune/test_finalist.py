@@ -92,12 +92,6 @@ class Free:
 
 
 def test_a_race_takes_what_its_forecast_says_or_what_trials_have_taken() -> None:
-    now_s = 0.0
-
-    def run() -> None:
-        nonlocal now_s
-        now_s += 12.0
-
     unused: Any = None
     # Of twelve prompts four choose.
     setup = SearchSetup(
@@ -110,9 +104,9 @@ def test_a_race_takes_what_its_forecast_says_or_what_trials_have_taken() -> None
         min_gain=0.02,
         on_event=lambda _event: None,
     )
-    pace = Pace(setup, lambda: now_s)
+    pace = Pace(setup, lambda: 0.0)
     assert pace.race_s(arm(3), items(4)) == 0.0
-    pace.trial(run)
+    pace.trial_s.append(12.0)
     assert pace.race_s(arm(3), items(8)) == pytest.approx(2 * 12.0)
     pace.expected_s = {OFF: 6.4, arm(3): 3.2}
     assert pace.race_s(arm(3), items(4)) == pytest.approx(4 * (0.5 + BASELINE_SHARE) * 6.4)
