@@ -98,8 +98,7 @@ def record(engine: Engine, arguments: argparse.Namespace) -> tuple[Workload, Tra
         workload,
         Loader(engine, [Candidate(name=DRAFT, options=draft, loaded=None)]),
         depth=DEPTH,
-        n_ctx=loaded.n_ctx,
-        rollback=loaded.rollback,
+        target=loaded,
         on_event=lambda event: print(type(event).__name__, file=sys.stderr),
     )
     return workload, tracer.run()

@@ -228,8 +228,7 @@ def tune(
             replace(workload, items=divide(workload).trial_items),
             loader,
             space,
-            n_ctx=loaded.n_ctx,
-            rollback=loaded.rollback,
+            target=loaded,
         )
         study = TuningStudy(
             name,

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ from spectui.tune.served_forecast import ServedForecaster
 from spectui.tune.setup import TuningSetup
 from spectui.tune.studies.recordings import KeptTrace, identities, study_trace
 from spectui.tune.studies.study import TuningStudy
-from spectui.tune.tracing import identity, trace_of
+from spectui.tune.tracing import identity
 
 _PLACES_SHARE = 0.3
 """Share of the time budget in which the target's place is searched."""
@@ -196,12 +195,6 @@ class OwnEngine:
         )
         kept = KeptTrace(
             study_trace(study.name, study.spec),
-            partial(
-                trace_of,
-                target=self.target,
-                candidates=setup.candidates,
-                workload=setup.workload,
-            ),
             identity(self.target),
             identities(setup.candidates),
             study.recordings,
@@ -210,8 +203,7 @@ class OwnEngine:
             replace(setup.workload, items=mixed(setup.workload.items)),
             loader,
             study.space,
-            n_ctx=self.target.n_ctx,
-            rollback=self.target.rollback,
+            target=self.target,
             kept=kept if self.keeps_trace else None,
         )
         return loader, forecaster

@@ -5,10 +5,10 @@ from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any
 
+from spectui.engine.events import ModelLoaded
 from spectui.errors import BadInputError
 from spectui.measure.arm import Arm
 from spectui.measure.workload import Workload
-from spectui.speculative.models import Rollback
 from spectui.trace.costs import Costs
 from spectui.trace.record import Recording
 from spectui.tune.forecast import Answers, Forecast, Outlook
@@ -16,7 +16,7 @@ from spectui.tune.candidates import Loader
 from spectui.tune.recorded import Recorded
 from spectui.tune.space import SearchSpace
 from spectui.tune.studies.recordings import KeptTrace
-from spectui.tune.tracing import COST_PROMPTS, Tracer, Tracing, never
+from spectui.tune.tracing import COST_PROMPTS, Tracer, Tracing, never, trace_of
 
 _TEXT_PASSES = 0.5
 """Cost of writing a text beside others in one batch, in decodes of that text alone."""
@@ -42,10 +42,8 @@ class Forecaster:
     space: SearchSpace
     """Settings to replay."""
     _: KW_ONLY
-    n_ctx: int
-    """Context size of the target."""
-    rollback: Rollback
-    """The target's way to forget."""
+    target: ModelLoaded
+    """The target, which the loader has loaded."""
     kept: KeptTrace | None = None
     """The study's trace, for when it goes on; None keeps none."""
 
@@ -128,8 +126,14 @@ class Forecaster:
             is_over=is_over,
         )
         if self.kept is not None and tracing.recordings:
+            trace = trace_of(
+                tracing,
+                target=self.target,
+                candidates=self.loader.candidates,
+                workload=self.workload,
+            )
             try:
-                self.kept.keep(tracing, is_new=not self.taken)
+                self.kept.keep(trace, is_new=not self.taken)
             except BadInputError as error:
                 # It would save time where the study goes on, no more.
                 self.not_kept = str(error)
@@ -164,7 +168,7 @@ class Forecaster:
         is_whole = all(one.chains.keys() >= {*self.loader.drafts} for one in recordings)
         return (
             is_whole
-            and bounds == {(self.n_ctx, self.rollback)}
+            and bounds == {(self.target.n_ctx, self.target.rollback)}
             and names.issuperset(one.id for one in recordings)
         )
 
@@ -234,7 +238,7 @@ class Forecaster:
 
     def _traced(self, workload: Workload, **how: Any) -> Tracing:  # noqa: ANN401 - as ``Tracer``
         """Record a workload whole."""
-        tracer = Tracer(workload, self.loader, n_ctx=self.n_ctx, rollback=self.rollback, **how)
+        tracer = Tracer(workload, self.loader, target=self.target, **how)
         tracing = tracer.run()
         if tracing.interrupted:
             raise tracing.error or KeyboardInterrupt

@@ -17,7 +17,6 @@ from spectui.measure.workload import WorkItem, Workload
 from spectui.monitor.machine import this_machine
 from spectui.options.drafters import DrafterSetting, DraftMtp, DraftSimple, NgramSimple
 from spectui.paths import text_of
-from spectui.speculative.models import Rollback
 from spectui.trace.costs import Costs
 from spectui.trace.fit import Probed, fit_costs
 from spectui.trace.ngrams import NGRAM_COSTS
@@ -83,10 +82,8 @@ class Tracer:
     """Longest draft that the trace shall answer for."""
     floor: float = 0.0
     """Least ``draft_p_min`` above 0 that it shall answer for; 0 for all."""
-    n_ctx: int
-    """Context size of the target."""
-    rollback: Rollback
-    """The target's way to forget."""
+    target: ModelLoaded
+    """The target, which the loader has loaded."""
     with_costs: bool = True
     """Whether the costs of rounds are measured as well."""
     drafts: Sequence[str] | None = None
@@ -203,9 +200,9 @@ class Tracer:
                 probabilities=() if self.workload.sampling.is_greedy else answer.probabilities,
                 stop=answer.stop,
                 n_predict=self.workload.n_predict,
-                n_ctx=self.n_ctx,
+                n_ctx=self.target.n_ctx,
                 chains={},
-                rollback=self.rollback,
+                rollback=self.target.rollback,
             )
         )
         self.on_event(f"{item.id}: {len(answer.tokens)} tokens of the target")

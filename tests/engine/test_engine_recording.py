@@ -32,6 +32,7 @@ from tests.support.engine import (
     speculation,
 )
 from tests.support.models import CLOSE_DRAFT, OTHER, ROUGH_DRAFT, TARGET, TinyPath
+from tests.support.search import target_of
 
 pytest_plugins = ("tests.support.fixtures",)
 
@@ -206,7 +207,7 @@ def test_a_forecast_needs_no_draft(engine: Engine) -> None:
     workload = Workload(items=items, n_predict=60, sampling=ENDLESS)
     space = SearchSpace(drafts=(), max_draft=8)
     loader = Loader(engine, ())
-    forecaster = Forecaster(workload, loader, space, n_ctx=512, rollback=Rollback.TRUNCATE)
+    forecaster = Forecaster(workload, loader, space, target=target_of())
     # 60 tokens in half of their time, and 1.3 times for the costs, on four prompts.
     assert forecaster.seconds(2, 60, 10.0, 0.0) == pytest.approx(2 * 6 * 1.8)
     assert forecaster.seconds(8, 60, 10.0, 0.0) == pytest.approx(8 * 6 * 0.5 + 4 * 6 * 1.3)

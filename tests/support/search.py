@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
 from spectui.engine.driver import Engine
-from spectui.engine.events import GenerationResult
+from spectui.engine.events import GenerationResult, ModelLoaded
 from spectui.errors import EngineDiedError
 from spectui.measure.measurer import Measurer, Pair
 from spectui.measure.workload import WorkItem, Workload
@@ -13,6 +14,7 @@ from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, RoundTimes
 from spectui.speculative.decoder import Stop
+from spectui.speculative.models import Rollback
 from spectui.tune.candidates import Candidate
 from spectui.tune.progress import TuneEvent
 from spectui.tune.candidates import Loader
@@ -183,3 +185,8 @@ def time_told(
         TEXT_SHARE: lambda: not may_write(),
     }
     return lambda share: gone[share]()
+
+
+def target_of(n_ctx: int = 512, rollback: Rollback = Rollback.TRUNCATE) -> ModelLoaded:
+    """A loaded target, as far as its recording asks for it."""
+    return cast("ModelLoaded", SimpleNamespace(n_ctx=n_ctx, rollback=rollback))
