@@ -158,7 +158,7 @@ class OwnEngine:
             mtp=bool(self.target.mtp_layers) and not self.command.mtp_file,
             draft=None if study.space.layouts else _largest_draft(setup.candidates),
         )
-        placing = study.placing
+        placing = study.kept("placing", Placing)
         if placing is None:
             search = PlaceSearch(
                 self.measuring,

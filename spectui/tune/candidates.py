@@ -44,6 +44,11 @@ class Candidate:
         return self.name == MTP_KIND
 
     @property
+    def drafts_by_mtp(self) -> bool:
+        """Whether MTP layers draft: the target's own, or a file of them."""
+        return self.is_mtp or self.is_mtp_file
+
+    @property
     def mtp_layers(self) -> int:
         """Layers of a file of MTP layers that was loaded; 0 of another draft."""
         return self.loaded.mtp_layers if self.loaded is not None and self.is_mtp_file else 0
@@ -155,7 +160,7 @@ class Loader:
     """Seconds."""
 
     def __post_init__(self) -> None:
-        self._candidates = {candidate.name: candidate for candidate in self.candidates}
+        self.by_name = {candidate.name: candidate for candidate in self.candidates}
         self.place = None if self.movable is None else self.movable[0].options
         """The target as it is loaded; None where it stays in place, and where its load failed."""
         self.move_s = 0.0
@@ -167,22 +172,13 @@ class Loader:
 
         It begins where it lies without a draft.
         """
-        usable = [one.name for one in self._candidates.values() if one.error is None]
+        usable = [one.name for one in self.by_name.values() if one.error is None]
         alike = list(map(self._place_of, (None, *usable)))
         return tuple(sorted(usable, key=lambda name: alike.index(self._place_of(name))))
 
     def needs_other_placement(self, draft: str | None, other: str | None) -> bool:
         """Whether the target lies otherwise beside ``draft`` than beside ``other``."""
         return self._place_of(draft) != self._place_of(other)
-
-    def is_short(self, draft: str) -> bool:
-        """Whether it drafts a few tokens at most, as ``Candidate.is_short``."""
-        return self._candidates[draft].is_short
-
-    def is_mtp(self, draft: str) -> bool:
-        """Whether MTP layers draft: the target's own, or a file of them."""
-        candidate = self._candidates[draft]
-        return candidate.is_mtp or candidate.is_mtp_file
 
     def load(self, draft: str | None) -> None:
         """Place the target for ``draft``, and load that in place of another one.
@@ -194,11 +190,11 @@ class Loader:
             SpectuiError: the engine failed.
         """
         self._move(self._place_of(draft))
-        candidate = self._candidates.get(draft or "")
+        candidate = self.by_name.get(draft or "")
         if candidate is None or draft == self.loaded:
             return
         if candidate.is_mtp:
-            if self.loaded is not None and self._candidates[self.loaded].is_mtp_file:
+            if self.loaded is not None and self.by_name[self.loaded].is_mtp_file:
                 self.loaded = None
                 self.engine.unload_draft()
             return

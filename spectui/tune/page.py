@@ -112,7 +112,7 @@ def _reasons(found: Tuned) -> Iterator[str]:
 def _notes(found: Tuned) -> Iterator[str]:
     """Notes on the measurement that a reader of the verdict has to know."""
     result, setup = found.result, found.tuning.setup
-    for note in (found.alteration, price_note(found.tuning.library), setup.workload.note):
+    for note in (found.alteration, price_note(found.tuning.backend.library), setup.workload.note):
         if note is not None:
             yield f"{note}."
     if result.off.layout is not None and result.speedup is not None:

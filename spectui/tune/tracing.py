@@ -215,7 +215,7 @@ class Tracer:
             self.on_event(f"left out {draft}: {error}")
             return
         self._record_draft(draft)
-        drafter = DraftMtp if self.loader.is_mtp(draft) else DraftSimple
+        drafter = DraftMtp if self.loader.by_name[draft].drafts_by_mtp else DraftSimple
         self._probe(draft, drafter(draft_max=self.depth))
 
     def _record_draft(self, draft: str) -> None:
@@ -233,7 +233,7 @@ class Tracer:
                 depth=self.depth,
                 floor=self.floor,
                 reuse_prompt=True,
-                mtp=self.loader.is_mtp(draft),
+                mtp=self.loader.by_name[draft].drafts_by_mtp,
                 sampling=None if sampling.is_greedy else sampling,
             )
             told = again_after_a_death(partial(self.loader.engine.record_chains, command))
@@ -247,7 +247,7 @@ class Tracer:
         """Keep how long the draft read a prompt, if it was new to it."""
         if read_s is None:
             return
-        if self.loader.is_mtp(draft):
+        if self.loader.by_name[draft].drafts_by_mtp:
             alone = self._target_read.get(recording.id)
             if alone is None:
                 return
@@ -276,7 +276,7 @@ class Tracer:
         costs, and where the target lies otherwise beside one.
         """
         loader = self.loader
-        return all(map(loader.is_short, loader.drafts)) or any(
+        return all(loader.by_name[draft].is_short for draft in loader.drafts) or any(
             loader.needs_other_placement(draft, None) for draft in loader.drafts
         )
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from spectui.commands.launch import ExportSetup, Launch
 from spectui.documents import Json, encoded, known, or_reason
 from spectui.errors import BadInputError, HopelessError, ServerError
-from spectui.llama.facts import LibraryFacts
 from spectui.measure.arm import Arm
 from spectui.measure.backend import ENGINE, header
 from spectui.measure.lossless import lossless_document
@@ -47,7 +46,7 @@ class Tuning:
     def __init__(self, setup: TuningSetup, backend: OwnEngine | Served) -> None:
         """Open nothing yet; ``backend`` has loaded the target, or can start its servers."""
         self.setup = setup
-        self._backend = backend
+        self.backend = backend
         self.name = setup.study.name or study_name(setup.off.target.path, backend.spec(setup))
         self.placing: Placing | None = None
         """How the target's place was found; None where it was not searched."""
@@ -72,7 +71,7 @@ class Tuning:
         with self._open() as study:
             self._begin(study, on_event)
             began_s = time.monotonic()
-            self.setup, self.placing = self._backend.settle(
+            self.setup, self.placing = self.backend.settle(
                 self.setup, study, lambda text: on_event(Notice(text=text))
             )
             self.space = study.space
@@ -101,8 +100,8 @@ class Tuning:
     def _search(
         self, study: TuningStudy, on_event: Callable[[TuneEvent], None], settled_s: float
     ) -> Search:
-        setup, measuring = self.setup, self._backend.measuring
-        loader, forecaster = self._backend.prepare(setup, study)
+        setup, measuring = self.setup, self.backend.measuring
+        loader, forecaster = self.backend.prepare(setup, study)
         search = SearchSetup(
             engine=measuring,
             study=study,
@@ -134,7 +133,7 @@ class Tuning:
 
     def _open(self) -> TuningStudy:
         study = TuningStudy(
-            self.name, self.setup.study, spec=self._backend.spec(self.setup), space=self.setup.space
+            self.name, self.setup.study, spec=self.backend.spec(self.setup), space=self.setup.space
         )
         self.name, self.space = study.name, study.space
         return study
@@ -158,17 +157,12 @@ class Tuning:
             return replace(result, not_kept=f"{_UNKNOWN}: {error}")
         return result
 
-    @property
-    def library(self) -> LibraryFacts | None:
-        """The library that measures; None of a llama-server."""
-        return self._backend.library
-
     def _promise(self, result: TuneResult) -> Promise | None:
         """Gain of the leader, whether or not it is advised; None if none was confirmed."""
         leader, setup = result.leader, self.setup
         if leader is None or leader.speedup is None or leader.arm.speculation is None:
             return None
-        version, commit = self._backend.llama_cpp
+        version, commit = self.backend.llama_cpp
         promise = Promise(
             case=Case(
                 baseline=self._target_beside(None),
@@ -187,7 +181,7 @@ class Tuning:
             min_gain=setup.min_gain,
             llama_cpp=version,
             llama_cpp_commit=commit,
-            library=self._backend.library,
+            library=self.backend.library,
             is_chat=setup.is_chat,
             basis=result.verdict.basis,
         )

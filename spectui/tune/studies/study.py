@@ -20,7 +20,7 @@ from spectui.measure.arm import Arm
 from spectui.measure.comparable import spec_digest
 from spectui.monitor.machine import this_machine
 from spectui.tune.layouts import Layouts
-from spectui.tune.places import Knob, PlaceTrial, Placing
+from spectui.tune.places import Knob, PlaceTrial
 from spectui.tune.space import SearchSpace
 from spectui.tune.studies import records
 from spectui.tune.studies.parameters import parameters_of, suggest_arm
@@ -189,11 +189,6 @@ class TuningStudy(Closing):
             self.keep(layouts=self.space.layouts)
         else:
             self.space = replace(self.space, layouts=msgspec.convert(kept, Layouts))
-
-    @property
-    def placing(self) -> Placing | None:
-        """Where the target was found to be fastest by itself; None where that was not searched."""
-        return self.kept("placing", Placing)
 
     def kept(self, key: str, kind: type[T]) -> T | None:
         """Value under a key; None without one that this spectui reads."""
