@@ -33,8 +33,7 @@ from spectui.trace.grid import Grid
 from spectui.trace.ngrams import replay_settings
 from spectui.trace.record import Recording
 from spectui.trace.replay import Total, replay_trace
-from spectui.tune.candidates import Candidate
-from spectui.tune.candidates import Loader
+from spectui.tune.candidates import Candidate, Loader
 from spectui.tune.space import AHEAD
 from spectui.tune.tracing import Tracer
 

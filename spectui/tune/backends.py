@@ -20,15 +20,13 @@ from spectui.measure.workload import Workload
 from spectui.monitor.machine import Machine, this_machine
 from spectui.options.setup import ModelOptions, Setup
 from spectui.server.binary import ServerBinary
-from spectui.tune.candidates import Candidate
-from spectui.tune.division import mixed
+from spectui.tune.candidates import Candidate, Loader, Loading
 from spectui.tune.forecaster import Forecaster
 from spectui.tune.layouts import Layout, at_least
-from spectui.tune.candidates import Loader, Loading
 from spectui.tune.places import Parameter, Placing, moved
 from spectui.tune.placing import PlaceSearch
 from spectui.tune.served_forecast import ServedForecaster
-from spectui.tune.setup import TuningSetup
+from spectui.tune.setup import TuningSetup, mixed
 from spectui.tune.studies.recordings import KeptTrace, identities, study_trace
 from spectui.tune.studies.study import TuningStudy
 from spectui.tune.tracing import identity

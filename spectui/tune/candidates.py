@@ -1,4 +1,4 @@
-"""Candidates for drafting in a study: draft models, and the target's own MTP layers; their loading."""
+"""Candidates for drafting in a study: drafts, and the target's own MTP layers; their loading."""
 
 import time
 from collections.abc import Callable, Sequence

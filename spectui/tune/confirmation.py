@@ -113,9 +113,7 @@ class Confirmation:
             while self._goes_on(race):
                 race.run()
 
-    def _prepared(
-        self, arm: Arm, items: Sequence[WorkItem], evidence: Evidence | None
-    ) -> Race:
+    def _prepared(self, arm: Arm, items: Sequence[WorkItem], evidence: Evidence | None) -> Race:
         return Race(
             self.pace.runs(arm, self.pace.check_race),
             items,
@@ -237,4 +235,3 @@ class Confirmation:
         if own is None or own == race.arm or not evidence.covers(own):
             return (leader,)
         return leader, Standing(arm=own, speedup=evidence.beside(own, timed), n_pairs=0)
-

@@ -17,7 +17,7 @@ from spectui.measure.reading import PromptTimes, is_covered, prompt_times
 from spectui.measure.requests import Request, requests_of
 from spectui.measure.speedup import Speedup
 from spectui.measure.statistics import FEWEST_CHANGED, changed
-from spectui.measure.workload import WorkItem, with_length
+from spectui.measure.workload import with_length
 from spectui.options.request import RequestShape
 from spectui.tune.pace import Pace
 from spectui.tune.progress import RunsStarted

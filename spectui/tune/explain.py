@@ -27,7 +27,8 @@ _NOTHING_DRAFTED = (
 )
 _SERVED = "Not explained: llama-server does not tell where the time of its rounds goes."
 _FARTHER = 2
-"""Doublings between the two sizes of a cache that are told, from the smallest that holds anything."""
+"""Doublings between the two sizes of a cache that are told, from the smallest that holds
+anything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,8 @@ from spectui.measure.arm import Arm
 from spectui.measure.workload import Workload
 from spectui.trace.costs import Costs
 from spectui.trace.record import Recording
-from spectui.tune.forecast import Answers, Forecast, Outlook
 from spectui.tune.candidates import Loader
+from spectui.tune.forecast import Answers, Forecast, Outlook
 from spectui.tune.recorded import Recorded
 from spectui.tune.space import SearchSpace
 from spectui.tune.studies.recordings import KeptTrace

@@ -1,4 +1,4 @@
-"""A search's own clock, its estimates of how long trials and races take, and its runs beside off."""
+"""A search's own clock, its estimates of what trials and races take, and its runs beside off."""
 
 import math
 import time

@@ -1,4 +1,4 @@
-"""Recorded answers with the prices of rounds, every setting replayed on them, and the page of that."""
+"""Recorded answers with the prices of rounds; every setting replayed on them, a page of that."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -46,7 +46,7 @@ from spectui.tune.trials import TrialRecord, TrialState, best_trial, n_measured,
 _HOPELESS = 3
 """Settings that may end their server or process in the beginning before that ends the search."""
 _MOST_TOKENS = 1024
-"""Tokens of answers whose experts are read: enough for every expert to have been used many times."""
+"""Tokens of answers whose experts are read: enough for each expert to have been used many times."""
 _SLOWER = 2.0
 """Factor by which reading experts takes longer than a prompt does: for the logits of every token,
 and as llama.cpp stops behind each router."""

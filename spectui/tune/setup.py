@@ -24,8 +24,7 @@ from spectui.options.drafters import MODEL_KIND, MTP_KIND
 from spectui.options.request import RequestShape
 from spectui.options.setup import ContextOptions, Setup
 from spectui.options.speculation import Speculation
-from spectui.tune.candidates import Candidate
-from spectui.tune.candidates import Loading
+from spectui.tune.candidates import Candidate, Loading
 from spectui.tune.places import Knob
 from spectui.tune.progress import TuneEvent
 from spectui.tune.space import SearchSpace

@@ -21,8 +21,7 @@ from spectui.trace.costs import Costs
 from spectui.trace.fit import Probed, fit_costs
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.trace.record import ModelIdentity, Recording, Trace, complete
-from spectui.tune.candidates import Candidate
-from spectui.tune.candidates import Loader
+from spectui.tune.candidates import Candidate, Loader
 from spectui.tune.probing import CostProbe
 
 COST_PROMPTS = 8

@@ -19,8 +19,8 @@ from spectui.trace.fit import fit_costs
 from spectui.trace.grid import Grid, replay_grid
 from spectui.trace.ngrams import NGRAM_COSTS, replay_settings
 from spectui.trace.record import Chains, Recording
-from spectui.tune.forecaster import Forecaster
 from spectui.tune.candidates import Loader
+from spectui.tune.forecaster import Forecaster
 from spectui.tune.probing import CostProbe
 from spectui.tune.space import SearchSpace
 from tests.support.engine import (

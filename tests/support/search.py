@@ -15,9 +15,8 @@ from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, RoundTimes
 from spectui.speculative.decoder import Stop
 from spectui.speculative.models import Rollback
-from spectui.tune.candidates import Candidate
+from spectui.tune.candidates import Candidate, Loader
 from spectui.tune.progress import TuneEvent
-from spectui.tune.candidates import Loader
 from spectui.tune.search import Search
 from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.space import SearchSpace

@@ -29,8 +29,7 @@ from spectui.trace.costs import Costs
 from spectui.trace.fit import Probed, fit_costs
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.tune import tracing as tracing_module
-from spectui.tune.candidates import Candidate
-from spectui.tune.candidates import Loader
+from spectui.tune.candidates import Candidate, Loader
 from spectui.tune.tracing import Tracer, Tracing
 from tests.support.engine import local_engine, small_context
 from tests.support.layouts import expert_layouts

@@ -13,9 +13,9 @@ from spectui.measure.measurer import Measurer
 from spectui.measure.workload import Workload
 from spectui.options.setup import SamplingConfig
 from spectui.trace.routing import BatchExperts, CacheShare, ExpertUse, LayerRouting, Routing
+from spectui.tune.candidates import Loading
 from spectui.tune.explain import batch_sentence, cache_sentence
 from spectui.tune.forecaster import Forecaster
-from spectui.tune.candidates import Loading
 from spectui.tune.pace import Pace
 from spectui.tune.search import read_experts
 from spectui.tune.setup import Limits, SearchSetup

@@ -20,9 +20,9 @@ from spectui.trace.costs import Costs
 from spectui.trace.file import SUFFIX
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.trace.record import ModelIdentity, Recording, complete
+from spectui.tune.candidates import Loader
 from spectui.tune.forecast import Answers, Forecast, in_order, promising
 from spectui.tune.forecaster import Forecaster
-from spectui.tune.candidates import Loader
 from spectui.tune.recorded import Recorded
 from spectui.tune.space import SearchSpace
 from spectui.tune.studies.recordings import KeptTrace, Recordings, study_trace

@@ -24,10 +24,9 @@ from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, TensorOverride
 from spectui.options.speculation import Speculation
-from spectui.tune.candidates import Candidate
+from spectui.tune.candidates import Candidate, Loader
 from spectui.tune.explain import explain_result
 from spectui.tune.layouts import Layout, at_least, cache_sizes_mib, place_experts
-from spectui.tune.candidates import Loader
 from spectui.tune.race import LOOK_EVERY, Race, RaceRuns
 from spectui.tune.result import TuneResult
 from spectui.tune.search import Search

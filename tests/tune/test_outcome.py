@@ -19,8 +19,8 @@ from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftMtp, DraftSimple, NgramSimple
 from spectui.options.setup import ContextOptions, KvOverride, ModelOptions, TensorOverride
 from spectui.options.speculation import Speculation
-from spectui.tune.result import Gain, Outcome, TuneResult, outcome_of
 from spectui.tune.race import Standing
+from spectui.tune.result import Gain, Outcome, TuneResult, outcome_of
 from spectui.tune.studies.listing import StoredStudy, find_study, list_studies
 from spectui.tune.studies.records import OUTCOME, from_plain, to_plain
 from spectui.tune.studies.storage import address_of

@@ -32,7 +32,9 @@ from spectui.options.drafters import (
 )
 from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
-from spectui.tune.candidates import Candidate
+from spectui.tune.candidates import Candidate, Loader
+from spectui.tune.forecast import Answers, Forecast, Outlook, in_order
+from spectui.tune.forecaster import Forecaster
 from spectui.tune.progress import (
     ForecastMade,
     Notice,
@@ -42,9 +44,6 @@ from spectui.tune.progress import (
     TrialStarted,
     TuneEvent,
 )
-from spectui.tune.forecast import Answers, Forecast, Outlook, in_order
-from spectui.tune.forecaster import Forecaster
-from spectui.tune.candidates import Loader
 from spectui.tune.result import TuneResult
 from spectui.tune.search import Search
 from spectui.tune.setup import Limits, SearchSetup, divide

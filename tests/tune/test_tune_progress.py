@@ -5,8 +5,10 @@ from dataclasses import replace
 from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
+from spectui.tune.forecast import Forecast
 from spectui.tune.progress import (
     ForecastMade,
+    Phase,
     PromptMeasured,
     RunsStarted,
     StudyOpened,
@@ -14,9 +16,9 @@ from spectui.tune.progress import (
     TrialFinished,
     TrialStarted,
     TuneEvent,
+    TuningState,
+    advance,
 )
-from spectui.tune.forecast import Forecast
-from spectui.tune.progress import Phase, TuningState, advance
 from spectui.tune.trials import TrialRecord, TrialState
 from tests.support.search import result
 
