@@ -19,7 +19,7 @@ from spectui.tune.evidence import Evidence
 from spectui.tune.forecast import Forecast, best_by_drafter
 from spectui.tune.forecasting import Forecasting
 from spectui.tune.pace import RESERVED, OutOfTimeError, Pace
-from spectui.tune.progress import Notice, RunsStarted
+from spectui.tune.progress import Notice, Phase, PhaseStarted
 from spectui.tune.race import LOOK_EVERY, Race, Standing, choosable, finalist
 from spectui.tune.setup import divide, mixed
 from spectui.tune.trials import TrialRecord
@@ -105,7 +105,7 @@ class Confirmation:
         n = min(len(items), max(LOOK_EVERY, self.pace.n_affordable(arm, items)))
         until = "" if self.setup.limits.until_precise else ", until it is decided"
         text = f"confirming {arm.label} against off{until}, on {counted(n, 'prompt')} at most"
-        self.setup.on_event(RunsStarted(text=text, arm=arm, n_runs=n))
+        self.setup.on_event(PhaseStarted(phase=Phase.CONFIRMING, text=text, n_steps=n, arm=arm))
         race = self._race = self._prepared(arm, items, evidence)
         self.pace.race_left_s = lambda: self.pace.race_s(arm, race.left)
         with suppress(OutOfTimeError):
@@ -191,10 +191,9 @@ class Confirmation:
 
     def _timed(self, arm: Arm, items: Sequence[WorkItem]) -> Sequence[PairedMeasurement]:
         """Runs of a setting that choose a draft."""
-        text = f"timing {arm.label} against off on {counted(len(items), 'prompt')}"
-        self.setup.on_event(
-            RunsStarted(text=f"{text}, to choose a draft", arm=arm, n_runs=len(items))
-        )
+        n = len(items)
+        text = f"timing {arm.label} against off on {counted(n, 'prompt')}, to choose a draft"
+        self.setup.on_event(PhaseStarted(phase=Phase.CONFIRMING, text=text, n_steps=n, arm=arm))
         runs = self.pace.runs(arm, lambda _n: self.pace.check())
         runs.measure(items)
         return measurements(steady(runs.pairs))

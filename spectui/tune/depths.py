@@ -20,7 +20,7 @@ from spectui.measure.statistics import FEWEST_CHANGED, changed
 from spectui.measure.workload import with_length
 from spectui.options.request import RequestShape
 from spectui.tune.pace import Pace
-from spectui.tune.progress import RunsStarted
+from spectui.tune.progress import Phase, PhaseStarted
 from spectui.tune.race import Standing
 
 _MOST = 4
@@ -94,7 +94,8 @@ class DepthRuns:
         items, pairs = lengthened.items[:n_prompts], list[Pair]()
         on = f"{counted(len(items), 'prompt')} of {n_tokens:,} tokens"
         what = f"measuring {leader.arm.label} against off on {on}"
-        setup.on_event(RunsStarted(text=what, arm=leader.arm, n_runs=len(items)))
+        n, arm = len(items), leader.arm
+        setup.on_event(PhaseStarted(phase=Phase.CONFIRMING, text=what, n_steps=n, arm=arm))
         setup.loader.load(leader.arm.draft)
         began_s = self.pace.took_s
         for pair in setup.measurer.pairs(items, speculation):

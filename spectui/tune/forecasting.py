@@ -11,7 +11,7 @@ from spectui.tune.evidence import Evidence, evidence_of
 from spectui.tune.forecast import Forecast, Outlook
 from spectui.tune.forecaster import Forecaster
 from spectui.tune.pace import Pace
-from spectui.tune.progress import ForecastMade, Notice, TraceProgress
+from spectui.tune.progress import ForecastMade, Notice, Phase, PhaseStarted, StepDone
 from spectui.tune.served_forecast import ServedForecaster
 
 _SHARE = 0.5
@@ -121,18 +121,18 @@ class Forecasting:
         kept = forecaster.recall(max(few, n_prompts // 2), n_tokens)
         if kept is not None:
             return kept
+        text = "recording the prompts, to replay every setting on them"
         if forecaster.taken:
+            text = "measuring what rounds cost"
             self.setup.on_event(Notice(text=_taken(forecaster.taken)))
         elif n_prompts < few or n_tokens < forecaster.workload.n_predict:
             self.setup.on_event(Notice(text=_short(n_prompts, n_tokens)))
         n_steps = forecaster.n_steps(n_prompts)
-        if not forecaster.taken:
-            self.setup.on_event(TraceProgress(step=None, n_steps=n_steps))
-
+        self.setup.on_event(PhaseStarted(phase=Phase.RECORDING, text=text, n_steps=n_steps))
         outlook = forecaster.run(
             n_prompts,
             n_tokens,
-            lambda step: self.setup.on_event(TraceProgress(step=step, n_steps=n_steps)),
+            lambda step: self.setup.on_event(StepDone(text=step)),
             lambda share: self.pace.left_of(share) <= 0,
         )
         if forecaster.not_kept is not None:

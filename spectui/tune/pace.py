@@ -5,9 +5,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from spectui.engine.events import GenerationResult
+from spectui.format import rate_text
 from spectui.measure.arm import Arm
 from spectui.measure.workload import WorkItem
-from spectui.tune.progress import PromptMeasured
+from spectui.tune.progress import StepDone
 from spectui.tune.race import BASELINE_SHARE, LOOK_EVERY, RaceRuns
 from spectui.tune.setup import SearchSetup, divide
 
@@ -152,5 +153,6 @@ class Pace:
     def decoded(self, item: WorkItem, result: GenerationResult) -> None:
         """Tell of a prompt, and of the most seconds until the end: of the race, or the budget."""
         left_s = max(0.0, min(self.race_left_s(), self.left_s))
+        text = f"{item.id}: {rate_text(result.tokens_per_s)} tokens/s"
         known_s = left_s if math.isfinite(left_s) else None
-        self.setup.on_event(PromptMeasured(prompt_id=item.id, result=result, seconds_left=known_s))
+        self.setup.on_event(StepDone(text=text, seconds_left=known_s))

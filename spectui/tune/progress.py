@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from spectui.engine.events import GenerationResult
 from spectui.measure.arm import Arm
 from spectui.trace.costs import Costs
 from spectui.tune.forecast import Forecast
@@ -12,13 +11,44 @@ from spectui.tune.result import TuneResult
 from spectui.tune.trials import TrialRecord
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrialStarted:
-    """A trial is being measured."""
+class Phase(StrEnum):
+    """Phase of the search."""
 
-    number: int
-    arm: Arm
-    n_prompts: int
+    IDLE = "idle"
+    """Never started."""
+    STARTING = "starting"
+    RECORDING = "recording"
+    """The prompts are recorded once, to replay every setting on them."""
+    SEARCHING = "searching"
+    CONFIRMING = "confirming"
+    """The best settings are measured against off."""
+    STOPPING = "stopping"
+    FINISHED = "finished"
+    """``result`` is there; it may have been stopped early."""
+    FAILED = "failed"
+    """``error`` says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseStarted:
+    """A recording begins, a trial, or runs with speculation that are behind the verdict."""
+
+    phase: Phase
+    text: str
+    """The measurement, in words for users."""
+    n_steps: int
+    """Upper bound."""
+    arm: Arm | None = None
+    """The setting that is measured; None of a recording."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepDone:
+    """One step of a recording is done, or one prompt of a trial or of the confirmation."""
+
+    text: str
+    seconds_left: float | None = None
+    """Until the end of the search, at most; None where that is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,37 +56,6 @@ class TrialFinished:
     """A trial was measured or failed."""
 
     record: TrialRecord
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptMeasured:
-    """One prompt of a trial or of the confirmation is done."""
-
-    prompt_id: str
-    result: GenerationResult
-    seconds_left: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunsStarted:
-    """Runs with speculation begin that are behind the verdict: of the race, or after it."""
-
-    text: str
-    """The measurement, in words for users."""
-    arm: Arm
-    """The setting that is measured against off."""
-    n_runs: int
-    """Upper bound."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TraceProgress:
-    """The prompts are recorded, to replay every setting on them."""
-
-    step: str | None
-    """The last step in words; None at the beginning."""
-    n_steps: int
-    """In all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,34 +90,8 @@ class SearchEnded:
 
 
 TuneEvent = (
-    StudyOpened
-    | TraceProgress
-    | ForecastMade
-    | TrialStarted
-    | TrialFinished
-    | PromptMeasured
-    | RunsStarted
-    | Notice
-    | SearchEnded
+    StudyOpened | PhaseStarted | StepDone | ForecastMade | TrialFinished | Notice | SearchEnded
 )
-
-
-class Phase(StrEnum):
-    """Phase of the search."""
-
-    IDLE = "idle"
-    """Never started."""
-    STARTING = "starting"
-    RECORDING = "recording"
-    """The prompts are recorded once, to replay every setting on them."""
-    SEARCHING = "searching"
-    CONFIRMING = "confirming"
-    """The best settings are measured against off."""
-    STOPPING = "stopping"
-    FINISHED = "finished"
-    """``result`` is there; it may have been stopped early."""
-    FAILED = "failed"
-    """``error`` says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,33 +154,23 @@ def advance(state: TuningState, event: TuneEvent) -> TuningState:
     match event:
         case StudyOpened():
             state = replace(state, study=event.name, records=event.records)
-        case TraceProgress():
-            n_before = state.n_done if state.phase in {Phase.RECORDING, Phase.STOPPING} else 0
-            state = _begun(state, Phase.RECORDING, state.current, event.n_steps)
-            n_done = n_before + (event.step is not None)
-            state = replace(state, n_done=n_done, n_steps=max(event.n_steps, n_done))
-        case ForecastMade():
-            state = replace(state, forecasts=event.forecasts, costs=event.costs)
-        case TrialStarted():
-            state = _begun(state, Phase.SEARCHING, event.arm, event.n_prompts)
-        case TrialFinished():
-            known = {record.number: record for record in state.records}
-            known[event.record.number] = event.record
-            records = tuple(known[number] for number in sorted(known))
-            state = replace(state, records=records, current=None)
-        case PromptMeasured():
+        case PhaseStarted():
+            phase = Phase.STOPPING if state.phase is Phase.STOPPING else event.phase
+            n_steps = event.n_steps
+            state = replace(state, phase=phase, current=event.arm, n_done=0, n_steps=n_steps)
+        case StepDone():
             n_done = state.n_done + 1
             # A race that goes faster than planned takes more prompts.
             n_steps = max(state.n_steps, n_done)
             left_s = event.seconds_left
             state = replace(state, n_done=n_done, n_steps=n_steps, seconds_left=left_s)
+        case ForecastMade():
+            state = replace(state, forecasts=event.forecasts, costs=event.costs)
+        case TrialFinished():
+            known = {record.number: record for record in state.records}
+            known[event.record.number] = event.record
+            records = tuple(known[number] for number in sorted(known))
+            state = replace(state, records=records, current=None)
         case SearchEnded():
             state = replace(state, current=None)
-        case RunsStarted():
-            state = _begun(state, Phase.CONFIRMING, event.arm, event.n_runs)
     return state
-
-
-def _begun(state: TuningState, phase: Phase, arm: Arm | None, n_steps: int) -> TuningState:
-    phase = Phase.STOPPING if state.phase is Phase.STOPPING else phase
-    return replace(state, phase=phase, current=arm, n_done=0, n_steps=n_steps)

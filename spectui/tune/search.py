@@ -36,7 +36,7 @@ from spectui.tune.forecast import in_order
 from spectui.tune.forecaster import Forecaster
 from spectui.tune.forecasting import Forecasting
 from spectui.tune.pace import ENDED, NO_TIME, RESERVED, OutOfTimeError, Pace
-from spectui.tune.progress import TrialFinished, TrialStarted
+from spectui.tune.progress import Phase, PhaseStarted, TrialFinished
 from spectui.tune.race import LOOK_EVERY, Standing, finalist
 from spectui.tune.result import TuneResult, why_nothing
 from spectui.tune.served_forecast import ServedForecaster
@@ -133,8 +133,15 @@ class TrialRunner:
             raise OutOfTimeError
         self._began_s = pace.took_s
         proposal = study.ask()
-        number, n_prompts = proposal.number, len(self._division.trial_items)
-        self.setup.on_event(TrialStarted(number=number, arm=proposal.arm, n_prompts=n_prompts))
+        number, arm = proposal.number, proposal.arm
+        self.setup.on_event(
+            PhaseStarted(
+                phase=Phase.SEARCHING,
+                text=f"trial {number}: {arm.label}",
+                n_steps=len(self._division.trial_items),
+                arm=arm,
+            )
+        )
         try:
             record = self._measured(proposal)
         except (CancelledError, KeyboardInterrupt, OutOfTimeError) as error:

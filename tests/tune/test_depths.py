@@ -18,7 +18,7 @@ from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.tune.depths import Depth, DepthRuns, raced_requests
 from spectui.tune.pace import Pace
-from spectui.tune.progress import PromptMeasured, RunsStarted, TuneEvent
+from spectui.tune.progress import PhaseStarted, StepDone, TuneEvent
 from spectui.tune.race import Standing
 from spectui.tune.setup import Limits, SearchSetup
 from tests.support.search import NoModels, known, result
@@ -137,8 +137,8 @@ class Ground:
 
     def _hear(self, event: TuneEvent) -> None:
         self.events.append(event)
-        if isinstance(event, PromptMeasured):
-            self.decoded.append(event.prompt_id)
+        if isinstance(event, StepDone):
+            self.decoded.append(event.text.partition(":")[0])
 
     def run(self, leader: Standing | None = None) -> dict[int, Depth]:
         self.runs.run(leader or standing())
@@ -156,8 +156,8 @@ def test_the_leader_is_measured_behind_prompts_as_long_as_those_of_requests() ->
     assert ground.measurer.measured == [(400, 4), (2000, 4)]
     assert ground.loads.loaded == ["good", "good"]
     assert ground.decoded == ["p0", "p1", "p2", "p3"] * 2
-    started = [one for one in ground.events if isinstance(one, RunsStarted)]
-    assert [one.n_runs for one in started] == [4, 4]
+    started = [one for one in ground.events if isinstance(one, PhaseStarted)]
+    assert [one.n_steps for one in started] == [4, 4]
     for event, n_tokens in zip(started, ("400", "2,000"), strict=True):
         assert event.text.endswith(f"on 4 prompts of {n_tokens} tokens")
     race = known(standing().speedup)

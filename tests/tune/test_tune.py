@@ -38,10 +38,10 @@ from spectui.tune.forecaster import Forecaster
 from spectui.tune.progress import (
     ForecastMade,
     Notice,
-    PromptMeasured,
-    TraceProgress,
+    Phase,
+    PhaseStarted,
+    StepDone,
     TrialFinished,
-    TrialStarted,
     TuneEvent,
 )
 from spectui.tune.result import TuneResult
@@ -271,8 +271,8 @@ def test_the_best_forecast_is_tried_first_and_the_others_before_the_sampler(
         Speculation(DraftSimple(draft_max=7)),
         Speculation(DraftSimple(draft_max=5)),
     ]
-    told = [type(event) for event in events if not isinstance(event, PromptMeasured)]
-    assert told[:4] == [TraceProgress, TraceProgress, ForecastMade, TrialStarted]
+    told = [type(event) for event in events]
+    assert told[:4] == [PhaseStarted, StepDone, ForecastMade, PhaseStarted]
 
 
 @pytest.mark.parametrize(
@@ -311,7 +311,7 @@ def test_a_recording_is_told_when_its_share_of_the_time_is_gone(
     forecaster, now = ScriptedForecaster(), [0.0]
 
     def on_event(event: TuneEvent) -> None:
-        if isinstance(event, TraceProgress):
+        if isinstance(event, PhaseStarted) and event.phase is Phase.RECORDING:
             now[0] = second
 
     run(
@@ -421,7 +421,7 @@ def test_time_that_others_have_the_engine_is_no_work(tmp_path: Path) -> None:
                 return super().decode(item, speculation)
 
         def on_event(event: TuneEvent) -> None:
-            if isinstance(event, PromptMeasured):
+            if isinstance(event, StepDone):
                 told.append(event.seconds_left)
 
         study = open_study(tmp_path, name=name)
