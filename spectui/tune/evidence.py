@@ -294,9 +294,7 @@ def evidence_of(
         return None
     # A setting that drafts nothing is off by another name.
     able = [one.answers for one in forecasts if one.answers is not None and one.n_drafted] or [own]
-    n, n_parts = own.on_s.shape
-    prompt = np.repeat(np.arange(n)[:, None], n_parts, axis=1)
-    part = np.repeat(np.arange(n_parts)[None, :], n, axis=0)
+    prompt, part = np.indices(own.on_s.shape)
 
     def answers_of(arm: Arm) -> Answers | None:
         other = None if arm in answers else replay(arm)
@@ -309,7 +307,7 @@ def evidence_of(
         is_of_few=n_given <= FEW,
         n_planned=n_planned,
         answers=cache(answers_of),
-        by_prompts=_crossed(able, prompt % min(n, _FOLDS)),
+        by_prompts=_crossed(able, prompt % min(len(prompts), _FOLDS)),
         by_parts=_crossed(able, part),
     )
 

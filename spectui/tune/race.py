@@ -123,27 +123,19 @@ class RaceRuns:
             size = self.measurer.n_streams
             for at in range(0, len(items), size):
                 self.check_time(self.n_items)
-                block = items[at : at + size]
-                if self._is_apart or side.is_off:
-                    self._decode_alone(side, block)
-                else:
-                    self._decode_beside(block, -(-(start + at) // size))
+                self._decode(side, items[at : at + size], -(-(start + at) // size))
 
-    def _decode_alone(self, side: Arm, block: Sequence[WorkItem]) -> None:
-        def decode() -> list[Timed]:
-            return list(self.measurer.decode_together(block, side.speculation))
-
-        runs = self._off if side.is_off else self._on
-        runs += again_after_a_death(decode)
-        if self._is_apart:
-            for pair in self.pairs[self._n_told :]:
-                self._n_told += 1
-                self.on_pair(pair)
-
-    def _decode_beside(self, block: Sequence[WorkItem], turn: int) -> None:
-        decode = partial(self.measurer.block, block, self.arm.speculation, turn)
-        for pair in again_after_a_death(decode):
-            self._beside.append(pair)
+    def _decode(self, side: Arm, block: Sequence[WorkItem], turn: int) -> None:
+        """Decode with one side, or with the setting beside the target alone."""
+        if side.is_off or self._is_apart:
+            alone = partial(self.measurer.decode_together, block, side.speculation)
+            runs = self._off if side.is_off else self._on
+            runs += again_after_a_death(lambda: list(alone()))
+        else:
+            beside = partial(self.measurer.block, block, side.speculation, turn)
+            self._beside += again_after_a_death(beside)
+        for pair in self.pairs[self._n_told :]:
+            self._n_told += 1
             self.on_pair(pair)
 
 

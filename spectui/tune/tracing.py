@@ -158,9 +158,7 @@ class Tracer:
                 if self._recordings and (is_late or self.is_over(TEXT_SHARE)):
                     break
                 n = _WRITTEN_AT_ONCE if self._recordings else _WRITTEN_FIRST
-                if is_late:
-                    n = 1
-                again_after_a_death(partial(self._write, n))
+                again_after_a_death(partial(self._write, 1 if is_late else n))
         finally:
             order = {item.id: index for index, item in enumerate(items)}
             self._recordings.sort(key=lambda recording: order[recording.id])
