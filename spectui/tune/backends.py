@@ -1,5 +1,6 @@
 """Backends of a search: spectui's own engine, or llama-servers."""
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
@@ -156,8 +157,9 @@ class OwnEngine:
             mtp=bool(self.target.mtp_layers) and not self.command.mtp_file,
             draft=None if study.space.layouts else _largest_draft(setup.candidates),
         )
-        placing = study.kept("placing", Placing)
+        placing, budget_s = study.kept("placing", Placing), setup.limits.time_budget_s
         if placing is None:
+            ends_s = math.inf if budget_s is None else self._now_s() + _PLACES_SHARE * budget_s
             search = PlaceSearch(
                 self.measuring,
                 target,
@@ -166,7 +168,7 @@ class OwnEngine:
                 shape=setup.shapes[0],
                 min_gain=setup.min_gain,
                 say=say,
-                is_over=_deadline(setup.limits.time_budget_s, self.measuring),
+                is_over=lambda: self._now_s() >= ends_s,
             )
             placing = search.run()
             study.keep(placing=placing)
@@ -181,6 +183,10 @@ class OwnEngine:
         self.draft = None
         off = replace(setup.off, target=place.options, context=place.context)
         return replace(setup, off=off), placing
+
+    def _now_s(self) -> float:
+        """Clock that stands still while others have the engine."""
+        return time.monotonic() - self.measuring.waited_s
 
     def prepare(self, setup: TuningSetup, study: TuningStudy) -> tuple[Loading, Forecaster]:
         """Loader of the drafts, and the forecaster, which records all prompts."""
@@ -205,15 +211,6 @@ class OwnEngine:
             kept=kept if self.keeps_trace else None,
         )
         return loader, forecaster
-
-
-def _deadline(budget_s: float | None, engine: Engine) -> Callable[[], bool]:
-    """Tells whether the time for places is over; never without a budget."""
-    if budget_s is None:
-        return lambda: False
-    # It stands still while others have the engine.
-    ends_s = time.monotonic() - engine.waited_s + _PLACES_SHARE * budget_s
-    return lambda: time.monotonic() - engine.waited_s >= ends_s
 
 
 def _largest_draft(candidates: Sequence[Candidate]) -> ModelOptions | None:

@@ -21,7 +21,7 @@ from spectui.tune.forecasting import Forecasting
 from spectui.tune.pace import RESERVED, OutOfTimeError, Pace
 from spectui.tune.progress import Notice, Phase, PhaseStarted
 from spectui.tune.race import LOOK_EVERY, Race, Standing, choosable, finalist
-from spectui.tune.setup import divide, mixed
+from spectui.tune.setup import mixed
 from spectui.tune.trials import TrialRecord
 
 N_TIMED = 4
@@ -82,7 +82,6 @@ class Confirmation:
 
     def __post_init__(self) -> None:
         self.setup = self.pace.setup
-        self._division = divide(self.setup.workload)
         self._race: Race | None = None
         self._decided_s: float | None = None
         """Seconds from the search's start to the first look that decided."""
@@ -96,7 +95,7 @@ class Confirmation:
         if arm is None:
             return
         evidence = self.forecasting.evidence(arm, forecasts)
-        items, self.basis = self._division.judges, self._division.basis
+        items, self.basis = self.pace.division.judges, self.pace.division.basis
         if evidence is not None:
             self.basis = evidence.basis
             # What was recorded is timed as often as it takes to know the prices' error.
@@ -170,7 +169,7 @@ class Confirmation:
         prompts = self.forecasting.prompts
         items = self._recorded(prompts)[:N_TIMED]
         needed_s = sum(self.pace.race_s(one.arm, items) for one in near)
-        needed_s += self.pace.race_s(near[0].arm, self._division.judges[:RESERVED])
+        needed_s += self.pace.race_s(near[0].arm, self.pace.division.judges[:RESERVED])
         if self.pace.left_s < needed_s:
             return forecasts
         names, gains = [name for name, _category in prompts], dict[Forecast, float]()

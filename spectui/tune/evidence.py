@@ -294,7 +294,7 @@ def evidence_of(
         return None
     # A setting that drafts nothing is off by another name.
     able = [one.answers for one in forecasts if one.answers is not None and one.n_drafted] or [own]
-    prompt, part = np.indices(own.on_s.shape)
+    indices = np.indices(own.on_s.shape)
 
     def answers_of(arm: Arm) -> Answers | None:
         other = None if arm in answers else replay(arm)
@@ -307,8 +307,8 @@ def evidence_of(
         is_of_few=n_given <= FEW,
         n_planned=n_planned,
         answers=cache(answers_of),
-        by_prompts=_crossed(able, prompt % min(len(prompts), _FOLDS)),
-        by_parts=_crossed(able, part),
+        by_prompts=_crossed(able, indices[0] % min(len(prompts), _FOLDS)),
+        by_parts=_crossed(able, indices[1]),
     )
 
 

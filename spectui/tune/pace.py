@@ -47,7 +47,8 @@ class Pace:
         self._spent_s, budget_s = spent_s, setup.limits.time_budget_s
         self.budget_s = None if budget_s is None else max(0.0, budget_s - spent_s)
         """Seconds that the search may take; None for as long as it takes."""
-        self._seen = {item.tokens for item in divide(setup.workload).trial_items}
+        self.division = divide(setup.workload)
+        self._seen = {item.tokens for item in self.division.trial_items}
         """Prompts of the trials, which a race on them finds evaluated."""
         self._began_s = self._now_s()
         self.reserved_s = 0.0

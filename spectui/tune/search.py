@@ -40,7 +40,7 @@ from spectui.tune.progress import Phase, PhaseStarted, TrialFinished
 from spectui.tune.race import LOOK_EVERY, Standing, finalist
 from spectui.tune.result import TuneResult, why_nothing
 from spectui.tune.served_forecast import ServedForecaster
-from spectui.tune.setup import MOST_TRIALS, SearchSetup, divide
+from spectui.tune.setup import MOST_TRIALS, SearchSetup
 from spectui.tune.trials import TrialRecord, TrialState, best_trial, n_measured, score
 
 _HOPELESS = 3
@@ -60,7 +60,6 @@ class TrialRunner:
         self.setup = pace.setup
         self._pace = pace
         self._forecasting = forecasting
-        self._division = divide(self.setup.workload)
         self._by_number = {record.number: record for record in self.setup.study.records()}
         """Kept here too: a storage that fails must not take the result with it."""
         self._began_s = 0.0
@@ -138,7 +137,7 @@ class TrialRunner:
             PhaseStarted(
                 phase=Phase.SEARCHING,
                 text=f"trial {number}: {arm.label}",
-                n_steps=len(self._division.trial_items),
+                n_steps=len(pace.division.trial_items),
                 arm=arm,
             )
         )
@@ -164,7 +163,7 @@ class TrialRunner:
 
     def _measured(self, proposal: TrialRecord) -> TrialRecord:
         runs = self._pace.runs(proposal.arm, self._check_time)
-        runs.measure(self._division.trial_items)
+        runs.measure(self._pace.division.trial_items)
         pairs = steady(runs.pairs)
         timed = measurements(pairs)
         self._n_measured += 1
@@ -182,8 +181,8 @@ class TrialRunner:
 
     def race_s(self, n_prompts: int) -> float:
         """Estimate of a race of what would be raced now; 0 as long as nothing is known."""
-        arm = finalist(self.records, self._forecasting.forecasts)
-        return 0.0 if arm is None else self._pace.race_s(arm, self._division.judges[:n_prompts])
+        arm, pace = finalist(self.records, self._forecasting.forecasts), self._pace
+        return 0.0 if arm is None else pace.race_s(arm, pace.division.judges[:n_prompts])
 
     def _check_hope(self, error: SpectuiError) -> None:
         """Raise the error of a trial where further trials would fail in the same way."""
