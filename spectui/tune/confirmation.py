@@ -40,8 +40,7 @@ def rivals(forecasts: Sequence[Forecast]) -> tuple[Forecast, ...]:
     the machine may have been busy. So each of these is timed on the same few prompts, and its
     forecast is ``corrected``. The runs choose, and have no part in the verdict.
     """
-    able = (one for one in forecasts if one.answers is not None)
-    found = best_by_drafter(sorted(able, key=lambda one: -one.shrunk))
+    found = best_by_drafter(sorted(forecasts, key=lambda one: -one.shrunk))
     return tuple(one for one in found if one.shrunk > found[0].shrunk - _NEAR)[:_MOST]
 
 
@@ -51,15 +50,10 @@ def corrected(
     """Logarithm of the gain that is forecast, corrected by timed runs on some of its prompts.
 
     Args:
-        forecast: with answers.
+        forecast: of a setting.
         prompts: [n_recordings]: their names.
-        timed: runs of the setting; of recorded prompts.
-
-    Raises:
-        ValueError: nothing was timed, or the forecast is of totals alone.
+        timed: runs of the setting, at least one; of recorded prompts.
     """
-    if not timed or forecast.answers is None:
-        raise ValueError(f"no timed run corrects the forecast of {forecast.arm.label}")
     answers = forecast.answers.whole
     rows = [prompts.index(one.prompt_id) for one in timed]
     predicted = float(answers.off_s[rows].sum() / answers.on_s[rows].sum())

@@ -286,14 +286,14 @@ def evidence_of(
         n_planned: prompts that may be recorded in all; 0 for just these.
 
     Returns:
-        None where nothing was decoded, or only totals are known.
+        None where nothing was decoded.
     """
-    answers = {one.arm: one.answers for one in forecasts if one.answers is not None}
+    answers = {one.arm: one.answers for one in forecasts}
     own = answers.get(chosen)
     if own is None or not own.on_s.any():
         return None
     # A setting that drafts nothing is off by another name.
-    able = [one.answers for one in forecasts if one.answers is not None and one.n_drafted] or [own]
+    able = [one.answers for one in forecasts if one.n_drafted] or [own]
     indices = np.indices(own.on_s.shape)
 
     def answers_of(arm: Arm) -> Answers | None:

@@ -231,7 +231,7 @@ class Forecaster:
             on_event=lambda _event: None,
         ).recordings
         found = replace(known, recordings=more).replay(arm)
-        if found is None or found.answers is None:
+        if found is None:
             return None
         self._further += more
         return [(one.id, one.category) for one in more], found.answers

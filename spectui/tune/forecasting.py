@@ -55,10 +55,9 @@ class Forecasting:
 
     def seconds(self, off: Arm) -> dict[Arm, float]:
         """Forecast seconds of a prompt in the mean, by setting and for ``off``."""
-        able = [(one.arm, one.answers) for one in self.forecasts if one.answers is not None]
-        found = {arm: float(answers.on_s.sum(axis=1).mean()) for arm, answers in able}
-        if able:
-            found[off] = float(able[0][1].off_s.sum(axis=1).mean())
+        found = {one.arm: float(one.answers.on_s.sum(axis=1).mean()) for one in self.forecasts}
+        for one in self.forecasts[:1]:
+            found[off] = float(one.answers.off_s.sum(axis=1).mean())
         return found
 
     def evidence(self, chosen: Arm, forecasts: Sequence[Forecast]) -> Evidence | None:

@@ -109,7 +109,7 @@ class Recorded:
             speedup=float(off_s.sum() / total.seconds) if total.seconds else 0.0,
             n_drafted=total.n_drafted,
             n_accepted=total.n_accepted,
-            answers=None if total.seconds is None else Answers(*total.parts, off_s),
+            answers=Answers(*total.parts, off_s),
         )
 
     def _off_costs(self, draft: str | None) -> Costs | None:
@@ -126,11 +126,11 @@ class Recorded:
     def adaptive(self, ordered: Sequence[Forecast]) -> Known[Adaptive]:
         """Rules of draft length beside the best forecast of a draft model that drafts alone."""
         for one in ordered:
-            arm, answers, speculation = one.arm, one.answers, one.arm.speculation
+            arm, speculation = one.arm, one.arm.speculation
             own = None if speculation is None or speculation.ahead else speculation.model
-            if arm.draft is None or own is None or answers is None:
+            if arm.draft is None or own is None:
                 continue
-            on_s, off_s = float(answers.on_s.sum()), float(answers.off_s.sum())
+            on_s, off_s = float(one.answers.on_s.sum()), float(one.answers.off_s.sum())
             costs = self.costs[arm.draft]
             return Known(
                 Adaptive(

@@ -5,9 +5,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
+import numpy as np
+
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, ModelLoaded
 from spectui.errors import EngineDiedError
+from spectui.measure.arm import Arm
 from spectui.measure.measurer import Measurer, Pair
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.setup import ModelOptions, SamplingConfig
@@ -16,6 +19,7 @@ from spectui.speculative.counters import Counters, RoundTimes
 from spectui.speculative.decoder import Stop
 from spectui.speculative.models import Rollback
 from spectui.tune.candidates import Candidate, Loader
+from spectui.tune.forecast import Answers, Forecast
 from spectui.tune.progress import TuneEvent
 from spectui.tune.search import Search
 from spectui.tune.setup import Limits, SearchSetup
@@ -189,3 +193,18 @@ def time_told(
 def target_of(n_ctx: int = 512, rollback: Rollback = Rollback.TRUNCATE) -> ModelLoaded:
     """A loaded target, as far as its recording asks for it."""
     return cast("ModelLoaded", SimpleNamespace(n_ctx=n_ctx, rollback=rollback))
+
+
+def forecast_of(arm: Arm, speedup: float, *, n_drafted: int = 9, n_accepted: int = 6) -> Forecast:
+    """A forecast from one answer that is all of a kind."""
+    part = np.ones((1, 1))
+    answers = Answers(
+        tokens=part,
+        drafted=n_drafted * part,
+        accepted=n_accepted * part,
+        on_s=part,
+        off_s=speedup * part,
+    )
+    return Forecast(
+        arm=arm, speedup=speedup, n_drafted=n_drafted, n_accepted=n_accepted, answers=answers
+    )

@@ -28,7 +28,7 @@ from spectui.tune.space import SearchSpace
 from spectui.tune.studies.recordings import KeptTrace, Recordings, study_trace
 from tests.support.layouts import expert_layouts
 from tests.support.replay import COSTS, DEPTH, DRAFT, SCENE, TARGET, record, trace_of
-from tests.support.search import known, target_of
+from tests.support.search import forecast_of, known, target_of
 
 RECORDING, _ = record(SCENE)
 TRACE = trace_of(RECORDING)
@@ -101,12 +101,12 @@ def test_ngrams_are_forecast_where_there_is_no_draft() -> None:
 def one(draft: str, draft_max: int, p_min: float, speedup: float) -> Forecast:
     speculation = Speculation(DraftSimple(draft_max=draft_max, draft_p_min=p_min))
     arm = Arm(draft=draft, speculation=speculation)
-    return Forecast(arm=arm, speedup=speedup, n_drafted=1, n_accepted=1)
+    return forecast_of(arm, speedup, n_drafted=1, n_accepted=1)
 
 
 def of_ngrams(n: int, m: int, *, n_drafted: int = 9, speedup: float = 1.0) -> Forecast:
     arm = Arm(draft=None, speculation=Speculation(NgramSimple(size_n=n, size_m=m)))
-    return Forecast(arm=arm, speedup=speedup, n_drafted=n_drafted, n_accepted=0)
+    return forecast_of(arm, speedup, n_drafted=n_drafted, n_accepted=0)
 
 
 def test_promising_are_the_best_of_each_length() -> None:

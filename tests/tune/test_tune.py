@@ -60,6 +60,7 @@ from tests.support.search import (
     SPACE,
     Mortal,
     ScriptedMeasurer,
+    forecast_of,
     items,
     known,
     open_study,
@@ -526,7 +527,7 @@ class Mistaken(ScriptedForecaster):
 
 def slower(one: Forecast, speedup: float) -> Answers:
     """The answers of a forecast, all of which gain the same."""
-    answers = known(one.answers)
+    answers = one.answers
     return answers._replace(on_s=answers.off_s / speedup)
 
 
@@ -815,7 +816,7 @@ def test_both_kinds_are_searched_and_ngrams_leave_the_models_parameters_alone(
 def test_what_is_both_promising_and_a_default_is_tried_once(tmp_path: Path) -> None:
     default = Arm(draft="good", speculation=Speculation(SERVER_DEFAULTS))
     with open_study(tmp_path) as study:
-        begin(study, [Forecast(arm=default, speedup=1.5, n_drafted=9, n_accepted=5)])
+        begin(study, [forecast_of(default, 1.5)])
         asked = [study.ask().arm for _ in range(20)]
     assert asked[0] == default
     assert asked[1:4].count(default) == 0

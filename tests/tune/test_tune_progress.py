@@ -5,7 +5,6 @@ from dataclasses import replace
 from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
-from spectui.tune.forecast import Forecast
 from spectui.tune.progress import (
     ForecastMade,
     Phase,
@@ -18,6 +17,7 @@ from spectui.tune.progress import (
     advance,
 )
 from spectui.tune.trials import TrialRecord, TrialState
+from tests.support.search import forecast_of
 
 ARM = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=4)))
 STARTING = TuningState(phase=Phase.STARTING, study="s")
@@ -35,7 +35,7 @@ def started(phase: Phase, n_steps: int, arm: Arm | None = ARM) -> PhaseStarted:
     return PhaseStarted(phase=phase, text="", n_steps=n_steps, arm=arm)
 
 
-FORECAST = Forecast(arm=ARM, speedup=1.5, n_drafted=10, n_accepted=7)
+FORECAST = forecast_of(ARM, 1.5)
 EVENTS: tuple[TuneEvent, ...] = (
     StudyOpened(name="s", records=(record(0),)),
     started(Phase.RECORDING, 4, None),
