@@ -14,7 +14,7 @@ from spectui.measure.speedup import PairedMeasurement
 from spectui.measure.statistics import paired_speedup
 from spectui.measure.verdict import Basis
 from spectui.measure.workload import WorkItem
-from spectui.tune.depths import raced_requests
+from spectui.tune.depths import DepthRuns
 from spectui.tune.evidence import Evidence
 from spectui.tune.forecast import Forecast, best_by_drafter
 from spectui.tune.forecasting import Forecasting
@@ -73,6 +73,8 @@ class Confirmation:
     """Time keeper of the search."""
     forecasting: Forecasting
     """Knows what recorded prompts say, and records more."""
+    depths: DepthRuns
+    """Knows whole requests, which have to gain as well."""
 
     def __post_init__(self) -> None:
         self.setup = self.pace.setup
@@ -112,8 +114,7 @@ class Confirmation:
             items,
             min_gain=self.setup.min_gain,
             n_affordable=partial(self.pace.n_affordable, arm),
-            # Whole requests, as far as they are known before the depths.
-            requests=lambda one: raced_requests(one, self.setup.requests, {}).value or (),
+            requests=lambda one: self.depths.requests(one).value or (),
             basis=self.basis,
             evidence=evidence,
             until_decided=not self.setup.limits.until_precise,

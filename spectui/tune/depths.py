@@ -7,7 +7,6 @@ more or less than all do, at any depth: so they are compared with themselves in 
 race's gain changes by that factor.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from spectui.documents import Known
@@ -18,7 +17,6 @@ from spectui.measure.requests import Request, requests_of
 from spectui.measure.speedup import Speedup
 from spectui.measure.statistics import FEWEST_CHANGED, changed
 from spectui.measure.workload import with_length
-from spectui.options.request import RequestShape
 from spectui.tune.pace import Pace
 from spectui.tune.progress import Phase, PhaseStarted
 from spectui.tune.race import Standing
@@ -124,30 +122,18 @@ class DepthRuns:
         n_readings = 1 if measurer.n_beside_off is None else 2
         return n_prompts * (n_readings * n_tokens * measurer.prompt_token_s + block_s)
 
-
-NOT_CONFIRMED = Known[tuple[Request, ...]](None, "no setting was confirmed")
-
-
-def raced_requests(
-    leader: Standing, shapes: Sequence[RequestShape], depths: Mapping[int, Depth]
-) -> Known[tuple[Request, ...]]:
-    """Requests with the leader: at the depth of their prompts, where that was measured.
-
-    Args:
-        leader: of the race.
-        shapes: lengths of the requests.
-        depths: what was measured at depth, by tokens of the prompt.
-    """
-    race = leader.speedup
-    if race is None:
-        return NOT_CONFIRMED
-    times = prompt_times(leader.pairs, apart=leader.apart, reads=leader.arm.reader is not None)
-    own, found = Depth(pairs=leader.pairs, speedup=race, prompts=times), list[Request]()
-    for shape in shapes:
-        deep = depths.get(shape.n_prompt, own)
-        read = times if deep.prompts.value is None else deep.prompts
-        one = requests_of([shape], deep.speedup, deep.pairs, read)
-        if one.value is None:
-            return one
-        found += one.value
-    return Known(tuple(found))
+    def requests(self, leader: Standing | None) -> Known[tuple[Request, ...]]:
+        """Requests with the race's leader: at the depth of their prompts, where it was measured."""
+        if leader is None or leader.speedup is None:
+            return Known(None, "no setting was confirmed")
+        times = prompt_times(leader.pairs, apart=leader.apart, reads=leader.arm.reader is not None)
+        own = Depth(pairs=leader.pairs, speedup=leader.speedup, prompts=times)
+        found = list[Request]()
+        for shape in self.setup.requests:
+            deep = self.found.get(shape.n_prompt, own)
+            read = times if deep.prompts.value is None else deep.prompts
+            one = requests_of([shape], deep.speedup, deep.pairs, read)
+            if one.value is None:
+                return one
+            found += one.value
+        return Known(tuple(found))

@@ -31,7 +31,7 @@ from spectui.measure.statistics import paired_speedup
 from spectui.measure.verdict import Verdict, judge, on_others, undecided
 from spectui.trace.routing import ExpertUse, use_of
 from spectui.tune.confirmation import Confirmation
-from spectui.tune.depths import NOT_CONFIRMED, DepthRuns, raced_requests
+from spectui.tune.depths import DepthRuns
 from spectui.tune.forecast import in_order
 from spectui.tune.forecaster import Forecaster
 from spectui.tune.forecasting import Forecasting
@@ -228,8 +228,8 @@ class Search:
         self._pace = Pace(setup, clock, spent_s=spent_s)
         self._forecasting = Forecasting(self._pace, forecaster)
         self._trials = TrialRunner(self._pace, self._forecasting)
-        self._confirmation = Confirmation(self._pace, self._forecasting)
         self._depths = DepthRuns(self._pace)
+        self._confirmation = Confirmation(self._pace, self._forecasting, self._depths)
         self._recorder = forecaster if isinstance(forecaster, Forecaster) else None
         self._experts = Known[ExpertUse](None, ENDED)
         self._cut_trials: tuple[int, int] | None = None
@@ -268,9 +268,7 @@ class Search:
         standings = self._confirmation.conclude()
         leader = next((one for one in standings[:1] if one.speedup is not None), None)
         best = leader.arm if leader is not None else tried.arm if tried is not None else None
-        requests = NOT_CONFIRMED
-        if leader is not None:
-            requests = raced_requests(leader, self._setup.requests, self._depths.found)
+        requests = self._depths.requests(leader)
         why = why_nothing(records, self._forecasting.forecasts, interrupted=interrupted)
         return TuneResult(
             trials=records,

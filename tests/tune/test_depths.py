@@ -16,7 +16,7 @@ from spectui.options.drafters import DraftSimple, NgramSimple
 from spectui.options.request import RequestShape
 from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
-from spectui.tune.depths import Depth, DepthRuns, raced_requests
+from spectui.tune.depths import Depth, DepthRuns
 from spectui.tune.pace import Pace
 from spectui.tune.progress import PhaseStarted, StepDone, TuneEvent
 from spectui.tune.race import Standing
@@ -252,9 +252,9 @@ def test_an_interrupt_leaves_what_was_measured() -> None:
 
 
 def test_a_long_request_rests_on_its_depth() -> None:
-    near, far = shape(LENGTH), shape(800)
-    depths = Ground(LENGTH, 800).run()
-    found = known(raced_requests(standing(), (near, far), depths).value)
+    ground = Ground(LENGTH, 800)
+    depths = ground.run()
+    found = known(ground.runs.requests(standing()).value)
     assert [one.is_covered for one in found] == [True, True]
     assert found[0].decoding == standing().speedup
     assert found[1].decoding == depths[800].speedup
@@ -263,21 +263,22 @@ def test_a_long_request_rests_on_its_depth() -> None:
 
 
 def test_a_depth_whose_prompts_were_known_still_tells_of_decoding() -> None:
-    far = shape(2000)
-    deep = Ground(2000).run()[2000]
-    unread = {2000: replace(deep, prompts=Known(None, "nothing new"))}
-    (found,) = known(raced_requests(standing(), (far,), unread).value)
+    ground = Ground(2000)
+    deep = ground.run()[2000]
+    ground.runs.found[2000] = replace(deep, prompts=Known(None, "nothing new"))
+    (found,) = known(ground.runs.requests(standing()).value)
     assert found.decoding == deep.speedup
     assert found.token_s == pytest.approx(0.1 * 1.25)
     # Without its depth a request is extrapolated, and without a race there is none.
-    (alone,) = known(raced_requests(standing(), (far,), {}).value)
+    runs = Ground(2000).runs
+    (alone,) = known(runs.requests(standing()).value)
     for one in (found, alone):
         assert one.prompt_on_s == pytest.approx(2000 * 0.015, rel=1e-3)
         assert not one.is_covered
     unconfirmed = replace(standing(), speedup=None)
-    assert raced_requests(unconfirmed, (far,), {}).value is None
+    assert runs.requests(unconfirmed).value is None
 
 
 def test_ngram_drafters_read_no_prompt() -> None:
-    (found,) = known(raced_requests(standing(NGRAM), (shape(LENGTH),), {}).value)
+    (found,) = known(Ground(LENGTH).runs.requests(standing(NGRAM)).value)
     assert found.prompt_on_s == found.prompt_off_s
