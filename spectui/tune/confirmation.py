@@ -225,6 +225,6 @@ class Confirmation:
             return (leader,)
         categories, of_others = evidence.by_category(timed), evidence.of_others(timed)
         leader = replace(leader, categories=categories, of_others=of_others)
-        if own is None or own == race.arm or not evidence.covers(own):
+        if own is None or own == race.arm or evidence.answers(own) is None:
             return (leader,)
         return leader, Standing(arm=own, speedup=evidence.beside(own, timed), n_pairs=0)

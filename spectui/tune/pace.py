@@ -44,7 +44,7 @@ class Pace:
         """
         self.setup = setup
         self._clock = clock
-        self._spent_s, budget_s = spent_s, setup.limits.time_budget_s
+        budget_s = setup.limits.time_budget_s
         self.budget_s = None if budget_s is None else max(0.0, budget_s - spent_s)
         """Seconds that the search may take; None for as long as it takes."""
         self.division = divide(setup.workload)
@@ -75,11 +75,6 @@ class Pace:
     def took_s(self) -> float:
         """Seconds since the search began."""
         return self._now_s() - self._began_s
-
-    @property
-    def whole_s(self) -> float:
-        """Seconds of the time budget that are gone, and what has gone beyond it."""
-        return self._spent_s + self.took_s
 
     def left_of(self, share: float) -> float:
         """Seconds until ``share`` of the time budget is gone; negative after that."""

@@ -225,6 +225,7 @@ class Search:
             spent_s: seconds of the budget that went into finding the target's place.
         """
         self._setup = setup
+        self._spent_s = spent_s
         self._pace = Pace(setup, clock, spent_s=spent_s)
         self._forecasting = Forecasting(self._pace, forecaster)
         self._trials = TrialRunner(self._pace, self._forecasting)
@@ -282,7 +283,7 @@ class Search:
             interrupted=interrupted,
             error=error,
             outlook=self._forecasting.outlook,
-            took_s=self._pace.whole_s,
+            took_s=self._spent_s + self._pace.took_s,
             cut_trials=self._cut_trials,
         )
 

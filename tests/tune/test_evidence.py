@@ -172,8 +172,8 @@ def test_the_answer_for_few_prompts_takes_in_those_that_were_recorded_later() ->
 def test_a_setting_of_the_users_is_counted_as_it_is() -> None:
     gains, own = np.full((14, N_PARTS), 1.4), np.full((14, N_PARTS), 1.2)
     one = evidence(gains, replay=lambda asked: forecast(9, own) if asked == arm(9) else None)
-    assert one.covers(arm(9))
-    assert not one.covers(arm(12))
+    assert one.answers(arm(9)) is not None
+    assert one.answers(arm(12)) is None
     slower = timed(one, arm(1), 1.1, 1.1, 1.1)
     assert one.beside(arm(9), slower).estimate == pytest.approx(1.2 / 1.1)
     with pytest.raises(ValueError, match="max 12"):

@@ -122,16 +122,10 @@ def trials_of(study: optuna.Study) -> tuple[TrialRecord, ...]:
             f"a trial of the study {study.study_name} cannot be read ({error}); update spectui, or "
             "delete the study"
         ) from error
-    pairs = zip(begun, found, strict=True)
-    ended = (as_left(one) if trial.state.is_finished() else one for trial, one in pairs)
-    return tuple(sorted(ended, key=lambda one: one.number))
-
-
-def as_left(record: TrialRecord) -> TrialRecord:
-    """A trial that nobody measures any more; as it is where it has ended before."""
-    if record.state is not TrialState.RUNNING:
-        return record
-    return replace(record, state=TrialState.INTERRUPTED, error=LEFT)
+    for n, trial in enumerate(begun):
+        if trial.state.is_finished() and found[n].state is TrialState.RUNNING:
+            found[n] = replace(found[n], state=TrialState.INTERRUPTED, error=LEFT)
+    return tuple(sorted(found, key=lambda one: one.number))
 
 
 T = TypeVar("T")
