@@ -87,7 +87,7 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("2 * _NORMAL.cdf(bound) - 1", "_NORMAL.cdf(bound)"),
         ("(total - self._spent_before) / 2", "total - self._spent_before"),
     ),
-    "tune/division": (("len(self.unseen) >= MIN_PROMPTS", "len(self.unseen) > MIN_PROMPTS"),),
+    "tune/setup": (("len(self.unseen) >= MIN_PROMPTS", "len(self.unseen) > MIN_PROMPTS"),),
     "llama/planned": (("not one.pattern.startswith(output)", "True"),),
     "engine/demand": (
         ("left + self.mapped_bytes >= 0", "left >= 0"),

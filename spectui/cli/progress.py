@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from spectui.demo import DemoProgress
     from spectui.engine.events import Event
     from spectui.measure.measurer import Pair
-    from spectui.tune.events import TuneEvent
+    from spectui.tune.progress import TuneEvent
 
 
 class Progress:

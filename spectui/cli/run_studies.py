@@ -14,8 +14,8 @@ from spectui.format import counted, times_text
 from spectui.interrupts import interrupts
 from spectui.measure.verdict import Answer
 from spectui.page import Table, Words
-from spectui.tune.outcome import Outcome
 from spectui.tune.page import machines_page
+from spectui.tune.result import Outcome
 from spectui.tune.studies.listing import (
     StoredStudy,
     delete_studies,

@@ -16,7 +16,7 @@ from spectui.measure.promise import Promise
 from spectui.models.sampling import unmeasured_sentences
 from spectui.monitor.machine import this_machine
 from spectui.prompts import Prompt, builtin_suite
-from spectui.tune.outcome import advice_of
+from spectui.tune.result import advice_of
 from spectui.tune.studies.listing import find_study, list_studies
 from spectui.verify.claim import Claim
 from spectui.verify.page import verified_page

@@ -111,7 +111,7 @@ def _recorded(request: Trace, options: RunOptions) -> "tuple[Tracing, Recorded, 
         tokenized,
     )
     from spectui.engine.commands import LoadTarget
-    from spectui.tune.loading import Loader
+    from spectui.tune.candidates import Loader
     from spectui.tune.tracing import Tracer, trace_of
 
     read, chats, depth = read_prompts(options), read_chats(options), request.depth
@@ -131,8 +131,7 @@ def _recorded(request: Trace, options: RunOptions) -> "tuple[Tracing, Recorded, 
             workload,
             Loader(engine, candidates),
             depth=depth,
-            n_ctx=target.n_ctx,
-            rollback=target.rollback,
+            target=target,
             with_costs=request.costs,
             on_event=options.progress.say,
         ).run()

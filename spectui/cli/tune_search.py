@@ -45,17 +45,15 @@ from spectui.server.binary import ServerBinary
 from spectui.server.client import LlamaClient
 from spectui.tune.backends import OwnEngine, Served
 from spectui.tune.candidates import Candidate
-from spectui.tune.document import Tuned
-from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
 from spectui.tune.layouts import LayoutPlan, Layouts, fit_layouts, plan_caches, plan_experts
 from spectui.tune.places import Parameter, knobs_of
-from spectui.tune.present import Present, arm_of
+from spectui.tune.progress import Notice, SearchEnded, StudyOpened, TuneEvent
 from spectui.tune.result import TuneResult
 from spectui.tune.served_forecast import why_unforecast
-from spectui.tune.setup import CommandOptions, Limits, TuningSetup
+from spectui.tune.setup import CommandOptions, Limits, Present, TuningSetup
 from spectui.tune.space import SearchSpace, longest_draft
 from spectui.tune.studies.study import StudyOptions
-from spectui.tune.tuning import Tuning
+from spectui.tune.tuning import Tuned, Tuning
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,11 +107,10 @@ class Search:
             space = self._space(
                 target.mtp_layers, candidates, layouts=None if plan is None else plan.needed
             )
-            present = None if asked is None else arm_of(asked, candidates, shared.context, space)
             setup = self._setup(
                 shared.alone(command.options, shared.given.extra),
                 candidates,
-                space if present is None else replace(space, present=present.value),
+                space,
                 tokenized(engine, self.prompts, shared, target, self.chats),
             )
             given = self._given_place(command, plan, models)
@@ -135,7 +132,6 @@ class Search:
             target=target.document(),
             backend=ENGINE,
             alteration=target.info.alteration,
-            present=present,
         )
 
     def _placed(
@@ -155,8 +151,13 @@ class Search:
         drafts = {name: shared.draft_options(path) for name, path in models.drafts.items()}
         plan: LayoutPlan | None = None
         if Parameter.N_CPU_MOE in self.options.parameters:
-            plan, refused = plan_experts(request, drafts, self.shared.progress.say, shared.margins)
-            models = models.without(refused)
+            plan, errors = plan_experts(request, drafts, self.shared.progress.say, shared.margins)
+            models = models.without(
+                tuple(
+                    Candidate(name=name, options=drafts[name], loaded=None, error=error)
+                    for name, error in errors.items()
+                )
+            )
             target = request.target if plan is None else plan.loaded
         elif drafts and self._may_move(request.target, models) and shared.fit is not None:
             plan = fit_layouts(request, drafts, shared.fit, self.shared.progress.say)
@@ -214,8 +215,6 @@ class Search:
         # What the binary has no words for is said before anything is started.
         measuring_arguments(off, binary)
         candidates, space = self._served_space(binary, target, drafts)
-        asked = _present_of(shared.given.takeover)
-        present = None if asked is None else arm_of(asked, candidates, shared.context, space)
         placed = {name: one.options for name, one in drafts.items()}
         why_not = why_unforecast(
             space, binary, n_slots=off.n_slots, redoes_rounds=target.redoes_rounds
@@ -226,8 +225,6 @@ class Search:
             self._check_lengths(n_ctx, "raise -c")
             backend = ServerBackend(fleet, off, placed, redoes_rounds=target.redoes_rounds)
             workload = self._workload(fleet.of(off), off)
-            if present is not None:
-                space = replace(space, present=present.value)
             setup = self._setup(off, candidates, space, workload)
             served = Served(backend, binary, target, drafts, forecasts=forecasts)
             tuning = Tuning(setup, served)
@@ -243,7 +240,6 @@ class Search:
                 n_starts=fleet.n_starts,
             ),
             alteration=target.alteration,
-            present=present,
         )
 
     def _served_space(
@@ -314,11 +310,13 @@ class Search:
         """Setup of the search for the best setting beside ``off``."""
         shared, options = self.shared, self.options
         form, budget_s = CommandOptions.of(shared.given.takeover), options.time_budget
+        asked = _present_of(shared.given.takeover)
+        present = None if asked is None else asked.arm(candidates, shared.context, space)
         return TuningSetup(
             off=off,
             candidates=candidates,
             workload=workload,
-            space=space,
+            space=space if present is None else replace(space, present=present.value),
             limits=Limits(
                 n_trials=options.trials,
                 time_budget_s=budget_s,
@@ -335,6 +333,7 @@ class Search:
                 dialect=self.dialect,
                 extra=with_slots(form.extra, shared.given["parallel"]),
             ),
+            present=present,
             prompts=shared.prompts,
             is_chat=bool(shared.chats),
             requests=options.requests,

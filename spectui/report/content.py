@@ -13,7 +13,7 @@ from spectui.measure.observed import totals
 from spectui.measure.promise import Promise
 from spectui.measure.verdict import Answer, Basis, Verdict
 from spectui.report.document import ModelPart, SidePart, TuneDocument, arm_of, read_document, short
-from spectui.tune.outcome import Gain
+from spectui.tune.result import Gain
 from spectui.tune.studies.listing import StoredStudy
 
 _NO_VERDICT = (

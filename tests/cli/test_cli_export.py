@@ -15,7 +15,7 @@ from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
-from spectui.tune.outcome import Outcome
+from spectui.tune.result import Outcome
 from spectui.tune.studies.records import OUTCOME, to_plain
 from spectui.tune.studies.study import TuningStudy
 from tests.support.cli import Run, Searched, Spectui

@@ -60,7 +60,7 @@ from spectui.sweep.grid import Axes
 from spectui.sweep.setup import SweepSetup, sweep_name, sweep_spec
 from spectui.trace.file import read_trace, write_trace
 from spectui.tune.backends import served_spec, study_name
-from spectui.tune.outcome import Outcome
+from spectui.tune.result import Outcome
 from spectui.tune.space import SearchSpace
 from spectui.tune.studies.listing import list_studies
 from spectui.tune.studies.recordings import study_trace

@@ -25,6 +25,7 @@ from spectui.tune.forecast import Forecast
 from spectui.tune.progress import Phase
 from tests.support.cockpit import Cockpit, answer_events, facts, found, launch, press_keys, settled
 from tests.support.constructed import snapshots
+from tests.support.search import forecast_of
 from tests.tui.test_tui_tune import DECIDED, PREDICTED, SEARCHING, TURN_OFF, arm
 
 SIZES = {"80": (80, 24), "120": (120, 40), "200": (200, 60)}
@@ -157,9 +158,9 @@ def test_models_lost(snap_compare: SnapCompare) -> None:
 def replayed() -> tuple[Forecast, ...]:
     """Every setting, the best where the drafts have five tokens."""
     found = [
-        Forecast(
-            arm=arm(longest, round(0.05 * step, 2)),
-            speedup=1.45 - 0.006 * (longest - 5) ** 2 - 0.001 * (step - 6) ** 2,
+        forecast_of(
+            arm(longest, round(0.05 * step, 2)),
+            1.45 - 0.006 * (longest - 5) ** 2 - 0.001 * (step - 6) ** 2,
             n_drafted=100 * longest,
             n_accepted=(95 - 5 * longest + step) * longest,
         )

@@ -31,7 +31,7 @@ from spectui.tune.trials import PromptScore, TrialRecord, TrialState, best_trial
 from tests.support import cockpit
 from tests.support.cockpit import Stage, staged
 from tests.support.machine import DISTURBED
-from tests.support.search import items, result
+from tests.support.search import forecast_of, items, result
 
 ANCHOR = 10.0
 SIZES = [(80, 24), (120, 40), (200, 60)]
@@ -68,7 +68,7 @@ BEST = "good: max 6, min 1, p_min 0.40"
 SEARCHING = TuningState(phase=Phase.SEARCHING, study="study-1", records=RECORDS, seconds_left=90.0)
 
 FORECASTS = tuple(
-    Forecast(arm=one, speedup=speedup, n_drafted=100, n_accepted=n_accepted)
+    forecast_of(one, speedup, n_drafted=100, n_accepted=n_accepted)
     for one, speedup, n_accepted in (
         (arm(5, 0.3), 1.45, 70),
         (arm(5, 0.35), 1.44, 71),
@@ -504,7 +504,7 @@ async def test_a_state_may_come_before_the_screen_is_shown() -> None:
 
 
 def forecast(longest: int, p_min: float, speedup: float) -> Forecast:
-    return Forecast(arm=arm(longest, p_min), speedup=speedup, n_drafted=9, n_accepted=6)
+    return forecast_of(arm(longest, p_min), speedup)
 
 
 def best_arm(records: Sequence[TrialRecord]) -> Arm | None:

@@ -8,8 +8,7 @@ from spectui.live.recording import ChatRecording
 from spectui.live.replay import ChatReplay
 from spectui.tui import draw
 from spectui.tui.tune.ledger import FORECAST, Ledger
-from spectui.tune.expert_use import cache_sentence
-from spectui.tune.explain import explain_result
+from spectui.tune.explain import cache_sentence, explain_result
 from spectui.tune.page import lossless_lines
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.result import TuneResult
