@@ -56,8 +56,8 @@ def findings_page(found: Tuned) -> list[Part]:
         page += ["", _categories(result.leader.categories), ""]
     drafters = best_by_drafter(result.outlook.forecasts)
     if len(drafters) > 1:
-        told = _DRAFTERS if result.speedup is None else f"{_DRAFTERS}; {_TIMED}"
-        page += [forecasts_table(drafters), Paragraph(f"{told}."), ""]
+        source = _DRAFTERS if result.speedup is None else f"{_DRAFTERS}; {_TIMED}"
+        page += [forecasts_table(drafters), Paragraph(f"{source}."), ""]
     return page
 
 
