@@ -23,7 +23,7 @@ from spectui.demo import DemoModel, ensure_demo_models
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.measure.workload import WorkItem, Workload, tokenize
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from spectui.options.drafters import (
     NGRAM_KINDS,
     NgramCache,

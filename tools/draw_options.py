@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spectui.commands.server_options import LATER, PREFIX
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from spectui.server.binary import TIMEOUT_S, ask
 from spectui.server.help_text import read_help
 

@@ -14,7 +14,7 @@ from spectui.cli.named_models import with_kind_of_file, with_preset_models
 from spectui.cli.options import COCKPIT, DRAFTING, YES
 from spectui.cli.output import complaints
 from spectui.cli.request import RunOptions, take_drafting
-from spectui.commands.rendering import rendering_of
+from spectui.commands.takeover import rendering_of
 from spectui.demo import DemoModel
 from spectui.errors import UsageError
 from spectui.live.setup import Launch, LiveSetup, Pair

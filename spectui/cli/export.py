@@ -17,7 +17,7 @@ from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import names_model
 from spectui.errors import BadInputError, UsageError
 from spectui.format import printable
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 
 _EXAMPLES = (
     ("What the latest tune advised, as a command", "spectui export"),

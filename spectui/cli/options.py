@@ -10,15 +10,15 @@ from spectui.cli.click_options import ListOf, click_option, files, option, switc
 from spectui.cli.given import demo_option, from_option, preset_option
 from spectui.cli.help import CommandOption, FromUserOnly
 from spectui.errors import UsageError
-from spectui.options import catalogue, context, placement
-from spectui.options.dialect import Dialect
+from spectui.options import catalogue, placement
+from spectui.options.option import Dialect
 from spectui.options.drafters import (
     HIDDEN_STATE_KINDS,
     MODEL_KIND,
     MTP_KIND,
     NGRAM_KINDS,
 )
-from spectui.options.option import Form, Option, Whole, Words
+from spectui.options.option import Form, Option, Whole
 from spectui.options.setup import MOST_SLOTS
 from spectui.paths import STORAGE_VARIABLE
 from spectui.secret import without_passwords
@@ -155,8 +155,8 @@ _MODEL, _DRAFTS, _DRAFT = _under(
 )
 """The last is the option of a command that takes one draft."""
 _PLACEMENT = _under("Placement", *placement.PLACEMENT)
-_CONTEXT = _under("Context", *context.SIZES)
-_THREADS, *_OTHER_THREADS = _under("Threads", *context.COMPUTE)
+_CONTEXT = _under("Context", *catalogue.SIZES)
+_THREADS, *_OTHER_THREADS = _under("Threads", *catalogue.COMPUTE)
 
 _PRESET: click.Option = option(
     "--preset",
@@ -190,7 +190,7 @@ _DEMO: tuple[click.Option, ...] = (
     ),
     option(
         "--target",
-        type=Words(("dense", "moe")),
+        type=("dense", "moe"),
         default="dense",
         help="Which demo target.",
         subject=_MODELS,

@@ -18,7 +18,7 @@ from spectui.cli.output import complain
 from spectui.cli.request import FILE_KINDS, RunOptions
 from spectui.commands.items import divide, words_of
 from spectui.commands.measured import beyond_engine
-from spectui.commands.rendering import rendering_of
+from spectui.commands.takeover import rendering_of
 from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded

@@ -23,7 +23,7 @@ from spectui.cli.options import (
     parallel_option,
     repeats_option,
 )
-from spectui.options import catalogue, context
+from spectui.options import catalogue
 from spectui.options.drafters import (
     HIDDEN_STATE_KINDS,
     MODEL_KIND,
@@ -52,7 +52,7 @@ _AXES: tuple[click.Option, ...] = (
         for drafter in (DraftSimple, *NGRAMS)
         for number in numbers_of(drafter)
     ),
-    listed(context.THREADS, means="one per physical core", help_text="Compute threads."),
+    listed(catalogue.THREADS, means="one per physical core", help_text="Compute threads."),
     option(
         "--prompt-length",
         type=ListOf(Value(Whole(1))),

@@ -20,7 +20,7 @@ from spectui.commands.takeover import Takeover, take_over
 from spectui.errors import ServerError, UsageError
 from spectui.format import printable
 from spectui.llama.search import find_servers
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from spectui.options.setup import Setup
 from spectui.secret import HIDDEN, is_secret
 

@@ -35,7 +35,7 @@ from spectui.measure.server_backend import ServerBackend
 from spectui.measure.servers import measuring_arguments, served_by
 from spectui.measure.workload import Workload
 from spectui.models.gguf import read_gguf
-from spectui.options.dialect import NGRAM_DIALECTS, Dialect
+from spectui.options.option import NGRAM_DIALECTS, Dialect
 from spectui.options.drafters import MTP_KIND, NGRAM_KINDS
 from spectui.options.request import check_lengths
 from spectui.options.setup import ModelOptions, Setup

@@ -10,10 +10,10 @@ from spectui.commands.home import is_at_home
 from spectui.commands.renames import Stage
 from spectui.commands.server_options import flags_of
 from spectui.errors import BadInputError
-from spectui.options import context as contexts
+from spectui.options import catalogue
 from spectui.options import placement
 from spectui.options.catalogue import BY_FLAG
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from spectui.options.drafters import DrafterSetting, DraftSimple, HiddenStateDrafter, numbers_of
 from spectui.options.option import Option
 from spectui.options.setup import (
@@ -66,8 +66,8 @@ def server_arguments(
         placed = _placement(draft, dialect, beside=target)
         words += _words((*placed, *_cache_types(draft, explicit=explicit)), dialect, draft=draft)
         threads = (
-            (contexts.THREADS_DRAFT, _positive(context.threads_draft)),
-            (contexts.THREADS_BATCH_DRAFT, _positive(context.threads_batch_draft)),
+            (catalogue.THREADS_DRAFT, _positive(context.threads_draft)),
+            (catalogue.THREADS_BATCH_DRAFT, _positive(context.threads_batch_draft)),
         )
         words += _words(threads, dialect)
     return [*words, *_drafting(speculation, dialect)]
@@ -192,13 +192,13 @@ def _context(context: ContextOptions) -> Iterator[_Given]:
     yield "-b", str(context.batch_size)
     yield "-ub", str(context.ubatch_size)
     yield "-fa", context.flash_attn.value
-    yield contexts.THREADS, _positive(context.threads)
-    yield contexts.THREADS_BATCH, _positive(context.threads_batch)
+    yield catalogue.THREADS, _positive(context.threads)
+    yield catalogue.THREADS_BATCH, _positive(context.threads_batch)
     yield placement.NO_KV_OFFLOAD, not context.kv_offload
     yield placement.NO_OP_OFFLOAD, not context.op_offload
-    yield contexts.SWA_FULL, context.swa_full
+    yield catalogue.SWA_FULL, context.swa_full
     yield placement.MOE_CACHE_MIB, _positive(context.moe_cache_mib)
-    yield contexts.NUMA, "" if context.numa is None else str(context.numa)
+    yield catalogue.NUMA, "" if context.numa is None else str(context.numa)
 
 
 def _unless(value: object, default: object) -> str:

@@ -11,7 +11,7 @@ from spectui.commands.items import Item, divide, words_of
 from spectui.commands.renames import BY_LAYERS, BY_SWITCH, DRAFTS, NONE, OF_MODELS
 from spectui.commands.server_options import canonical, former_names, new_names
 from spectui.errors import BadInputError
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from spectui.options.drafters import MTP_KIND
 from spectui.secret import hidden
 

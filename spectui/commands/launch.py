@@ -22,7 +22,7 @@ from spectui.commands.rewriting import passed_on
 from spectui.errors import BadInputError
 from spectui.format import printable
 from spectui.options import placement
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from spectui.options.drafters import NGRAMS, DraftSimple, numbers_of
 from spectui.options.setup import ContextOptions, ModelOptions, Setup
 

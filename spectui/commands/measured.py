@@ -9,7 +9,7 @@ import platformdirs
 
 from spectui.commands.items import Item, divide, words_of
 from spectui.commands.server_options import PREFIX, option_of_variable, table
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from spectui.secret import is_secret
 
 _NEUTRAL = "neutral="

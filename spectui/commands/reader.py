@@ -14,7 +14,7 @@ from spectui.commands.server_options import (
     option_of_variable,
     server_option,
 )
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 
 if TYPE_CHECKING:
     from spectui.commands.command import ServerCommand

@@ -8,7 +8,7 @@ import msgspec
 from spectui.commands.command import ServerCommand
 from spectui.commands.items import Item
 from spectui.commands.renames import KNOWN_TO_IK, NONE
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from spectui.options.drafters import NGRAM_KINDS
 
 _FOLDERS = (

@@ -12,7 +12,7 @@ from spectui.commands.renames import LENGTHS, LOADING, TODAY
 from spectui.commands.server_options import drawn_from
 from spectui.format import printable
 from spectui.options.catalogue import SHARED_BY_NGRAMS
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from spectui.options.drafters import NGRAM_KINDS
 from spectui.options.placement import LOAD_MODE, LOAD_MODES
 

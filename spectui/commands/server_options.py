@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 
 _TABLES = Path(__file__).with_name("tables")
 PREFIX = "LLAMA_ARG_"

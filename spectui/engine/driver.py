@@ -12,7 +12,7 @@ from spectui.engine.isolation import ProcessWorker
 from spectui.engine.thread import EngineThread, Priority
 from spectui.engine.worker import Worker
 from spectui.interrupts import interrupts
-from spectui.options.rendering import PLAIN, Rendering
+from spectui.options.setup import OWN_TEMPLATE, Rendering
 from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.trace.routing import Routing
 
@@ -30,7 +30,7 @@ class Engine(Closing):
 
     n_beside_off: int | None = None
     """Settings that take turns with the target alone: as many as share a draft."""
-    rendering: Rendering = PLAIN
+    rendering: Rendering = OWN_TEMPLATE
     """How conversations are made prompts."""
 
     def __init__(

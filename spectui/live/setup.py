@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from spectui.commands.rendering import rendering_of
+from spectui.commands.takeover import rendering_of
 from spectui.demo import DemoModel
 from spectui.errors import EngineDiedError
 from spectui.live.sessions import LoadOptions
 from spectui.models.facts import is_mtp_file
-from spectui.options.rendering import PLAIN, Rendering
+from spectui.options.setup import OWN_TEMPLATE, Rendering
 from spectui.options.setup import SamplingConfig, Setup
 from spectui.options.speculation import Speculation
 from spectui.settings import Settings
@@ -39,7 +39,7 @@ class LiveSetup(Setup):
     """Most tokens per answer, -1 for as many as the context holds."""
     system: str = ""
     """The system message, empty for none."""
-    rendering: Rendering = PLAIN
+    rendering: Rendering = OWN_TEMPLATE
     """How conversations are made prompts."""
     taken: "Takeover | None" = None
     """The command that ``--from`` has read, in whose form commands are handed over."""

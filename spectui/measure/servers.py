@@ -16,7 +16,7 @@ from spectui.format import bytes_text
 from spectui.llama.rpc import ensure_free
 from spectui.measure.served_models import size_bytes
 from spectui.measure.workload import WARM_UP_TOKENS
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from spectui.options.setup import Setup
 from spectui.paths import data_dir, ensure_dir
 from spectui.server.binary import ServerBinary

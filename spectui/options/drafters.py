@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar
 import msgspec
 from msgspec import Meta
 
-from spectui.options.number import Number, described, read_number
+from spectui.options.option import Number, described, read_number
 from spectui.options.option import INT_MAX
 
 NGRAM_LARGEST = 1024

@@ -18,7 +18,7 @@ from spectui.commands.measured import WITHOUT_CONFIG_FILE, own_environment
 from spectui.commands.reader import Accepted, drafters_of
 from spectui.errors import ServerError, UsageError
 from spectui.files import write_own_file
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from spectui.paths import cache_dir, text_of
 from spectui.server.help_text import HelpOption, Version, read_help, read_version
 from spectui.server.kept import KeptProcess, manner_of

@@ -8,7 +8,7 @@ from spectui.commands.launch import ExportSetup
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.promise import Case
 from spectui.measure.verdict import Verdict
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from spectui.options.setup import Setup
 from spectui.tune.result import TuneResult
 from spectui.verify.claim import Advice

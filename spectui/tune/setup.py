@@ -14,7 +14,7 @@ from spectui.measure.backend import Backend
 from spectui.measure.measurer import Measurer
 from spectui.measure.requests import usual_shape
 from spectui.measure.workload import WorkItem, Workload
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from spectui.options.request import RequestShape
 from spectui.options.setup import Setup
 from spectui.tune.candidates import Candidate

@@ -11,7 +11,7 @@ from spectui.commands.arguments import server_arguments
 from spectui.commands.formats import Format, render
 from spectui.commands.launch import ExportSetup
 from spectui.errors import BadInputError
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from spectui.options.drafters import (
     DraftSimple,
 )

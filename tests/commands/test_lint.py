@@ -15,7 +15,7 @@ from spectui.commands.reader import Accepted, Reader
 from spectui.commands.server_options import Arity, flags_of, server_option
 from spectui.commands.sources.reading import read_command, read_commands
 from spectui.errors import BadInputError
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from spectui.server.binary import examine
 from spectui.server.judge import Judge
 from tests.commands.test_commands import MACHINE, READ, asked

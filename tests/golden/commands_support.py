@@ -34,7 +34,7 @@ from spectui.measure.observed import digest_of
 from spectui.measure.served_models import ServedModel
 from spectui.measure.workload import WorkItem, Workload
 from spectui.monitor import machine as machines
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from spectui.options.drafters import (
     DraftEagle3,
     DraftMtp,

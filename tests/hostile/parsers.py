@@ -21,7 +21,7 @@ from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import take_over
 from spectui.live.sessions import read_session, recent_sessions
 from spectui.models.gguf import read_gguf
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from spectui.presets import find_preset
 from spectui.prompts import load_prompts
 from spectui.server.connection import MalformedError, Page

@@ -11,7 +11,7 @@ import pytest
 
 from spectui.errors import ServerError
 from spectui.llama.search import find_server, find_servers
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from spectui.server.binary import ask, examine
 from spectui.server.help_text import read_help, read_version
 from spectui.server.watch.locator import runs_llama

@@ -16,7 +16,7 @@ from spectui.commands.items import Item
 from spectui.commands.measured import is_made_up
 from spectui.commands.reader import Reader
 from spectui.errors import BadInputError
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
 
 _MEANT = {"yes": "on", "y": "on", "no": "off", "n": "off"}

@@ -13,7 +13,7 @@ from spectui.commands.reader import Reader
 from spectui.commands.renames import RULES_TODAY
 from spectui.commands.server_options import PREFIX, Arity, drawn_from, flags_of
 from spectui.commands.takeover import names_model, prints_and_ends
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 
 _STOPPING = frozenset({"LLAMA_ARG_DRAFT_MAX", "LLAMA_ARG_DRAFT_MIN"})
 """Variables that builds since spring 2026 recognise only to refuse them."""
