@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     # They load numpy, or the tables of options; a screen that only waits for events need not.
     from spectui.commands.takeover import Takeover
     from spectui.live.recording import ChatRecording
-    from spectui.server.watch.poller import Attachment
+    from spectui.server.watch.locator import Address
     from spectui.tune.progress import TuningState
 
 
@@ -111,7 +111,7 @@ class Launch:
     pair: Pair | None = None
     demo: DemoModel | None = None
     """A demo target, to be built if it is not there; instead of ``pair``."""
-    watched: "Attachment | None" = None
+    watched: "Address | None" = None
     """A server that is watched; nothing is loaded before its models are taken over."""
     look_s: float = 0.0
     """Seconds from one look at it to the next."""

@@ -21,7 +21,7 @@ from spectui.options.setup import Setup
 from spectui.paths import data_dir, ensure_dir
 from spectui.server.binary import ServerBinary
 from spectui.server.client import Completion
-from spectui.server.help_text import Version
+from spectui.server.binary import Version
 from spectui.server.process import LlamaServer
 
 _CACHE = "--cache-ram"

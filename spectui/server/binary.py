@@ -1,13 +1,16 @@
 """Finds a llama-server binary, and asks it for its options and version.
 
-The answers are cached until the binary changes.
+The answers are cached until the binary changes. In ``--help`` llama.cpp writes an option per
+paragraph, its names from the first column on and its words from the 41st; ik_llama.cpp indents the
+names and begins the words in the 35th.
 """
 
 import hashlib
 import os
+import re
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +23,6 @@ from spectui.errors import ServerError, UsageError
 from spectui.files import write_own_file
 from spectui.options.option import Dialect
 from spectui.paths import cache_dir, text_of
-from spectui.server.help_text import HelpOption, Version, read_help, read_version
 from spectui.server.kept import KeptProcess, manner_of
 
 TIMEOUT_S = 30.0
@@ -46,6 +48,38 @@ _OVERRIDES = ("LLAMA_ARG_", "MTMD_BACKEND_DEVICE")
 _FORMAT = 2
 """To be raised when what is read from a help text changes."""
 _FOLDER = "llama-server"
+_MOST_INDENTED = 12
+_COLUMNS = re.compile(r"(?<![, ]) {2,}")
+"""Between an option's names with its value, and its words."""
+_NAME = re.compile(r"(?:^|, *)(-{1,2}[A-Za-z][\w.-]*)")
+_VARIABLE = re.compile(r"\(env: (\w+)\)")
+_REMOVED = "the argument has been removed"
+_VERSIONS = (
+    re.compile(r"^version: (?P<version>(?P<build>\d+)) \((?P<commit>\w+)\)", re.MULTILINE),
+    re.compile(
+        r"^version: (?P<version>\S+) \(build (?P<build>\d+), commit (?P<commit>\w+)\)", re.MULTILINE
+    ),
+)
+
+
+class HelpOption(msgspec.Struct, frozen=True, kw_only=True):
+    """One option as ``--help`` describes it."""
+
+    flags: tuple[str, ...]
+    value: str | None
+    """Placeholder of its value; None for a switch, and where the help leaves it out."""
+    variable: str | None
+    """Environment variable that it is read from."""
+    is_removed: bool
+    """The program knows it only to refuse it."""
+
+
+class Version(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to ``--version``. None where it tells nothing, as builds outside a clone do."""
+
+    text: str
+    build: int | None
+    commit: str | None
 
 
 class ServerBinary(msgspec.Struct, frozen=True, kw_only=True):
@@ -250,3 +284,48 @@ def _libraries(folder: Path) -> str:
 def _cache_file(identity: BinaryIdentity) -> Path:
     name = hashlib.sha256(msgspec.json.encode(identity)).hexdigest()
     return cache_dir() / _FOLDER / f"{name[:16]}.json"
+
+
+def read_help(text: str) -> tuple[HelpOption, ...]:
+    """Return every option of a help text, in its order; none for a text that is no such help."""
+    return tuple(_option(left, words) for left, words in _paragraphs(text))
+
+
+def read_version(text: str) -> Version | None:
+    """Read the output of ``--version``; None for anything else."""
+    found = next(filter(None, (pattern.search(text) for pattern in _VERSIONS)), None)
+    if found is None:
+        return None
+    build, commit = int(found["build"]), found["commit"]
+    return Version(
+        text=found["version"],
+        build=build or None,
+        commit=None if commit == "unknown" else commit,
+    )
+
+
+def _paragraphs(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the left column of every option, and its words."""
+    left: str | None = None
+    words: list[str] = []
+    for line in text.splitlines():
+        bare = line.lstrip(" ")
+        if len(line) - len(bare) > _MOST_INDENTED or not _NAME.match(bare):
+            words.append(bare)
+            continue
+        if left is not None:
+            yield left, " ".join(words)
+        left, *words = _COLUMNS.split(bare, maxsplit=1)
+    if left is not None:
+        yield left, " ".join(words)
+
+
+def _option(left: str, words: str) -> HelpOption:
+    names = list(_NAME.finditer(left))
+    variable = _VARIABLE.search(words)
+    return HelpOption(
+        flags=tuple(name[1] for name in names),
+        value=left[names[-1].end() :].strip() or None,
+        variable=variable and variable[1],
+        is_removed=_REMOVED in words,
+    )

@@ -17,13 +17,13 @@ from spectui.server.connection import (
     BrokenError,
     Connection,
     LateError,
+    LoopThread,
     MalformedError,
     Page,
     RefusedError,
     ReplyError,
     UnreachableError,
 )
-from spectui.server.loop import LoopThread
 from spectui.server.replies import (
     STREAMED,
     CompletionReply,

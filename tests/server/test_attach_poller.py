@@ -7,12 +7,14 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
-from spectui.server.address import parse_address
+from spectui.server.watch.locator import parse_address
 from spectui.server.watch.locator import Locator
-from spectui.server.watch.poller import Attachment, Poller
+from spectui.server.watch.locator import Address
+from spectui.server.watch.poller import Poller
 from spectui.server.watch.sample import Failure, Sample, ServerSample, Trouble
 from tests.support.attached import Script, hang, serving
 
@@ -22,7 +24,7 @@ WAIT_S = 60
 class Watch:
     """A poller, and what it has handed over."""
 
-    def __init__(self, wanted: Attachment, interval_s: float = 0.01) -> None:
+    def __init__(self, wanted: Address, interval_s: float = 0.01) -> None:
         self.samples: queue.Queue[Sample] = queue.Queue()
         self.failures: list[BaseException] = []
         self.poller = Poller(
@@ -38,8 +40,8 @@ class Watch:
         return found
 
 
-def attachment(script: Script, timeout_s: float = 30.0) -> Attachment:
-    return Attachment(address=parse_address(script.address), timeout_s=timeout_s)
+def attachment(script: Script, timeout_s: float = 30.0) -> Address:
+    return replace(parse_address(script.address), timeout_s=timeout_s)
 
 
 @contextmanager
@@ -104,7 +106,7 @@ def test_a_defect_is_told() -> None:
             raise ZeroDivisionError
 
         with Poller(
-            Attachment(address=parse_address(script.address)),
+            parse_address(script.address),
             broken,
             interval_s=0.01,
             on_failure=failures.put,

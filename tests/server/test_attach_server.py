@@ -8,11 +8,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from spectui.server.address import parse_address
+from spectui.server.watch.locator import parse_address
 from spectui.server.process import LlamaServer
 from spectui.server.replies import SlotPhase
 from spectui.server.watch import poller
-from spectui.server.watch.poller import Attachment, ask
+from spectui.server.watch.locator import Address
+from spectui.server.watch.poller import ask
 from spectui.server.watch.sample import Failure, Sample, ServerSample
 from spectui.server.watch.tracker import Tracker
 from tests.server.test_attach_poller import Watch
@@ -27,8 +28,8 @@ N_PREDICT = 48
 SMALL = ("-c", "512", "-np", "1", "-t", "1")
 
 
-def attachment(server: LlamaServer) -> Attachment:
-    return Attachment(address=parse_address(server.base_url), api_key=server.api_key)
+def attachment(server: LlamaServer) -> Address:
+    return parse_address(server.base_url, server.api_key)
 
 
 def watch_of(server: LlamaServer) -> Watch:

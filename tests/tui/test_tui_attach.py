@@ -15,8 +15,9 @@ from textual.widgets import Static
 from spectui.documents import Known
 from spectui.errors import BadInputError
 from spectui.live.setup import Activity, Launch
-from spectui.server.address import parse_address
-from spectui.server.watch.poller import Attachment, Poller
+from spectui.server.watch.locator import parse_address
+from spectui.server.watch.locator import Address
+from spectui.server.watch.poller import Poller
 from spectui.server.watch.sample import Failure, HostState, Trouble
 from spectui.settings import Settings
 from spectui.tui.app import SpectuiApp
@@ -66,7 +67,7 @@ class WatchingThreads(ScriptedThreads):
 
     poller: ScriptedPoller
 
-    def watch_server(self, server: Attachment, interval_s: float) -> Poller:
+    def watch_server(self, server: Address, interval_s: float) -> Poller:
         self.poller = ScriptedPoller(server, self.post, interval_s=interval_s)
         return self.poller
 
@@ -78,7 +79,7 @@ class Watched:
     """An app with its script."""
 
     def __init__(self, **options: Any) -> None:  # noqa: ANN401 - of a launch
-        attachment = Attachment(address=parse_address(URL))
+        attachment = parse_address(URL)
         self.app = SpectuiApp(launch(watched=attachment, pair=None, **options), WatchingThreads)
         self.threads = cast("WatchingThreads", self.app.threads)
 

@@ -1,16 +1,24 @@
-"""Finds the process of a server that runs on this machine."""
+"""The address of a running server, and its process where that runs on this machine."""
 
 import asyncio
 import ipaddress
 import math
+import re
 import socket
+from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 import psutil
 
 from spectui.documents import Known
-from spectui.server.address import Address
+from spectui.errors import UsageError
 from spectui.server.watch.sample import HostState, ProcessSample
 
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_HOST = re.compile(r"[\w.:%~-]+")
+_PATH = re.compile(r"[\w.~%!$&'()*+,;=:@/-]*")
+_ROUTE = re.compile(r"/(v1(/.*)?|(chat/)?completions?|health|metrics|props|slots(/\d+)?)$")
+"""Route that llama-server serves below its address, and nobody would call a prefix."""
 _LOOKED_S = 1.0
 _SOUGHT_S = 10.0
 """Until a process that was not found is looked for again, among all connections of the machine."""
@@ -20,6 +28,60 @@ _MARK = "llama"
 _PASS_ON = frozenset({"llama-swap"})
 """Programs named after llama.cpp that hand requests on."""
 _ELSEWHERE: Known[ProcessSample] = Known(None, "the server runs on another machine")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """A running server, and how it is asked."""
+
+    url: str
+    """The beginning of every endpoint, without a slash at its end."""
+    host: str
+    """A name or an IP address, IPv6 without brackets."""
+    port: int
+    api_key: str | None = None
+    timeout_s: float = 5.0
+    """The longest that an answer may take."""
+
+
+def parse_address(text: str, api_key: str | None = None) -> Address:
+    """Read ``host:port``, ``http://...`` or ``https://...``, with a path or without.
+
+    An endpoint of llama-server's, as programs are given it, stands for its server.
+
+    Raises:
+        UsageError: it is none of these, or holds what does not belong into an address.
+    """
+    has_scheme = "://" in text
+    try:
+        parts = urlsplit(text if has_scheme else f"http://{text}")
+        port = parts.port
+    except ValueError as error:
+        raise _refused(text) from error
+    if parts.username is not None or parts.password is not None:
+        # Not repeated: what stands there is a secret.
+        raise UsageError(
+            "the address holds a name or a password; leave them out, and put the server's API key "
+            "into LLAMA_API_KEY"
+        )
+    usual = _DEFAULT_PORTS.get(parts.scheme)
+    port = usual if port is None and has_scheme else port
+    host = parts.hostname or ""
+    is_plain = _HOST.fullmatch(host) and _PATH.fullmatch(parts.path) and not {*"?#"} & {*text}
+    if not (usual and port and is_plain):
+        raise _refused(text)
+    authority = f"[{host}]" if ":" in host else host
+    shown_port = "" if port == usual else f":{port}"
+    prefix = _ROUTE.sub("", parts.path.rstrip("/"))
+    url = f"{parts.scheme}://{authority}{shown_port}{prefix}"
+    return Address(url=url, host=host, port=port, api_key=api_key)
+
+
+def _refused(text: str) -> UsageError:
+    return UsageError(
+        f"{text!r} is no address of a server; write host:port, http://host:port or https://host, "
+        "such as http://localhost:8080"
+    )
 
 
 class Locator:
