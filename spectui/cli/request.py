@@ -13,6 +13,7 @@ from spectui.errors import UsageError
 from spectui.models.sampling import model_sampling
 from spectui.options import placement
 from spectui.options.drafters import (
+    FILE_KINDS,
     HIDDEN_STATE_KINDS,
     MODEL_KIND,
     MTP_KIND,
@@ -22,9 +23,6 @@ from spectui.options.drafters import (
 from spectui.options.reading import context_of, draft_of, fit_of, margins_of, target_of
 from spectui.options.setup import ContextOptions, Fit, ModelOptions, SamplingConfig, Setup
 from spectui.options.speculation import Speculation, speculation_of
-
-FILE_KINDS = (MODEL_KIND, *HIDDEN_STATE_KINDS)
-"""Drafters that are always files beside the target."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,11 +30,11 @@ from spectui.interrupts import interrupts
 from spectui.measure.backend import header
 from spectui.models.sampling import unmeasured_sentences
 from spectui.monitor.machine import this_machine
-from spectui.options.drafters import DRAFTERS, MTP_KIND, numbers_of
+from spectui.options.drafters import DRAFTERS, FILE_KINDS, MTP_KIND, numbers_of
 from spectui.options.setup import SamplingConfig
 from spectui.prompts import Prompt
 from spectui.sweep.cells import Place, Task
-from spectui.sweep.grid import FILE_KINDS, Axes
+from spectui.sweep.grid import Axes
 from spectui.sweep.measuring import CellMeasurer, EngineMeasurer, ServedMeasurer
 from spectui.sweep.report import (
     begun_line,
@@ -45,7 +45,7 @@ from spectui.sweep.report import (
     summary_page,
     write_folder,
 )
-from spectui.sweep.setup import SweepSetup
+from spectui.sweep.grid import SweepSetup
 from spectui.sweep.sweep import Sweep
 from spectui.tune.space import MAX_DRAFT
 

@@ -15,7 +15,7 @@ from spectui.cli.named_models import (
     with_preset_models,
 )
 from spectui.cli.output import complain
-from spectui.cli.request import FILE_KINDS, RunOptions
+from spectui.cli.request import RunOptions
 from spectui.commands.items import divide, words_of
 from spectui.commands.measured import beyond_engine
 from spectui.commands.takeover import rendering_of
@@ -34,7 +34,7 @@ from spectui.measure.servers import Fleet, turns
 from spectui.measure.workload import Workload, tokenize
 from spectui.models.gguf import read_gguf
 from spectui.options import placement
-from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple
+from spectui.options.drafters import FILE_KINDS, MTP_KIND, DraftMtp, DraftSimple
 from spectui.options.setup import MOST_SLOTS, ModelOptions, Setup
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt, PromptFile, builtin_suite, load_prompts

@@ -25,7 +25,7 @@ from spectui.cli.options import (
 )
 from spectui.options import catalogue
 from spectui.options.drafters import (
-    HIDDEN_STATE_KINDS,
+    FILE_KINDS,
     MODEL_KIND,
     MTP_KIND,
     NGRAM_KINDS,
@@ -39,7 +39,7 @@ _AXES: tuple[click.Option, ...] = (
     option(
         "--spec-type",
         cls=FromUserOnly,
-        type=ListOf(click.Choice([MODEL_KIND, *HIDDEN_STATE_KINDS, MTP_KIND, *NGRAM_KINDS])),
+        type=ListOf(click.Choice([*FILE_KINDS, MTP_KIND, *NGRAM_KINDS])),
         multiple=True,
         metavar="LIST",
         help=(

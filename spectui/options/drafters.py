@@ -410,4 +410,6 @@ def owners() -> dict[str, frozenset[str]]:
 MODEL_KIND = kind_of(DraftSimple)
 MTP_KIND = kind_of(DraftMtp)
 HIDDEN_STATE_KINDS = tuple(kind_of(one) for one in MODELS if issubclass(one, HiddenStateDrafter))
+FILE_KINDS = (MODEL_KIND, *HIDDEN_STATE_KINDS)
+"""Kinds that draft with a file of their own."""
 NGRAM_KINDS = tuple(map(kind_of, NGRAMS))

@@ -19,7 +19,7 @@ from spectui.options.setup import ModelOptions
 from spectui.sweep.cells import Visit, VisitRecord, VisitState
 from spectui.sweep.grid import expand, ordered
 from spectui.sweep.measuring import CellMeasurer
-from spectui.sweep.setup import SweepSetup, backend_identity, sweep_name, sweep_spec
+from spectui.sweep.grid import SweepSetup, backend_identity, sweep_name, sweep_spec
 from spectui.sweep.store import SweepStore
 from spectui.sweep.summary import UNWATCHED, CellSummary, disturbance_of, summarise
 

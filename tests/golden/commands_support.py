@@ -57,7 +57,7 @@ from spectui.prompts import ChatMessage, Prompt
 from spectui.settings import read_settings
 from spectui.sweep.cells import Place, Task
 from spectui.sweep.grid import Axes
-from spectui.sweep.setup import SweepSetup, sweep_name, sweep_spec
+from spectui.sweep.grid import SweepSetup, sweep_name, sweep_spec
 from spectui.trace.file import read_trace, write_trace
 from spectui.tune.backends import served_spec, study_name
 from spectui.tune.outcome import Outcome
