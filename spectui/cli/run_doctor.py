@@ -16,7 +16,7 @@ from spectui.commands.command import ServerCommand
 from spectui.commands.finding import Finding, Severity
 from spectui.commands.home import own_path
 from spectui.commands.takeover import Takeover, take_over
-from spectui.doctor.document import doctor_document
+from spectui.doctor.page import doctor_document
 from spectui.doctor.examination import Examination, Surroundings, examine, surroundings
 from spectui.doctor.findings import finding, findings
 from spectui.doctor.page import diagnosis
