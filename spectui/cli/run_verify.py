@@ -13,15 +13,15 @@ from spectui.format import counted
 from spectui.interrupts import interrupts, raise_ended
 from spectui.measure.backend import header
 from spectui.measure.promise import Promise
+from spectui.measure.served_models import keeps_off
+from spectui.measure.servers import Fleet
 from spectui.models.sampling import unmeasured_sentences
 from spectui.monitor.machine import this_machine
 from spectui.prompts import Prompt, builtin_suite
 from spectui.tune.outcome import advice_of
 from spectui.tune.studies.listing import find_study, list_studies
-from spectui.verify.claim import Claim
-from spectui.verify.page import verified_page
-from spectui.verify.result import Verified
-from spectui.verify.verification import Serving, verify
+from spectui.verify.comparison import Claim
+from spectui.verify.verification import Verified, verified_page, verify
 
 
 def run(request: Verify) -> None:
@@ -34,16 +34,15 @@ def run(request: Verify) -> None:
     binary = wanted_binary(request.server_bin)
     check_writable(request.json_path, (request.prompts, Path(binary.path)))
     with open_progress(quiet=request.quiet) as progress:
-        serving = Serving(
-            binary=binary,
-            say=progress.say,
-            announce=progress.announce,
-            on_pair=progress.on_pair,
+        claim = _claim(request)
+        fleet = Fleet(
+            binary,
+            keeps_off=keeps_off(claim.case),
             timeout_s=request.timeout,
-            repeats=request.repeats,
+            say=progress.say,
             from_disk=request.yes,
         )
-        found = verify(_claim(request), serving)
+        found = verify(claim, fleet, repeats=request.repeats, on_pair=progress.on_pair)
         interrupts.hold()
     _report(found, request.json_path)
     raise_ended(

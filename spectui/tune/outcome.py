@@ -11,7 +11,7 @@ from spectui.measure.verdict import Verdict
 from spectui.options.option import Dialect
 from spectui.options.setup import Setup
 from spectui.tune.result import TuneResult
-from spectui.verify.claim import Advice
+from spectui.verify.comparison import Advice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,13 +1,65 @@
-"""Promised against delivered: agreement of their intervals, and the sentence on it. Pure."""
+"""A promise of a study, and whether what was delivered agrees with it. Pure."""
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
+from spectui.measure.arm import Arm
 from spectui.measure.observed import Observed
+from spectui.measure.promise import Case, Promise
 from spectui.measure.speedup import Speedup, gain_text
 from spectui.measure.statistics import paired_ratio
 from spectui.measure.verdict import doubt
+from spectui.prompts import Prompt
+
+
+class Advice(StrEnum):
+    """A study's advice on the setting that it confirmed."""
+
+    USE = "use it"
+    OFF = "leave speculation off"
+    OTHER = "another setting"
+
+
+_ADVISED = {
+    None: "",
+    Advice.USE: ", which it advised",
+    Advice.OFF: (
+        ". It advised to leave speculation off: this is the best that it measured, and what it "
+        "measured of it stands for the promise"
+    ),
+    Advice.OTHER: ". It advised another setting: this is the one that it measured best",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """The promise of a study, and the prompts to hold it against."""
+
+    promise: Promise
+    prompts: tuple[Prompt, ...]
+    study: str
+    """Name of the study."""
+    changed: datetime | None = None
+    """End of the study; None while it runs."""
+    advice: Advice | None = None
+    """None if it has not advised anything."""
+
+    @property
+    def case(self) -> Case:
+        """The setting, beside off."""
+        return self.promise.case
+
+    @property
+    def subject(self) -> str:
+        """The setting and its study, in a line."""
+        case, changed = self.case, self.changed
+        draft = case.speculation.own.label if case.draft is None else case.draft.path.stem
+        setting = Arm(draft=draft, speculation=case.speculation).label
+        when = "" if changed is None else f" ({changed.astimezone():%Y-%m-%d %H:%M})"
+        return f"study {self.study}{when}: {setting}{_ADVISED[self.advice]}"
 
 
 class Agreement(StrEnum):
@@ -55,7 +107,7 @@ def agreement(promised: Speedup, delivered: Speedup, ratio: Speedup | None) -> A
     theirs, own = promised.interval, delivered.interval
     if theirs is None or own is None or promised.is_noise or delivered.is_noise:
         return Agreement.OPEN
-    low, high = (ratio and ratio.interval) or _of_both(promised, theirs, delivered, own)
+    low, high = (ratio and ratio.interval) or _ratio_interval(promised, theirs, delivered, own)
     if high < 1 / CLOSE or low > CLOSE:
         return Agreement.LESS if high < 1 else Agreement.MORE
     is_within = low >= 1 / CLOSE and high <= CLOSE
@@ -63,7 +115,7 @@ def agreement(promised: Speedup, delivered: Speedup, ratio: Speedup | None) -> A
     return Agreement.HOLDS if is_within or is_narrow else Agreement.OPEN
 
 
-def _of_both(
+def _ratio_interval(
     promised: Speedup, theirs: tuple[float, float], delivered: Speedup, own: tuple[float, float]
 ) -> tuple[float, float]:
     """Interval of the ratio of two independent speedups, from their own intervals.

@@ -30,9 +30,9 @@ from spectui.server.binary import ServerBinary
 from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
 from spectui.tune.studies.records import from_plain, to_plain
-from spectui.verify.claim import Claim
+from spectui.verify.comparison import Claim
 from spectui.verify.comparison import Agreement, agreement, ratio_of
-from spectui.verify.result import Verified, notes, warnings
+from spectui.verify.verification import Verified, notes, warnings
 from tests.support.machine import QUIET
 
 GOOD = Speculation(DraftSimple(draft_max=4))
