@@ -9,7 +9,7 @@ import msgspec
 from spectui.commands.command import ServerCommand
 from spectui.commands.finding import Finding, Severity
 from spectui.commands.items import divide
-from spectui.commands.lint import names, settings
+from spectui.commands.lint import options
 from spectui.commands.lint.drafters import drafters_rule, kinds_rule
 from spectui.commands.programs import as_server
 from spectui.commands.reader import Reader
@@ -20,16 +20,16 @@ from spectui.format import printable
 Rule = Callable[[ServerCommand, Reader], Iterator[Finding]]
 
 _RULES: tuple[Rule, ...] = (
-    names.program_rule,
-    settings.lengths_rule,
-    names.spelling_rule,
+    options.program_rule,
+    options.lengths_rule,
+    options.spelling_rule,
     kinds_rule,
-    settings.misread_rule,
+    options.misread_rule,
     drafters_rule,
-    settings.ngrams_rule,
-    settings.caches_rule,
-    settings.experts_rule,
-    settings.serving_rule,
+    options.ngrams_rule,
+    options.caches_rule,
+    options.experts_rule,
+    options.serving_rule,
 )
 """Rules in the order of their corrections: old names reveal which defaults were meant."""
 _MOST_ROUNDS = 500

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from spectui.commands.server_options import PREFIX
-from spectui.commands.sources.refusals import shown
+from spectui.commands.sources.files import excerpt_of
 from spectui.commands.sources.shell_words import FOLDER, Expander, Script, words_of
 from spectui.commands.sources.source import OF_SHELLS
 from spectui.errors import BadInputError
@@ -149,7 +149,7 @@ class Flow:
             raise self.script.refusal(deciding, what)
         for node in self._refused:
             if node.start_byte <= at.start_byte:
-                what = shown(self.script.source(node))
+                what = excerpt_of(self.script.source(node))
                 raise self.script.refusal(node, f"{what} may change what is run")
         firsts = {name: changes[0] for name, changes in self._changes.items()}
         for name, node in (firsts | self._by_functions).items():
