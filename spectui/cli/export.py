@@ -12,7 +12,7 @@ from spectui.commands.formats import Format, render
 from spectui.commands.launch import ExportSetup, Launch, translated
 from spectui.commands.programs import starts_server
 from spectui.commands.reader import Reader
-from spectui.commands.recognition import recognise
+from spectui.commands.programs import recognise
 from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import names_model
 from spectui.errors import BadInputError, UsageError

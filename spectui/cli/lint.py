@@ -18,7 +18,7 @@ from spectui.commands.finding import Finding, Severity
 from spectui.commands.home import own_path
 from spectui.commands.lint.checking import Report, check, lint_document, lint_page
 from spectui.commands.reader import Reader
-from spectui.commands.recognition import recognise
+from spectui.commands.programs import recognise
 from spectui.commands.sources.files import MOST_BYTES
 from spectui.commands.sources.reading import read_commands, read_paste
 from spectui.errors import BadInputError

@@ -13,7 +13,7 @@ from spectui.commands.drafting import old_lengths
 from spectui.commands.home import own_path, places_at_home
 from spectui.commands.measured import config_files, held_back, tuning_variables, unmeasured
 from spectui.commands.reader import Reader
-from spectui.commands.recognition import recognise
+from spectui.commands.programs import recognise
 from spectui.commands.sources.reading import read_command
 from spectui.commands.sources.source import OF_LLAMA, with_all_paths
 from spectui.commands.takeover import Takeover, take_over

@@ -16,7 +16,7 @@ from spectui.commands.items import Item, divide, words_of
 from spectui.commands.lint.checking import check, check_certain
 from spectui.commands.programs import started_by
 from spectui.commands.reader import Accepted, Reader
-from spectui.commands.recognition import recognise
+from spectui.commands.programs import recognise
 from spectui.commands.renames import SERVED
 from spectui.commands.rewriting import passed_on
 from spectui.errors import BadInputError
