@@ -13,7 +13,7 @@ from spectui.demo import DemoModel, ensure_demo_models
 from spectui.errors import BadInputError, UsageError
 from spectui.models.facts import has_mtp_layers, kind_of_draft
 from spectui.models.gguf import check_is_gguf, read_gguf
-from spectui.models.sampling import unmeasured_sentences
+from spectui.models.facts import unmeasured_sentences
 from spectui.options.drafters import MODEL_KIND, MTP_KIND, DraftMtp, ModelDrafter, with_kind
 from spectui.options.setup import Setup
 from spectui.options.speculation import Speculation

@@ -10,7 +10,7 @@ from spectui.cli.given import Given
 from spectui.cli.progress import Progress, open_progress
 from spectui.cores import threads_to_take
 from spectui.errors import UsageError
-from spectui.models.sampling import model_sampling
+from spectui.models.facts import model_sampling
 from spectui.options import placement
 from spectui.options.drafters import (
     FILE_KINDS,

@@ -34,7 +34,7 @@ from spectui.measure.served_models import look_at
 from spectui.measure.server_backend import REMEMBERS, ServerBackend, measurer_of, remembers
 from spectui.measure.servers import measuring_arguments, served_by
 from spectui.measure.workload import Workload, lengthened
-from spectui.models.sampling import unmeasured_sentences
+from spectui.models.facts import unmeasured_sentences
 from spectui.monitor.watch import MachineWatch
 from spectui.options.setup import Setup
 from spectui.options.speculation import Speculation

@@ -28,7 +28,7 @@ from spectui.engine.placing import left_open
 from spectui.errors import BadInputError, CancelledError, SpectuiError
 from spectui.interrupts import interrupts
 from spectui.measure.backend import header
-from spectui.models.sampling import unmeasured_sentences
+from spectui.models.facts import unmeasured_sentences
 from spectui.monitor.machine import this_machine
 from spectui.options.drafters import DRAFTERS, FILE_KINDS, MTP_KIND, numbers_of
 from spectui.options.setup import SamplingConfig

@@ -21,7 +21,7 @@ from spectui.errors import CancelledError, UsageError
 from spectui.format import counted
 from spectui.llama.search import find_server
 from spectui.measure.backend import ENGINE
-from spectui.models.sampling import unmeasured_sentences
+from spectui.models.facts import unmeasured_sentences
 from spectui.tune.document import Tuned
 from spectui.tune.page import commands_page, findings_page, machines_page
 from spectui.tune.trials import n_measured

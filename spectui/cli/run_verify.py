@@ -15,7 +15,7 @@ from spectui.measure.backend import header
 from spectui.measure.promise import Promise
 from spectui.measure.served_models import keeps_off
 from spectui.measure.servers import Fleet
-from spectui.models.sampling import unmeasured_sentences
+from spectui.models.facts import unmeasured_sentences
 from spectui.monitor.machine import this_machine
 from spectui.prompts import Prompt, builtin_suite
 from spectui.tune.outcome import advice_of

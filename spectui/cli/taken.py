@@ -9,7 +9,7 @@ from pathlib import Path
 from spectui.cli.given import Given
 from spectui.cli.output import complain
 from spectui.commands.command import ServerCommand, Start
-from spectui.commands.drafting import old_lengths
+from spectui.commands.rewriting import old_lengths
 from spectui.commands.home import own_path, places_at_home
 from spectui.commands.measured import config_files, held_back, tuning_variables, unmeasured
 from spectui.commands.reader import Reader

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from spectui.commands.arguments import puts_elsewhere
 from spectui.commands.command import LAYERS, ServerCommand, Start
-from spectui.commands.drafting import SPEC_DEFAULT, drafting, old_lengths, own_words
+from spectui.commands.rewriting import SPEC_DEFAULT, drafting, old_lengths, own_words
 from spectui.commands.items import FLASH_ATTENTION, Item, divide, words_of
 from spectui.commands.measured import is_made_up
 from spectui.commands.renames import LOADING, SERVED
-from spectui.commands.rewriting import is_of_ngrams
+from spectui.commands.rewriting import is_ngram_number
 from spectui.commands.server_options import FALSE, TRUE, canonical, new_names
 from spectui.errors import BadInputError
 from spectui.files import SMALL_BYTES, read_file
@@ -213,7 +213,7 @@ def taken_options(
 def _of_drafters(item: Item, command: ServerCommand) -> Iterable[Item]:
     """The item, or options of each n-gram drafter in place of one that they once shared."""
     is_former = item.spelling not in new_names()
-    is_shared = is_former and is_of_ngrams(item, command)
+    is_shared = is_former and is_ngram_number(item, command)
     return divide(own_words(item, command)) if is_shared else (item,)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from spectui.errors import BadInputError, MissingLibraryError
 from spectui.llama.library import C
 from spectui.llama.native import ensure_backend, native_function
-from spectui.models.beside import compare_headers, header_of
+from spectui.models.pairs import compare_headers, header_of
 from spectui.models.facts import ModelFacts, check_is_target, facts_of
 from spectui.models.gguf import read_gguf
 from spectui.models.header import GgufFile

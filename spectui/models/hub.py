@@ -25,7 +25,7 @@ from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNot
 from spectui.errors import HubError
 from spectui.format import printable
 from spectui.gguf_names import is_part_of_model, series_of
-from spectui.models.beside import Header
+from spectui.models.pairs import Header
 from spectui.models.candidates import HubModel, Repository
 from spectui.models.facts import facts_of
 from spectui.models.header import MAX_BYTES, parse_header

@@ -6,7 +6,7 @@ The parser's own answers to whole commands stand in ``corpus/ik-answers.json``.
 import pytest
 
 from spectui.commands.command import ServerCommand
-from spectui.commands.drafting import drafting
+from spectui.commands.rewriting import drafting
 from spectui.commands.items import divide
 from spectui.commands.lint.checking import lint
 from spectui.commands.renames import Stage, is_stage, stages_of

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator
 
 from spectui.commands import renames
 from spectui.commands.command import ServerCommand
-from spectui.commands.drafting import (
+from spectui.commands.rewriting import (
     drafting,
-    is_of_stage,
+    is_stage_option,
     kind_by_name,
     kind_of_draft,
     to_ik_stages,
@@ -162,7 +162,7 @@ def _no_kind(at: int, shown: str, command: ServerCommand, reader: Reader) -> Ite
         if found is None:
             return
         what, why = found
-    elif any(map(is_of_stage, command.items)):
+    elif any(map(is_stage_option, command.items)):
         # That is told of what is of a stage.
         return
     named = renames.IK_KINDS.get(kind) if is_ik else kind

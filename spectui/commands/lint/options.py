@@ -6,7 +6,7 @@ from difflib import get_close_matches
 
 from spectui.commands import rewriting
 from spectui.commands.command import ServerCommand
-from spectui.commands.drafting import NEW_LENGTHS, is_of_stage, old_lengths, own_words
+from spectui.commands.rewriting import NEW_LENGTHS, is_stage_option, old_lengths, own_words
 from spectui.commands.finding import Finding, Severity, about, error, note, warning
 from spectui.commands.items import Item
 from spectui.commands.programs import SERVER, as_server, program_of, started_by
@@ -156,7 +156,7 @@ def _why(item: Item, reader: Reader) -> str:
         return "it stops at an option that it does not know"
     today = f"; {RULES_TODAY[item.name]}" if item.name in RULES_TODAY else ""
     until = server.until.get((reader.dialect, item.spelling))
-    if reader.dialect is Dialect.IK and is_of_stage(item):
+    if reader.dialect is Dialect.IK and is_stage_option(item):
         since = "" if until is None else f" since {until}"
         return f"its place is behind --spec-type{since}, and it stops the server"
     if until is not None:
