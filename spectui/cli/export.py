@@ -175,11 +175,10 @@ def _export(
 
 def _launch(exported: ExportSetup | ServerCommand, reader: Reader) -> Launch:
     """The launch of the program that was named, or of the command's own, for its reader."""
-    program = None if reader.accepted is None else reader.accepted.program
     if isinstance(exported, ExportSetup):
-        setup = replace(exported, program=program, accepted=reader.accepted)
-        return setup.launch(reader.dialect)
-    return translated(exported, reader, program=program)
+        named = None if reader.program is None else reader
+        return replace(exported, program=reader.program, reader=named).launch(reader.dialect)
+    return translated(exported, reader, program=reader.program)
 
 
 def _check_taken(launch: Launch, given: Reader | None) -> None:

@@ -148,7 +148,7 @@ def examine(
     if given is None:
         reader, chosen_by = _own_reader(command)
     else:
-        named_by = "--dialect" if given.accepted is None else "--server-bin"
+        named_by = "--dialect" if given.program is None else "--server-bin"
         reader, chosen_by = given, f"{named_by} names it"
     unseen = "--no-models was given" if request.no_models else _missing(command)
     if unseen is None:

@@ -260,7 +260,7 @@ class Search:
         ]
         if mtp_layers:
             candidates.insert(0, Candidate(name=MTP_KIND, options=target.options, loaded=None))
-        known = binary.accepted.drafters
+        known = binary.reader.drafters
         space = self._space(
             mtp_layers,
             candidates,

@@ -73,18 +73,18 @@ def _preset(launch: Launch) -> str:
     Raises:
         BadInputError: the dialect reads no such file, or it cannot hold a value.
     """
-    dialect, accepted = launch.reader.dialect, launch.reader.accepted
+    reader, dialect = launch.reader, launch.reader.dialect
     if dialect is Dialect.IK:
         raise _unfit(f"{dialect} reads no models preset file")
-    if accepted is not None and _READS_IT not in accepted.flags:
-        raise _unfit(f"{accepted.program} reads no models preset file")
+    if reader.program is not None and _READS_IT not in reader.flags:
+        raise _unfit(f"{reader.program} reads no models preset file")
     if places := places_at_home(launch.command):
         raise _unfit(f"{', '.join(places)}: only a shell replaces ~, and none reads such a file")
     items = launch.command.items
     listening = [item for item in items if item.spelling in _LISTENING]
     kept = [item for item in items if item not in listening]
     _check_placing(kept)
-    lines = "".join(f"{key} = {value}\n" for key, value in _entries(kept, launch.reader).items())
+    lines = "".join(f"{key} = {value}\n" for key, value in _entries(kept, reader).items())
     # The name that clients use, if the syntax can hold it.
     known_as = launch.command.known_as or ""
     is_name = _SECTION.fullmatch(known_as) and known_as.isprintable()

@@ -15,7 +15,7 @@ from spectui.commands.finding import Finding, Severity
 from spectui.commands.items import Item, divide, words_of
 from spectui.commands.lint.checking import check, check_certain
 from spectui.commands.programs import started_by
-from spectui.commands.reader import Accepted, Reader
+from spectui.commands.reader import Reader
 from spectui.commands.programs import recognise
 from spectui.commands.renames import SERVED
 from spectui.commands.rewriting import passed_on
@@ -113,8 +113,8 @@ class ExportSetup(Setup):
     """The words before the arguments."""
     program: str | None = None
     """Program to start instead of that of ``start``."""
-    accepted: Accepted | None = None
-    """Options that the program takes; None for all of its dialect."""
+    reader: Reader | None = None
+    """The llama-server that is started; None for any of the dialect."""
     given: frozenset[str] | None = None
     """Options that a command gave, by name: others stay unwritten at their defaults. None: all."""
 
@@ -136,9 +136,9 @@ class ExportSetup(Setup):
             # What is left to the server is its default there, and has no word.
             extra = tuple(one for one in extra if one.name not in LAYERS or one.value != "auto")
         items = (*own, *extra)
-        reader = Reader(dialect=dialect, accepted=self.accepted)
+        reader = replace(self.reader or Reader(), dialect=dialect)
         report = check(ServerCommand(items=items), reader)
-        if self.accepted is not None:
+        if self.reader is not None:
             check_certain(report, reader)
         lacking = [items[one.at] for one in report.findings if one.edits.get(one.at) == ()]
         if lacking:

@@ -39,7 +39,7 @@ def measuring_arguments(setup: Setup, binary: ServerBinary) -> tuple[str, ...]:
     Raises:
         BadInputError: the binary has no words for what is asked for.
     """
-    accepted = binary.accepted
+    reader = binary.reader
     written = ExportSetup(
         target=setup.target,
         draft=setup.draft,
@@ -47,11 +47,11 @@ def measuring_arguments(setup: Setup, binary: ServerBinary) -> tuple[str, ...]:
         speculation=setup.speculation,
         extra=own_arguments(setup.extra),
         name="spectui",
-        accepted=accepted,
-    ).arguments(binary.dialect)
+        reader=reader,
+    ).arguments(reader.dialect)
     # No export has them: they make acceptance up, which shows what rounds cost.
     rates = words_of(item for item in divide(setup.extra) if item.spelling == SYNTHETIC_RATES)
-    cache = (_CACHE, "0") if _CACHE in accepted.flags else ()
+    cache = (_CACHE, "0") if _CACHE in reader.flags else ()
     return (*written, *rates, "-np", str(setup.n_slots), *cache)
 
 

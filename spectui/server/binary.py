@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from spectui.commands.measured import WITHOUT_CONFIG_FILE, own_environment
-from spectui.commands.reader import Accepted, drafters_of
+from spectui.commands.reader import Reader, dialect_of, drafters_of
 from spectui.errors import ServerError, UsageError
 from spectui.files import write_own_file
 from spectui.options.option import Dialect
@@ -92,11 +92,13 @@ class ServerBinary(msgspec.Struct, frozen=True, kw_only=True):
     """None where ``--version`` tells nothing that is known."""
 
     @property
-    def accepted(self) -> Accepted:
-        """The options that it accepts."""
+    def reader(self) -> Reader:
+        """The binary as a reader of commands."""
         live = [option for option in self.options if not option.is_removed]
         flags = frozenset(flag for option in live for flag in option.flags)
-        named = Accepted(
+        dialect = dialect_of(flags)
+        named = Reader(
+            dialect=dialect,
             program=self.path,
             flags=flags,
             bare=frozenset(f for option in live if option.value is None for f in option.flags),
@@ -105,7 +107,7 @@ class ServerBinary(msgspec.Struct, frozen=True, kw_only=True):
                 next((o.value or "" for o in self.options if "--spec-type" in o.flags), "")
             ),
         )
-        if named.dialect is not Dialect.IK:
+        if dialect is not Dialect.IK:
             return named
         # Its help leaves out most values: only of -fa it is known that there are builds without.
         bare = named.bare & _FLASH_ATTENTION
@@ -114,7 +116,7 @@ class ServerBinary(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def dialect(self) -> Dialect:
         """The dialect of its options."""
-        return self.accepted.dialect
+        return self.reader.dialect
 
     @property
     def tells_reading(self) -> bool:

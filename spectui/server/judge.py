@@ -8,6 +8,7 @@ something else is not shown to it. The program is the user's own, never one that
 import re
 import time
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -231,5 +232,4 @@ def _allowed(about: str) -> tuple[str, ...]:
 
 def reader_of(binary: ServerBinary) -> Reader:
     """A llama-server as the reader of commands, and their judge."""
-    accepted = binary.accepted
-    return Reader(dialect=accepted.dialect, accepted=accepted, judge=Judge(binary))
+    return replace(binary.reader, judge=Judge(binary))

@@ -200,7 +200,7 @@ def _lint_document(report: Report) -> Json:
 
 def _judged_by(reader: Reader) -> str | None:
     """The llama-server that read the command itself; None without one."""
-    return None if reader.judge is None or reader.accepted is None else reader.accepted.program
+    return None if reader.judge is None else reader.program
 
 
 def _withheld(report: Report) -> tuple[str, ...]:

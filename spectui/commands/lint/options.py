@@ -152,7 +152,7 @@ def _refused(at: int, item: Item, command: ServerCommand, reader: Reader) -> Fin
 
 def _why(item: Item, reader: Reader) -> str:
     server = item.server
-    if server is None or reader.accepted is not None:
+    if server is None or reader.program is not None:
         return "it stops at an option that it does not know"
     today = f"; {RULES_TODAY[item.name]}" if item.name in RULES_TODAY else ""
     until = server.until.get((reader.dialect, item.spelling))
