@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from spectui.gguf_names import series_of
+from spectui.gguf_names import model_name
 from spectui.models.files import SIZE, FoundModel, quantisation
 from spectui.models.header import GgufFile
 from spectui.models.ranking import GOOD_SHARE, distance
@@ -71,7 +71,7 @@ class Origin(NamedTuple):
     @classmethod
     def of(cls, gguf: GgufFile, file_name: str) -> "Origin":
         """Take the names in a header, which is not always right, and that of its file."""
-        own = (gguf.text("general.name"), _PRECISION.split(series_of(file_name).stem)[0])
+        own = (gguf.text("general.name"), _PRECISION.split(model_name(file_name))[0])
         names = tuple(dict.fromkeys("-".join(name.split()) for name in own if name))
         base_model = gguf.text("general.base_model.0.repo_url").rpartition("/")[2]
         relatives = (gguf.text("general.basename"), *names, base_model)

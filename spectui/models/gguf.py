@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 
 from spectui.errors import BadInputError
 from spectui.files import open_file
-from spectui.gguf_names import series_of
+from spectui.gguf_names import shard_names
 from spectui.models.header import MAGIC, GgufFile, read_header
 
 _HINT = "give the path of a GGUF model"
@@ -89,7 +89,7 @@ def shards(path: Path) -> tuple[Path, ...]:
     Raises:
         BadInputError: a shard is missing.
     """
-    parts = tuple(path.with_name(name) for name in series_of(path.name).names)
+    parts = tuple(path.with_name(name) for name in shard_names(path.name))
     n_there = sum(part.exists() for part in parts)
     # Of a model that is missing altogether it is said so where it is opened.
     if 0 < n_there < len(parts):
