@@ -74,7 +74,7 @@ def _examined(examination: Examination) -> list[Part]:
 
 def _machine(around: Surroundings, refused: Mapping[Place, str]) -> Iterator[str]:
     machine, backend = around.machine, around.backend
-    speed = around.bandwidth.ram_bytes_per_s
+    speed = around.ram_bytes_per_s
     read = "too full to measure its speed" if speed is None else f"read at {_speed_text(speed)}"
     memory = _free(machine.memory_bytes, around.free.by_memory.get(HOST))
     yield f"{machine.cpu}, {machine.n_cores} cores; RAM {memory}, {read}"
@@ -257,8 +257,8 @@ def doctor_document(
         ),
         "gpus": [fields_of(gpu, "the device does not tell", *device) for gpu in backend.gpus],
         "free_bytes": dict(around.free.by_memory),
-        **fields_of(around.bandwidth, no_room, "ram_bytes_per_s"),
-        **fields_of(around.bandwidth, no_driver, "gpu_bytes_per_s"),
+        **fields_of(around, no_room, "ram_bytes_per_s"),
+        **fields_of(around, no_driver, "gpu_bytes_per_s"),
         **(no_target if examination is None else _examined_document(examination)),
         "findings": [{"severity": str(one.severity), "text": one.what} for one in found],
     }
