@@ -15,7 +15,8 @@ from spectui.measure.measurer import Measurer, Timed
 from spectui.measure.workload import Workload
 from spectui.options.setup import ModelOptions, Setup
 from spectui.options.speculation import Speculation
-from spectui.server.client import Completion, LlamaClient, completion_body
+from spectui.server.client import LlamaClient, completion_body
+from spectui.server.replies import Completion
 from spectui.server.replies import Round
 from spectui.speculative.counters import Counters, Detail
 from spectui.speculative.decoder import Stop

@@ -20,7 +20,7 @@ from spectui.options.option import Dialect
 from spectui.options.setup import Setup
 from spectui.paths import data_dir, ensure_dir
 from spectui.server.binary import ServerBinary
-from spectui.server.client import Completion
+from spectui.server.replies import Completion
 from spectui.server.binary import Version
 from spectui.server.process import LlamaServer
 

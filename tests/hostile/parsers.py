@@ -28,7 +28,7 @@ from spectui.server.connection import MalformedError, Page
 from spectui.server.binary import read_help, read_version
 from spectui.server.metrics import read_counters
 from spectui.server.replies import (
-    CompletionReply,
+    Completion,
     ModelsReply,
     PropsReply,
     SlotsReply,
@@ -76,7 +76,7 @@ def _command(path: Path) -> None:
 
 def _reply(path: Path) -> None:
     page = Page(path="/x", content=path.read_bytes())
-    for kind in (CompletionReply, ModelsReply, PropsReply, SlotsReply, TokenizeReply):
+    for kind in (Completion, ModelsReply, PropsReply, SlotsReply, TokenizeReply):
         with suppress(MalformedError):
             page.decode(kind)
     text = path.read_bytes().decode("utf-8", "replace")
