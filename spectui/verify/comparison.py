@@ -2,17 +2,15 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
 from spectui.measure.arm import Arm
 from spectui.measure.observed import Observed
-from spectui.measure.promise import Case, Promise
+from spectui.measure.promise import Case
 from spectui.measure.speedup import Speedup, gain_text
 from spectui.measure.statistics import paired_ratio
 from spectui.measure.verdict import doubt
-from spectui.prompts import Prompt
 
 
 class Advice(StrEnum):
@@ -34,32 +32,21 @@ _ADVISED = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """The promise of a study, and the prompts to hold it against."""
+def subject_of(
+    case: Case, study: str, changed: datetime | None = None, advice: Advice | None = None
+) -> str:
+    """The confirmed setting and its study, in a line.
 
-    promise: Promise
-    prompts: tuple[Prompt, ...]
-    study: str
-    """Name of the study."""
-    changed: datetime | None = None
-    """End of the study; None while it runs."""
-    advice: Advice | None = None
-    """None if it has not advised anything."""
-
-    @property
-    def case(self) -> Case:
-        """The setting, beside off."""
-        return self.promise.case
-
-    @property
-    def subject(self) -> str:
-        """The setting and its study, in a line."""
-        case, changed = self.case, self.changed
-        draft = case.speculation.own.label if case.draft is None else case.draft.path.stem
-        setting = Arm(draft=draft, speculation=case.speculation).label
-        when = "" if changed is None else f" ({changed.astimezone():%Y-%m-%d %H:%M})"
-        return f"study {self.study}{when}: {setting}{_ADVISED[self.advice]}"
+    Args:
+        case: the setting, beside off.
+        study: name of the study.
+        changed: end of the study; None while it runs.
+        advice: None if it has not advised anything.
+    """
+    draft = case.speculation.own.label if case.draft is None else case.draft.path.stem
+    setting = Arm(draft=draft, speculation=case.speculation).label
+    when = "" if changed is None else f" ({changed.astimezone():%Y-%m-%d %H:%M})"
+    return f"study {study}{when}: {setting}{_ADVISED[advice]}"
 
 
 class Agreement(StrEnum):

@@ -1,6 +1,6 @@
 """Runs a setting on the user's own llama-server, and compares with what was promised of it."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,6 +10,7 @@ from spectui.measure.comparison import Comparison, compare
 from spectui.measure.lossless import differs
 from spectui.measure.measurer import Pair
 from spectui.measure.observed import Observed, Totals, observed_of, totals
+from spectui.measure.promise import Promise
 from spectui.measure.served_models import look_at
 from spectui.measure.server_backend import ServerBackend, measurer_of
 from spectui.measure.servers import Fleet, measuring_arguments, turns, version_document
@@ -18,8 +19,9 @@ from spectui.measure.verdict import doubt, judge
 from spectui.measure.workload import left_out_note, tokenize
 from spectui.monitor.watch import MachineWatch
 from spectui.page import Page, Paragraph, Part, Table, Words
+from spectui.prompts import Prompt
 from spectui.server.binary import ServerBinary
-from spectui.verify.comparison import Claim, agreement, ratio_of, verdict
+from spectui.verify.comparison import Advice, agreement, ratio_of, verdict
 
 _NAMED = 3
 """Maximum number of prompts that a sentence names."""
@@ -27,14 +29,20 @@ _NONE = "–"
 
 
 def verify(
-    claim: Claim, fleet: Fleet, *, repeats: int, on_pair: Callable[[Pair], None]
+    promise: Promise,
+    prompts: Sequence[Prompt],
+    fleet: Fleet,
+    *,
+    repeats: int,
+    on_pair: Callable[[Pair], None],
 ) -> "Verified":
     """Have llama-servers without and with speculation continue the prompts.
 
     An interrupt or a failing server ends it early, with what was measured.
 
     Args:
-        claim: what was promised.
+        promise: the promise of a study.
+        prompts: the prompts to hold it against.
         fleet: the servers, which this ends; meanwhile no other engine may hold models.
         repeats: how often every prompt is measured.
         on_pair: called with every measured prompt.
@@ -45,18 +53,17 @@ def verify(
         HopelessError: a server does not run as it was started.
         ServerError: a server failed before anything was measured.
     """
-    case = claim.case
+    case = promise.case
     # What the binary has no words for is said before anything is measured.
     sides = {"off": case.off, "on": case}
     arguments = {name: measuring_arguments(one, fleet.binary) for name, one in sides.items()}
     # The library may ask RPC servers, which serve nobody else beside a llama-server.
     redoes_rounds = look_at(case.target).redoes_rounds
-    fleet.say(claim.subject)
     fleet.say(turns(keeps_off=fleet.keeps_off))
     with fleet:
         workload = tokenize(
             fleet.of(case.off),
-            claim.prompts,
+            prompts,
             n_predict=case.n_predict,
             sampling=case.sampling,
             n_ctx=case.context.ctx_size,
@@ -70,7 +77,7 @@ def verify(
             watch=MachineWatch(rpc=case.target.devices.rpc),
         )
     return Verified(
-        claim=claim,
+        promise=promise,
         comparison=found,
         binary=fleet.binary,
         arguments=arguments,
@@ -84,7 +91,7 @@ def verify(
 class Verified:
     """Promised against delivered."""
 
-    claim: Claim
+    promise: Promise
     comparison: Comparison
     """Measurements of the servers."""
     binary: ServerBinary
@@ -99,11 +106,6 @@ class Verified:
         """The delivered speedup."""
         return self.comparison.speedup
 
-    @property
-    def promised_speedup(self) -> Speedup:
-        """The promised speedup."""
-        return self.claim.promise.speedup
-
     @cached_property
     def observed(self) -> tuple[Observed, ...]:
         """Observations of the prompts that decoded something."""
@@ -117,28 +119,28 @@ class Verified:
     @cached_property
     def promised(self) -> Totals:
         """Sums of what was promised."""
-        return totals(self.claim.promise.observed)
+        return totals(self.promise.observed)
 
     @cached_property
     def ratio(self) -> Speedup | None:
         """Delivered over promised speedup, on the same prompts; None where none is the same."""
-        return ratio_of(self.observed, self.claim.promise.observed)
+        return ratio_of(self.observed, self.promise.observed)
 
     @property
     def verdict(self) -> str:
         """Promised against delivered in a sentence."""
-        return verdict(self.promised_speedup, self.speedup, self.ratio)
+        return verdict(self.promise.speedup, self.speedup, self.ratio)
 
     @property
     def other_prompts(self) -> tuple[str, ...]:
         """Prompts that the server tokenizes differently than when the promise was made."""
-        digests = {one.measurement.prompt_id: one.digest for one in self.claim.promise.observed}
+        digests = {one.measurement.prompt_id: one.digest for one in self.promise.observed}
         served = {one.measurement.prompt_id: one.digest for one in self.observed}
         return tuple(name for name, digest in served.items() if digests.get(name, digest) != digest)
 
-    def document(self) -> Json:
-        """All of it, in documents."""
-        case = self.claim.case
+    def document(self, study: str, advice: Advice | None) -> Json:
+        """All of it, in documents; ``study`` made the promise, and gave the ``advice``."""
+        case = self.promise.case
         draft = None if case.used_draft is None else str(case.used_draft.path)
         return {
             "server": {
@@ -163,10 +165,10 @@ class Verified:
                 "seed": case.sampling.seed,
             },
             "promised": {
-                "study": self.claim.study,
-                **or_reason("advice", self.claim.advice, "the study has not advised anything"),
+                "study": study,
+                **or_reason("advice", advice, "the study has not advised anything"),
                 **self.promised.document(),
-                **self.promised_speedup.document(),
+                **self.promise.speedup.document(),
             },
             "delivered": {**self.delivered.document(), **self.speedup.document()},
             **self._agreement(),
@@ -187,7 +189,7 @@ class Verified:
             reason = ratio.interval_reason or NO_INTERVAL
             over = {"estimate": ratio.estimate, **or_reason("ci95", ratio.interval, reason)}
         return {
-            "agreement": str(agreement(self.promised_speedup, self.speedup, ratio)),
+            "agreement": str(agreement(self.promise.speedup, self.speedup, ratio)),
             "verdict": self.verdict,
             **or_reason("delivered_over_promised", over, "no prompt is the same"),
         }
@@ -195,7 +197,7 @@ class Verified:
 
 def warnings(found: Verified) -> Iterator[str]:
     """Warnings about the numbers, or about using the setting."""
-    speedup, promise = found.speedup, found.claim.promise
+    speedup, promise = found.speedup, found.promise
     if not found.delivered.n_drafted:
         yield "llama-server drafted nothing with the exported flags; its log may say why."
     if speedup.low is None or speedup.is_noise:
@@ -208,7 +210,7 @@ def warnings(found: Verified) -> Iterator[str]:
 
 def notes(found: Verified) -> Iterator[str]:
     """Notes on circumstances of the measurement."""
-    speedups = {"promised": found.promised_speedup, "delivered": found.speedup}
+    speedups = {"promised": found.promise.speedup, "delivered": found.speedup}
     for what, one in speedups.items():
         if not one.is_noise and (because := doubt(one)) is not None:
             yield f"of the speedup that was {what}: {because}."
@@ -226,8 +228,8 @@ def notes(found: Verified) -> Iterator[str]:
         yield f"{left_out}."
 
 
-def verified_page(found: Verified) -> Page:
-    """The sentence, the table and the notes."""
+def verified_page(found: Verified, subject: str) -> Page:
+    """The sentence, the table and the notes; ``subject`` is the setting, in a line."""
     heads = (
         "off, tokens/s",
         "on, tokens/s",
@@ -238,12 +240,12 @@ def verified_page(found: Verified) -> Page:
         "prompts",
     )
     sides = (
-        _cells(found.promised, found.promised_speedup),
+        _cells(found.promised, found.promise.speedup),
         _cells(found.delivered, found.speedup),
     )
     version = found.binary.version
     server = "unknown" if version is None else version.text
-    versions = "llama.cpp", found.claim.promise.llama_cpp, server
+    versions = "llama.cpp", found.promise.llama_cpp, server
     rows = [*zip(heads, *sides, strict=True), versions]
     texts = [
         *_ratio(found),
@@ -252,7 +254,7 @@ def verified_page(found: Verified) -> Page:
     ]
     page: list[Part] = [
         Paragraph(found.verdict),
-        Paragraph(found.claim.subject),
+        Paragraph(subject),
         "",
         Table((Words(is_whole=True), "promised", "delivered"), rows),
     ]
