@@ -2,10 +2,9 @@
 
 import os
 import shlex
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from spectui.cli.progress import Progress
 from spectui.cli.request import RunOptions
@@ -20,30 +19,8 @@ from spectui.options.speculation import Speculation
 from spectui.paths import text_of
 from spectui.presets import Preset, find_preset
 
-if TYPE_CHECKING:
-    from spectui.tune.candidates import Candidate
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Models:
-    """The models of a run, by path; nothing is loaded."""
-
-    target: Path
-    drafts: dict[str, Path]
-    """Draft models by name."""
-    refused: "tuple[Candidate, ...]" = ()
-    """Those that cannot draft, with the reason."""
-
-    @property
-    def mtp_files(self) -> frozenset[str]:
-        """Names of the drafts that are files of MTP layers alone."""
-        return frozenset(n for n, path in self.drafts.items() if kind_of_file(path) == MTP_KIND)
-
-    def without(self, refused: "tuple[Candidate, ...]") -> "Models":
-        """These models, some of whose drafts cannot draft."""
-        names = {one.name for one in refused}
-        left = {name: path for name, path in self.drafts.items() if name not in names}
-        return replace(self, drafts=left, refused=(*self.refused, *refused))
+Drafts = Mapping[str, Path]
+"""Draft models by name."""
 
 
 def with_preset_models(options: RunOptions, *, most_drafts: int | None = None) -> RunOptions:
@@ -86,13 +63,16 @@ def find_models(
     *,
     needs_draft: bool = True,
     reads_headers: bool = True,
-) -> Models:
+) -> tuple[Path, Drafts]:
     """Find target and drafts: those given, or the demo's, built if necessary.
 
     Args:
         options: as they were given.
         needs_draft: False where n-gram drafters do as well.
         reads_headers: False where another process will; then the first bytes have to do.
+
+    Returns:
+        The target, and the drafts by name.
 
     Raises:
         BadInputError: a file is missing or no GGUF; checked before anything is loaded.
@@ -103,7 +83,7 @@ def find_models(
     if not options.demo:
         for path in (target, *options.model_draft):
             check(path)
-    return Models(target=target, drafts=own)
+    return target, own
 
 
 def find_setup(options: RunOptions, speculation: Speculation, *, several: str) -> Setup:
@@ -133,13 +113,13 @@ def _find_pair(
     options: RunOptions, speculation: Speculation, several: str
 ) -> tuple[Path, Path | None]:
     """Find the target and the one draft; None where no draft model is needed."""
-    models = find_models(options, needs_draft=speculation.needs_draft)
+    target, drafts = find_models(options, needs_draft=speculation.needs_draft)
     options.check_drafts(are_asked=speculation.takes_draft)
-    if len(models.drafts) > 1 and not options.demo:
+    if len(drafts) > 1 and not options.demo:
         raise UsageError(several)
-    warn_of_sampling(models.target, options.progress)
+    warn_of_sampling(target, options.progress)
     has_draft = speculation.needs_draft or (speculation.takes_draft and options.model_draft)
-    return models.target, next(iter(models.drafts.values())) if has_draft else None
+    return target, next(iter(drafts.values())) if has_draft else None
 
 
 def kind_of_file(path: Path) -> str:
@@ -150,28 +130,33 @@ def kind_of_file(path: Path) -> str:
         return MODEL_KIND
 
 
-def of_named_kinds(found: Models, options: RunOptions) -> Models:
-    """The models without drafts of kinds that ``--spec-type`` does not name.
+def of_named_kinds(drafts: Drafts, options: RunOptions) -> Drafts:
+    """The drafts of kinds that ``--spec-type`` names, or all where it names none.
 
     Raises:
         BadInputError: there are drafts, and none is of a named kind.
     """
     if not options.takes_files:
-        return replace(found, drafts={})
+        return {}
     if not options.spec_type:
-        return found
-    kinds = {name: kind_of_file(path) for name, path in found.drafts.items()}
-    wanted = {name: path for name, path in found.drafts.items() if kinds[name] in options.spec_type}
+        return drafts
+    kinds = {name: kind_of_file(path) for name, path in drafts.items()}
+    wanted = {name: path for name, path in drafts.items() if kinds[name] in options.spec_type}
     if options.model_draft and not wanted:
         raise BadInputError(
             "no draft of -md is of a kind that --spec-type names; name its kind, or give another "
             "draft"
         )
-    for name in found.drafts.keys() - wanted.keys():
+    for name in drafts.keys() - wanted.keys():
         options.progress.say(
             f"left out {name}: it drafts as {kinds[name]}, which --spec-type does not name"
         )
-    return replace(found, drafts=wanted)
+    return wanted
+
+
+def mtp_files(drafts: Drafts) -> frozenset[str]:
+    """Names of the drafts that are files of MTP layers alone."""
+    return frozenset(name for name, path in drafts.items() if kind_of_file(path) == MTP_KIND)
 
 
 def with_kind_of_file(

@@ -104,14 +104,14 @@ def _examine(
 ) -> tuple[Examination, tuple[Finding, ...]]:
     """Examine; return the findings as well, and what --fit has chosen."""
     # Their headers are read where they can do no harm.
-    models = find_models(options, needs_draft=False, reads_headers=False)
-    models = of_named_kinds(models, options)
+    target, named = find_models(options, needs_draft=False, reads_headers=False)
+    named = of_named_kinds(named, options)
     request = PlanRequest(
-        target=options.target_options(models.target),
+        target=options.target_options(target),
         context=options.context,
         max_draft=draft_max,
     )
-    drafts = {name: options.draft_options(path) for name, path in models.drafts.items()}
+    drafts = {name: options.draft_options(path) for name, path in named.items()}
     devices, gpus = request.target.devices, around.backend.gpus
     around = replace(around, free=around.free.with_margins(options.margins, devices, gpus))
     say, mtp = options.progress.say, _mtp(options)

@@ -109,15 +109,15 @@ def _setup(
     shared = with_preset_models(shared, most_drafts=None if needs_models else 0)
     takes_models = needs_models or (MTP_KIND in axes.kinds and bool(shared.model_draft))
     shared.check_drafts(are_asked=takes_models)
-    models = find_models(shared, needs_draft=needs_models, reads_headers=binary is None)
-    warn_of_sampling(models.target, shared.progress)
-    sampling = shared.sampling_for(models.target)
+    path, found = find_models(shared, needs_draft=needs_models, reads_headers=binary is None)
+    warn_of_sampling(path, shared.progress)
+    sampling = shared.sampling_for(path)
     of_suite = None if shared.prompts is not None else SUITE_PROMPTS
-    drafts = models.drafts if takes_models else {}
+    drafts = found if takes_models else {}
     if given.is_server:
-        target = left_open(shared.target_options(models.target), shared.fit)
+        target = left_open(shared.target_options(path), shared.fit)
     else:
-        shared, target = place_target(shared, models, max_draft=MAX_DRAFT)
+        shared, target = place_target(shared, path, found, max_draft=MAX_DRAFT)
     base = shared.alone(target, given.served_extra)
     n_slots = (slots_of_command(given) if given.is_server else None) or 1
     return SweepSetup(
@@ -130,7 +130,7 @@ def _setup(
         ),
         task=Task(temp=sampling.temp, n_predict=shared.n_predict),
         base=with_slot_context(base, 1, given) if given.is_server else base,
-        drafts={name: shared.draft_options(path) for name, path in drafts.items()},
+        drafts={name: shared.draft_options(one) for name, one in drafts.items()},
         sampling=sampling,
         prompts=prompts[: request.n_prompts or of_suite],
         machine=this_machine(),

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from spectui.cli.given import Given
 from spectui.cli.named_models import (
-    Models,
+    Drafts,
     find_models,
+    mtp_files,
     of_named_kinds,
     warn_of_sampling,
     with_preset_models,
@@ -167,28 +168,29 @@ def with_candidates(options: RunOptions) -> RunOptions:
 
 
 def place_target(
-    options: RunOptions, models: Models, *, max_draft: int
+    options: RunOptions, target: Path, drafts: Drafts, *, max_draft: int
 ) -> tuple[RunOptions, ModelOptions]:
     """Place the target as ``--fit`` does beside the largest draft.
 
     Args:
         options: as they were given.
-        models: as they were found.
+        target: as it was found.
+        drafts: as they were found.
         max_draft: longest draft.
 
     Returns:
         Options of whatever drafts beside it, and the target.
     """
-    setup = options.alone(options.target_options(models.target))
+    setup = options.alone(options.target_options(target))
     if options.fit is None:
         return options, setup.target
     beside = setup
-    if models.drafts:
-        largest = max(models.drafts.values(), key=lambda path: path.stat().st_size)
-        drafts = Speculation(DraftSimple(draft_max=max_draft))
+    if drafts:
+        largest = max(drafts.values(), key=lambda path: path.stat().st_size)
+        speculation = Speculation(DraftSimple(draft_max=max_draft))
         draft = options.draft_options(largest)
-        beside = replace(setup, draft=draft, speculation=drafts)
-    elif options.takes(MTP_KIND) and read_gguf(models.target).mtp_layers:
+        beside = replace(setup, draft=draft, speculation=speculation)
+    elif options.takes(MTP_KIND) and read_gguf(target).mtp_layers:
         beside = replace(setup, speculation=Speculation(DraftMtp(draft_max=max_draft)))
     found = placed(beside, options.fit, options.progress.announce)
     shares = ",".join(f"{share:g}" for share in found.target.devices.split)
@@ -196,19 +198,20 @@ def place_target(
     return replace(options, placement={**options.placement, **split}), found.target
 
 
-def find_candidates(options: RunOptions) -> Models:
+def find_candidates(options: RunOptions) -> tuple[Path, Drafts]:
     """Like ``find_models``, with the drafts that ``--spec-type`` requires."""
-    found = find_models(options, needs_draft=options.names(*FILE_KINDS))
-    warn_of_sampling(found.target, options.progress)
-    return of_named_kinds(found, options)
+    target, drafts = find_models(options, needs_draft=options.names(*FILE_KINDS))
+    warn_of_sampling(target, options.progress)
+    return target, of_named_kinds(drafts, options)
 
 
 def load_models(
     engine: Engine,
     shared: RunOptions,
-    models: Models,
+    drafts: Drafts,
     command: LoadTarget,
     *,
+    refused: tuple[Candidate, ...] = (),
     takes_mtp: bool = True,
 ) -> tuple[ModelLoaded, tuple[Candidate, ...]]:
     """Load the target, with its MTP layers where these may draft, and every draft once.
@@ -216,8 +219,9 @@ def load_models(
     Args:
         engine: nothing is loaded yet.
         shared: as they were given.
-        models: as they were found.
+        drafts: as they were found.
         command: loads the target, without its MTP layers.
+        refused: drafts that cannot draft, with the reason.
         takes_mtp: False where the target's MTP layers may not draft.
 
     Returns:
@@ -227,25 +231,28 @@ def load_models(
     Raises:
         SpectuiError: the target cannot be loaded, or nobody of those who were named can draft.
     """
+    refused_names = {one.name for one in refused}
+    left = {name: path for name, path in drafts.items() if name not in refused_names}
     target, own = load_target(
         engine,
         command,
         takes_mtp=takes_mtp and shared.takes(MTP_KIND),
         # Files that were given may be those that were named.
-        needs_mtp=takes_mtp and shared.names(MTP_KIND) and not models.drafts,
+        needs_mtp=takes_mtp and shared.names(MTP_KIND) and not left,
     )
-    drafts = [
-        load_draft(engine, name, shared.draft_options(path), target, mtp=name in models.mtp_files)
-        for name, path in models.drafts.items()
+    heads = mtp_files(left)
+    others = [
+        load_draft(engine, name, shared.draft_options(path), target, mtp=name in heads)
+        for name, path in left.items()
     ]
-    drafts += models.refused
+    others += refused
     # The target's own layers come first: nothing has to be loaded for them.
-    candidates = (*own, *drafts)
+    candidates = (*own, *others)
     for candidate in candidates:
         if candidate.reason is not None:
             shared.progress.say(f"left out {candidate.name}: {candidate.reason}")
-    if shared.model_draft and all(one.error is not None for one in drafts):
-        raise none_fits(drafts)
+    if shared.model_draft and all(one.error is not None for one in others):
+        raise none_fits(others)
     return target, candidates
 
 

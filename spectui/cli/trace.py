@@ -101,6 +101,7 @@ def _check_files(options: RunOptions, out: Path | None) -> None:
 
 def _recorded(request: Trace, options: RunOptions) -> "tuple[Tracing, Recorded, tuple[str, ...]]":
     """Record; return the tracing, the trace to store, and notes on what was recorded."""
+    from spectui.cli.named_models import mtp_files
     from spectui.cli.session import (
         find_candidates,
         load_models,
@@ -115,16 +116,16 @@ def _recorded(request: Trace, options: RunOptions) -> "tuple[Tracing, Recorded, 
     from spectui.tune.tracing import Tracer, trace_of
 
     read, chats, depth = read_prompts(options), read_chats(options), request.depth
-    models = find_candidates(options)
-    options, placement = place_target(options, models, max_draft=depth)
+    path, drafts = find_candidates(options)
+    options, placement = place_target(options, path, drafts, max_draft=depth)
     with open_engine(options) as engine:
         command = LoadTarget(
             options=placement,
             context=options.context,
             max_draft=depth,
-            mtp_file=bool(models.mtp_files),
+            mtp_file=bool(mtp_files(drafts)),
         )
-        target, found = load_models(engine, options, models, command)
+        target, found = load_models(engine, options, drafts, command)
         candidates = tuple(c for c in found if c.error is None)
         workload = tokenized(engine, read.prompts, options, target, chats)
         tracing = Tracer(
