@@ -63,8 +63,8 @@ def test_a_server_that_tells_all() -> None:
     assert [slot.is_processing for slot in found.slots.value] == [True, False]
     assert found.counters.value is not None
     # A program of any kind may listen here for a server somewhere else.
-    assert not found.host.is_here
-    assert "is no llama-server" in str(found.host.process.reason)
+    assert not found.is_here
+    assert "is no llama-server" in str(found.process.reason)
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def test_a_process_is_looked_for_once_a_second(monkeypatch: pytest.MonkeyPatch) 
     with serving() as script:
         locator = Locator(parse_address(script.address))
         first = asyncio.run(locator.look(0.0))
-        assert first.process.value is not None
-        assert first.process.value.pid == os.getpid()
+        assert first[1].value is not None
+        assert first[1].value.pid == os.getpid()
         assert asyncio.run(locator.look(0.9)) is first
         assert asyncio.run(locator.look(1.1)) is not first

@@ -60,7 +60,7 @@ def test_facts_of_the_real_server(speculating: LlamaServer) -> None:
     assert (facts.n_ctx, facts.n_slots, facts.quantization) == (512, 1, "Q4_1")
     assert facts.n_params == 134_515_008
     assert not facts.is_sleeping
-    process = found.host.process.value
+    process = found.process.value
     assert process is not None
     assert (process.pid, process.name) == (speculating.pid, "llama-server")
 

@@ -18,7 +18,7 @@ from spectui.live.setup import Activity, Launch
 from spectui.server.watch.locator import parse_address
 from spectui.server.watch.locator import Address
 from spectui.server.watch.poller import Poller
-from spectui.server.watch.sample import Failure, HostState, Trouble
+from spectui.server.watch.sample import Failure, Trouble
 from spectui.settings import Settings
 from spectui.tui.app import SpectuiApp
 from spectui.tui.chat.screen import LiveScreen
@@ -116,14 +116,14 @@ OTHERS = "the process that listens at port 8080 belongs to another user"
 LITTLE = sample(
     0.0,
     counters="/metrics is off; start the server with --metrics",
-    where=HostState(is_here=True, process=Known(None, OTHERS)),
+    where=(True, Known(None, OTHERS)),
     slots=IDLE_SLOTS[:1],
 )
 PICTURES: dict[str, tuple[Sequence[object], dict[str, Any]]] = {
     **{f"busy {width}": (busy(), {}) for width in SIZES},
     "idle 80": ([sample(step / 2) for step in range(20)], {}),
     "lost": ([*busy(60), LOST, LOST], {}),
-    "remote 80": ([replace(each, host=ELSEWHERE) for each in busy()], {}),
+    "remote 80": ([replace(each, is_here=False, process=ELSEWHERE[1]) for each in busy()], {}),
     "tells little 80": ([replace(LITTLE, time_s=step / 2) for step in range(9)], {}),
     "ascii": ([*busy(60), LOST], {"ascii": True}),
     "light": (busy(), {"theme": "spectui-light"}),

@@ -12,7 +12,7 @@ import psutil
 
 from spectui.documents import Known
 from spectui.errors import UsageError
-from spectui.server.watch.sample import HostState, ProcessSample
+from spectui.server.watch.sample import NOT_ASKED, ProcessSample
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"[\w.:%~-]+")
@@ -28,6 +28,9 @@ _MARK = "llama"
 _PASS_ON = frozenset({"llama-swap"})
 """Programs named after llama.cpp that hand requests on."""
 _ELSEWHERE: Known[ProcessSample] = Known(None, "the server runs on another machine")
+
+Place = tuple[bool, Known[ProcessSample]]
+"""Whether a server runs on this machine, and its process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,20 +95,20 @@ class Locator:
         self._address = address
         self._is_here: bool | None = None
         self._process: psutil.Process | None = None
-        self._last = HostState()
+        self._last: Place = False, NOT_ASKED
         self._due_s = -math.inf
 
-    async def look(self, now_s: float) -> HostState:
-        """Return where it is and what its process takes, at most a second old."""
+    async def look(self, now_s: float) -> Place:
+        """Return whether it is here and what its process takes, at most a second old."""
         if now_s >= self._due_s:
             if self._is_here is None:
                 self._is_here = await is_this_machine(self._address.host)
-            self._last = self._read() if self._is_here else HostState(process=_ELSEWHERE)
-            is_found = self._last.process.value is not None
+            self._last = self._read() if self._is_here else (False, _ELSEWHERE)
+            is_found = self._last[1].value is not None
             self._due_s = now_s + (_LOOKED_S if is_found else _SOUGHT_S)
         return self._last
 
-    def _read(self) -> HostState:
+    def _read(self) -> Place:
         port = self._address.port
         try:
             if self._process is None or not self._process.is_running():
@@ -113,20 +116,18 @@ class Locator:
             process = self._process
             if process is None:
                 why = f"who listens at port {port} belongs to another user or a container"
-                return HostState(is_here=True, process=Known(None, why))
+                return True, Known(None, why)
             if not runs_llama(process):
                 why = (
                     f"{process.name()} listens at port {port} and is no llama-server: where the "
                     "server itself runs is not known"
                 )
-                return HostState(process=Known(None, why))
+                return False, Known(None, why)
             rss_bytes = process.memory_info().rss
             sample = ProcessSample(pid=process.pid, name=process.name(), rss_bytes=rss_bytes)
         except psutil.Error:
-            return HostState(
-                is_here=True, process=Known(None, "the server's process cannot be read")
-            )
-        return HostState(is_here=True, process=Known(sample))
+            return True, Known(None, "the server's process cannot be read")
+        return True, Known(sample)
 
 
 def _listener(port: int) -> psutil.Process | None:

@@ -106,12 +106,14 @@ class Interview:
             self._forget()
             return error.failure
         now_s = self._clock()
+        is_here, process = await self._locator.look(now_s)
         return ServerSample(
             time_s=now_s,
             facts=self._facts,
             slots=slots,
             counters=self._counters,
-            host=await self._locator.look(now_s),
+            is_here=is_here,
+            process=process,
             took_s=now_s - began_s,
             is_late=self._is_late,
         )

@@ -64,15 +64,6 @@ NOT_ASKED: Known[Any] = Known(None, "the server has not been asked yet")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostState:
-    """The server's machine and process."""
-
-    is_here: bool = False
-    """Whether it is this machine, so that its readings are those of the server's."""
-    process: Known[ProcessSample] = NOT_ASKED
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSample:
     """The answers to one round of questions, or what is left of them without a connection."""
 
@@ -81,7 +72,9 @@ class ServerSample:
     facts: Known[ServerFacts] = NOT_ASKED
     slots: Known[tuple[SlotReply, ...]] = NOT_ASKED
     counters: Known[Counters] = NOT_ASKED
-    host: HostState = HostState()
+    is_here: bool = False
+    """Whether the server runs on this machine, so that its readings are those of the server's."""
+    process: Known[ProcessSample] = NOT_ASKED
     took_s: float | None = None
     """Duration of the round of questions; None where there is no connection."""
     is_late: bool = False

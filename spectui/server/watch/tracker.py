@@ -129,7 +129,8 @@ class Tracker:
                 facts=unknown if kept.facts.value is None else kept.facts,
                 slots=unknown,
                 counters=unknown if kept.counters.value is None else kept.counters,
-                host=replace(kept.host, process=unknown),
+                is_here=kept.is_here,
+                process=unknown,
             ),
             failure=failure,
             now_tokens_per_s=unknown,
@@ -203,8 +204,8 @@ def attach_document(state: AttachState, *, interval_s: float) -> Json:
         **or_reason("acceptance", counts and _acceptance(counts), sample.undrafted or _UNTOLD),
         **known("slots", sample.slots, lambda each: [_slot(one, speeds) for one in each], _UNTOLD),
         "machine": {
-            "is_this_machine": sample.host.is_here,
-            **fields_of(sample.host, _UNTOLD, "process"),
+            "is_this_machine": sample.is_here,
+            **fields_of(sample, _UNTOLD, "process"),
         },
     }
 
