@@ -2,7 +2,7 @@
 
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -162,20 +162,16 @@ def parse_header(
     )
 
 
-@dataclass(slots=True)
 class _Walk:
     """Goes from front to back, reading as far as it looks."""
 
-    read: Read
-    size_bytes: int
-    on_token: OnToken | None = None
-    """Called with every text of the vocabulary."""
-    data: bytearray = field(default_factory=bytearray)
-    at: int = 0
-    entries_left: int = _MAX_ENTRIES
-    metadata: dict[str, Scalar] = field(default_factory=dict)
-    array_lengths: dict[str, int] = field(default_factory=dict)
-    tensors: list[TensorInfo] = field(default_factory=list)
+    def __init__(self, read: Read, size_bytes: int, on_token: OnToken | None) -> None:
+        self.read, self.size_bytes, self.on_token = read, size_bytes, on_token
+        self.data, self.at = bytearray(), 0
+        self.entries_left = _MAX_ENTRIES
+        self.metadata: dict[str, Scalar] = {}
+        self.array_lengths: dict[str, int] = {}
+        self.tensors: list[TensorInfo] = []
 
     def parse(self) -> None:
         """Parse the header."""
