@@ -47,7 +47,7 @@ _EXAMPLES = (
     ("Choose among the models of this machine, and chat", "spectui"),
     ("Check a command that you have", "spectui lint serve.sh"),
 )
-_OF_THE_GROUP = ("-h", "--help", "--version")
+_GROUP_OPTIONS = ("-h", "--help", "--version")
 _WIDEST = 100
 """Columns of help on a terminal that has them."""
 _OBJECTS_BETWEEN_COLLECTIONS = 10_000
@@ -61,7 +61,7 @@ _INTERRUPTED = 130
 class _Commands(Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         # Without a command it is the cockpit: `spectui`, `spectui --demo`, `spectui -m model.gguf`.
-        is_named = bool(args) and (not args[0].startswith("-") or args[0] in _OF_THE_GROUP)
+        is_named = bool(args) and (not args[0].startswith("-") or args[0] in _GROUP_OPTIONS)
         # A shell that completes the first word may mean a command.
         is_open = not args and ctx.resilient_parsing
         return super().parse_args(ctx, args if is_named or is_open else ["cockpit", *args])

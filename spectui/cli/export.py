@@ -6,7 +6,7 @@ from spectui.cli.click_options import argument, files, option, request, request_
 from spectui.cli.options import DIALECTS, STORAGE, server_bin_option
 from spectui.cli.output import complain, say_exactly
 from spectui.cli.removed import ExportFormats
-from spectui.cli.taken import found_reader, given_reader, warn_of_secrets, warn_of_silence
+from spectui.cli.from_command import found_reader, given_reader, warn_of_secrets, warn_of_silence
 from spectui.commands.command import ServerCommand
 from spectui.commands.formats import Format, render
 from spectui.commands.launch import ExportSetup, Launch, translated

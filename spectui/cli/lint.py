@@ -12,7 +12,7 @@ from spectui.cli.help import Command
 from spectui.cli.options import DIALECTS, QUIET, json_option, server_bin_option
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.page import next_lines, page_text
-from spectui.cli.taken import found_reader, given_reader, warn_of_secrets
+from spectui.cli.from_command import found_reader, given_reader, warn_of_secrets
 from spectui.commands.command import ServerCommand
 from spectui.commands.finding import Finding, Severity
 from spectui.commands.home import own_path
@@ -157,25 +157,25 @@ def examine(
 
         command = with_facts(command)
     report = check(command, reader)
-    of_models: tuple[Finding, ...] = ()
+    on_models: tuple[Finding, ...] = ()
     if unseen is None:
-        of_models, unseen = model_findings(report.corrected, quiet=request.quiet)
+        on_models, unseen = model_findings(report.corrected, quiet=request.quiet)
     return replace(
         report,
         name=name,
         chosen_by=chosen_by,
-        findings=_together(report.findings, of_models),
+        findings=_worst_first(report.findings, on_models),
         # Nothing else is corrected of what the models tell.
-        left=_together(report.left, of_models),
+        left=_worst_first(report.left, on_models),
         unseen=unseen,
         asked=not request.no_models,
     )
 
 
-def _together(own: tuple[Finding, ...], of_models: tuple[Finding, ...]) -> tuple[Finding, ...]:
+def _worst_first(own: tuple[Finding, ...], on_models: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """The findings on words and models, the worst first."""
     order = list(Severity)
-    return tuple(sorted((*own, *of_models), key=lambda one: order.index(one.severity)))
+    return tuple(sorted((*own, *on_models), key=lambda one: order.index(one.severity)))
 
 
 def _own_reader(command: ServerCommand) -> tuple[Reader, str]:

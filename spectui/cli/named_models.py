@@ -130,7 +130,7 @@ def kind_of_file(path: Path) -> str:
         return MODEL_KIND
 
 
-def of_named_kinds(drafts: Drafts, options: RunOptions) -> Drafts:
+def only_named_kinds(drafts: Drafts, options: RunOptions) -> Drafts:
     """The drafts of kinds that ``--spec-type`` names, or all where it names none.
 
     Raises:
@@ -220,7 +220,7 @@ def named(paths: Sequence[Path]) -> dict[str, Path]:
     # The same file given twice is one candidate, under the first of its names.
     distinct: dict[str, Path] = {}
     for path in paths:
-        # Unlike Path.resolve() it takes a link to itself, which is told of where it is opened.
+        # Unlike Path.resolve() it takes a link to itself, which is refused where it is opened.
         distinct.setdefault(os.path.realpath(path), path)
     stems = [text_of(path.stem) for path in distinct.values()]
     return {

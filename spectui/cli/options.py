@@ -70,7 +70,7 @@ BACKEND = option(
     ),
     subject=_SERVER,
 )
-OF_BACKEND: tuple[click.Option, ...] = (BACKEND, TIMEOUT)
+BACKEND_OPTIONS: tuple[click.Option, ...] = (BACKEND, TIMEOUT)
 
 
 def _without_password(_ctx: click.Context, _param: click.Parameter, url: str | None) -> str | None:
@@ -243,7 +243,7 @@ _CONTENT = (
     *(*_DEMO, *_PLACEMENT, *_CONTEXT, _THREADS, *_OTHER_THREADS),
     *(_TEMPERATURE, *_SAMPLING),
 )
-OF_A_RUN: tuple[click.Option, ...] = (_MODEL, _DRAFTS, _DRAFTERS, *_CONTENT, _LENGTH)
+CONTENT_OPTIONS: tuple[click.Option, ...] = (_MODEL, _DRAFTS, _DRAFTERS, *_CONTENT, _LENGTH)
 """Options for the content of a run, which a preset may set; the others concern its output."""
 
 _RUN: tuple[click.Option, ...] = (
@@ -262,13 +262,13 @@ _RUN: tuple[click.Option, ...] = (
 
 COCKPIT: tuple[click.Option, ...] = (_MODEL, _DRAFT, _PRESET, _FROM, *_CONTENT)
 """Options of the interactive screen that other commands have, too."""
-OF_ONE_DRAFT: tuple[click.Option, ...] = (*COCKPIT, *_RUN, YES)
-OF_CANDIDATES = (_MODEL, _DRAFTS, _DRAFTERS, _PRESET, _FROM, *_CONTENT, *_RUN)
+PAIR_OPTIONS: tuple[click.Option, ...] = (*COCKPIT, *_RUN, YES)
+CANDIDATE_OPTIONS = (_MODEL, _DRAFTS, _DRAFTERS, _PRESET, _FROM, *_CONTENT, *_RUN)
 """Shared options of a command that takes several drafts."""
-OF_SEARCH = tuple(_SEARCHED if one is _DRAFTERS else one for one in OF_CANDIDATES)
+SEARCH_OPTIONS = tuple(_SEARCHED if one is _DRAFTERS else one for one in CANDIDATE_OPTIONS)
 """The same where a llama-server may measure."""
-OF_GRID = tuple(
-    one for one in (*OF_CANDIDATES, YES) if one not in (_DRAFTERS, _THREADS, _TEMPERATURE)
+GRID_OPTIONS = tuple(
+    one for one in (*CANDIDATE_OPTIONS, YES) if one not in (_DRAFTERS, _THREADS, _TEMPERATURE)
 )
 """Shared options of a command whose axes are drafters, threads and temperatures."""
 

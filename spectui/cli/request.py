@@ -51,7 +51,7 @@ class RunOptions:
     quiet: bool = True
     verbose: bool = False
     spec_type: tuple[str, ...] = ()
-    """Who may draft, for commands that take several drafts; empty for all that are available."""
+    """Drafters to choose from, where a command takes several; empty for all that are available."""
     progress: Progress = field(default_factory=Progress)
     """Where the run says what it does; nowhere outside of ``shown``."""
 

@@ -21,7 +21,7 @@ from spectui.cli.session import (
     with_backend,
     with_slot_context,
 )
-from spectui.cli.taken import warn_of_unmeasured
+from spectui.cli.from_command import warn_of_unmeasured
 from spectui.documents import Json, or_reason
 from spectui.engine.placing import left_open, placed
 from spectui.interrupts import interrupts, raise_ended
@@ -60,7 +60,7 @@ def bench(request: Bench) -> None:
     unmeasured = warn_of_unmeasured(given, through_server=given.is_server)
     options = with_preset_models(options, most_drafts=int(speculation.needs_draft))
     check_writable(options.json_path, options.input_files())
-    read, chats = read_prompts(options, of_suite=SUITE_PROMPTS), read_chats(options)
+    read, chats = read_prompts(options, n_suite=SUITE_PROMPTS), read_chats(options)
     prompts = (*read.prompts, *(chats.prompts[:MOST_ANSWERS] if chats else ()))
     with options.shown() as shown:
         several = "bench measures one draft; give one -md, or use spectui tune"

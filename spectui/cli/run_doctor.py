@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from spectui.cli.doctor import Doctor
-from spectui.cli.named_models import find_models, of_named_kinds, with_preset_models
+from spectui.cli.named_models import find_models, only_named_kinds, with_preset_models
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.page import next_lines, page_text
 from spectui.cli.progress import open_progress
 from spectui.cli.request import RunOptions
-from spectui.cli.taken import warn_of_unmeasured, with_home_of_here
+from spectui.cli.from_command import warn_of_unmeasured, with_home_of_here
 from spectui.commands.command import ServerCommand
 from spectui.commands.finding import Finding, Severity
 from spectui.commands.home import own_path
@@ -105,7 +105,7 @@ def _examine(
     """Examine; return the findings as well, and what --fit has chosen."""
     # Their headers are read where they can do no harm.
     target, named = find_models(options, needs_draft=False, reads_headers=False)
-    named = of_named_kinds(named, options)
+    named = only_named_kinds(named, options)
     request = PlanRequest(
         target=options.target_options(target),
         context=options.context,
@@ -180,7 +180,7 @@ def model_findings(
         for path in models:
             check_is_gguf(path)
         fit = fit_of(read_options(takeover.options, catalogue.RUN))
-        found = _of_models(setup, fit, quiet=quiet)
+        found = _plan_findings(setup, fit, quiet=quiet)
     except MissingLibraryError as error:
         return (), str(error)
     except SpectuiError as error:
@@ -189,7 +189,7 @@ def model_findings(
     return (*found, *_unplanned(command)), None
 
 
-def _of_models(setup: Setup, fit: Fit | None, *, quiet: bool) -> tuple[Finding, ...]:
+def _plan_findings(setup: Setup, fit: Fit | None, *, quiet: bool) -> tuple[Finding, ...]:
     draft, speculation = setup.draft, setup.speculation
     rpc = setup.target.devices.rpc
     with open_progress(quiet=quiet) as progress, Planner(rpc=rpc) as planner:

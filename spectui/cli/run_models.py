@@ -363,8 +363,8 @@ def _describe(model: FoundModel, n_ctx: int) -> DraftOption:
     """Describe a model by its header, without a target."""
     reason, facts = model.damage, None
     if reason is None:
-        told = inspect_header(model.path)
-        reason, facts = told.reason, told.facts
+        inspected = inspect_header(model.path)
+        reason, facts = inspected.reason, inspected.facts
     memory_bytes = needed_memory(model, facts, n_ctx)
     return DraftOption(model=model, facts=facts, reason=reason, memory_bytes=memory_bytes)
 

@@ -23,7 +23,7 @@ from spectui.cli.session import (
     with_slot_context,
 )
 from spectui.cli.sweep import Sweep as Request
-from spectui.cli.taken import warn_of_unmeasured
+from spectui.cli.from_command import warn_of_unmeasured
 from spectui.engine.placing import left_open
 from spectui.errors import BadInputError, CancelledError, SpectuiError
 from spectui.interrupts import interrupts
@@ -112,7 +112,7 @@ def _setup(
     path, found = find_models(shared, needs_draft=needs_models, reads_headers=binary is None)
     warn_of_sampling(path, shared.progress)
     sampling = shared.sampling_for(path)
-    of_suite = None if shared.prompts is not None else SUITE_PROMPTS
+    n_suite = None if shared.prompts is not None else SUITE_PROMPTS
     drafts = found if takes_models else {}
     if given.is_server:
         target = left_open(shared.target_options(path), shared.fit)
@@ -132,7 +132,7 @@ def _setup(
         base=with_slot_context(base, 1, given) if given.is_server else base,
         drafts={name: shared.draft_options(one) for name, one in drafts.items()},
         sampling=sampling,
-        prompts=prompts[: request.n_prompts or of_suite],
+        prompts=prompts[: request.n_prompts or n_suite],
         machine=this_machine(),
         binary=binary,
         repeats=request.repeats,

@@ -14,7 +14,7 @@ from spectui.cli.session import (
     with_backend,
     with_candidates,
 )
-from spectui.cli.taken import warn_of_unmeasured
+from spectui.cli.from_command import warn_of_unmeasured
 from spectui.cli.tune import Tune
 from spectui.cli.tune_search import Search
 from spectui.errors import CancelledError, UsageError

@@ -6,7 +6,7 @@ from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.page import page_text
 from spectui.cli.progress import open_progress
 from spectui.cli.session import own_prompts, wanted_binary
-from spectui.cli.taken import set_variables_of
+from spectui.cli.from_command import set_variables_of
 from spectui.cli.verify import Verify
 from spectui.errors import BadInputError
 from spectui.format import counted

@@ -11,7 +11,7 @@ from spectui.cli.named_models import (
     Drafts,
     find_models,
     mtp_files,
-    of_named_kinds,
+    only_named_kinds,
     warn_of_sampling,
     with_preset_models,
 )
@@ -102,8 +102,8 @@ def served_workload(
     )
 
 
-def read_prompts(options: RunOptions, *, of_suite: int | None = None) -> PromptFile:
-    """The user's prompts, or the first of the built-in suite; all of it if ``of_suite`` is None.
+def read_prompts(options: RunOptions, *, n_suite: int | None = None) -> PromptFile:
+    """The user's prompts, or the first of the built-in suite; all of it if ``n_suite`` is None.
 
     With chats there are none of the suite.
 
@@ -111,7 +111,7 @@ def read_prompts(options: RunOptions, *, of_suite: int | None = None) -> PromptF
         BadInputError: one is malformed, or the file cannot be read.
     """
     if options.prompts is None:
-        return PromptFile(prompts=() if options.chats else builtin_suite()[:of_suite])
+        return PromptFile(prompts=() if options.chats else builtin_suite()[:n_suite])
     return own_prompts(options.prompts)
 
 
@@ -202,7 +202,7 @@ def find_candidates(options: RunOptions) -> tuple[Path, Drafts]:
     """Like ``find_models``, with the drafts that ``--spec-type`` requires."""
     target, drafts = find_models(options, needs_draft=options.names(*FILE_KINDS))
     warn_of_sampling(target, options.progress)
-    return target, of_named_kinds(drafts, options)
+    return target, only_named_kinds(drafts, options)
 
 
 def load_models(
@@ -320,9 +320,9 @@ def with_slot_context(setup: Setup, n_slots: int, given: Given) -> Setup:
 
     That of the command of ``--from`` is divided, as its llama-server does.
     """
-    theirs, context = slots_of_command(given), setup.context
-    if theirs is not None and given.is_of_command(_CONTEXT):
-        context = replace(context, ctx_size=max(1, context.ctx_size // theirs))
+    n_command, context = slots_of_command(given), setup.context
+    if n_command is not None and given.is_of_command(_CONTEXT):
+        context = replace(context, ctx_size=max(1, context.ctx_size // n_command))
     return replace(setup, context=context, n_slots=n_slots)
 
 

@@ -16,8 +16,8 @@ from spectui.cli.click_options import (
 from spectui.cli.given import Given
 from spectui.cli.help import FromUserOnly
 from spectui.cli.options import (
-    OF_BACKEND,
-    OF_GRID,
+    BACKEND_OPTIONS,
+    GRID_OPTIONS,
     SERVER_BIN,
     SLOTS,
     parallel_option,
@@ -107,6 +107,6 @@ command = request_command(
     Sweep,
     "sweep",
     "run_sweep:run",
-    shared=(*OF_GRID, *_AXES, *OF_BACKEND, SERVER_BIN),
+    shared=(*GRID_OPTIONS, *_AXES, *BACKEND_OPTIONS, SERVER_BIN),
     examples=_EXAMPLES,
 )

@@ -8,8 +8,8 @@ from spectui.cli.click_options import option, request, request_command
 from spectui.cli.given import Given
 from spectui.cli.options import (
     CHATS,
-    OF_BACKEND,
-    OF_SEARCH,
+    BACKEND_OPTIONS,
+    SEARCH_OPTIONS,
     PARALLEL,
     REQUEST,
     SERVER_BIN,
@@ -163,6 +163,6 @@ command = request_command(
     Tune,
     "tune",
     "run_tune:tune",
-    shared=(*OF_SEARCH, CHATS, YES, SERVER_BIN, *OF_BACKEND, PARALLEL),
+    shared=(*SEARCH_OPTIONS, CHATS, YES, SERVER_BIN, *BACKEND_OPTIONS, PARALLEL),
     examples=_EXAMPLES,
 )

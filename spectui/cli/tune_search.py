@@ -18,7 +18,7 @@ from spectui.cli.session import (
     with_slot_context,
     with_slots,
 )
-from spectui.cli.taken import taken_setup
+from spectui.cli.from_command import setup_of
 from spectui.cli.tune import Tune
 from spectui.commands.takeover import Takeover
 from spectui.cores import usable_processors
@@ -72,7 +72,7 @@ class Search:
 
     @property
     def dialect(self) -> Dialect:
-        """Whose option names the printed command has."""
+        """The dialect of the printed command."""
         return Dialect.LLAMA_CPP if self.binary is None else self.binary.dialect
 
     @property
@@ -196,7 +196,7 @@ class Search:
         return has_devices(target) and not has_own_mtp
 
     def _given_place(self, command: LoadTarget, plan: LayoutPlan | None) -> LoadTarget:
-        """How the target is loaded as the user's command has it; what does not fit is moved."""
+        """The load of the target as the user's command has it; what does not fit is moved."""
         if plan is None:
             return command
         if plan.fits_as_given:
@@ -395,7 +395,7 @@ def _present_of(takeover: Takeover | None) -> Present | None:
         return None
     if takeover.elsewhere:
         return Present(speculation=None, draft=None, elsewhere=takeover.elsewhere)
-    setup = taken_setup(takeover)
+    setup = setup_of(takeover)
     speculation = setup.speculation
     if speculation is None or not speculation.takes_draft:
         return Present(speculation=speculation, draft=None)

@@ -90,7 +90,7 @@ def _words(
 
 
 def _flag(option: Option, dialect: Dialect, draft: ModelOptions | None) -> str:
-    flag = _flag_in(option, dialect, of_draft=draft is not None)
+    flag = _flag_in(option, dialect, is_draft=draft is not None)
     if flag is not None:
         return flag
     lacking = option.long_flag if draft is None else f"{option.long_flag}-draft"
@@ -100,9 +100,9 @@ def _flag(option: Option, dialect: Dialect, draft: ModelOptions | None) -> str:
     )
 
 
-def _flag_in(option: Option, dialect: Dialect, *, of_draft: bool) -> str | None:
+def _flag_in(option: Option, dialect: Dialect, *, is_draft: bool) -> str | None:
     """The flag that is written in a dialect; None where it has none of the same meaning."""
-    own = BY_FLAG.get(f"{option.long_flag}-draft") if of_draft else option
+    own = BY_FLAG.get(f"{option.long_flag}-draft") if is_draft else option
     if own is None or (dialect is Dialect.IK and own in _N_CPU_MOE):
         # ik_llama.cpp counts from the last layer.
         return None
@@ -153,7 +153,7 @@ def _placement(
     # First match wins in the server, so the user's own patterns come before the MoE options.
     overrides = [] if is_fitted else list(model.override_tensor)
     n_layers = 0 if model.cpu_moe else model.n_cpu_moe
-    if n_layers and _flag_in(placement.N_CPU_MOE, dialect, of_draft=beside is not None) is None:
+    if n_layers and _flag_in(placement.N_CPU_MOE, dialect, is_draft=beside is not None) is None:
         overrides.append(first_experts(n_layers))
         n_layers = 0
     yield placement.OVERRIDE_TENSOR, _override_value(overrides)

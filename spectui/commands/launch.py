@@ -222,8 +222,8 @@ def translated(command: ServerCommand, reader: Reader, *, program: str | None = 
         command=replace(report.corrected, items=items, prelude=start.program),
         reader=reader,
         notes=(
-            *map(_of_source, command.remarks),
-            *(printable(_change(one, command)) for one in findings if _is_told(one, command)),
+            *map(_remark_note, command.remarks),
+            *(printable(_change(one, command)) for one in findings if _is_noted(one, command)),
             *passed_on(items, reader),
         ),
     )
@@ -244,14 +244,14 @@ def _check_dialect(command: ServerCommand, reader: Reader) -> None:
         )
 
 
-def _of_source(remark: Finding) -> str:
+def _remark_note(remark: Finding) -> str:
     """A note on what the reader of the command's file has remarked."""
     ahead = "" if remark.severity is Severity.NOTE else "note: "
     now = f"; it is {remark.replacement} now" if remark.replacement else ""
     return f"{ahead}{remark.what}: {remark.why}{now}"
 
 
-def _is_told(finding: Finding, command: ServerCommand) -> bool:
+def _is_noted(finding: Finding, command: ServerCommand) -> bool:
     """Whether an export tells of a finding: what it writes anew, and what the reader misreads."""
     is_of_program = finding.flag == started_by(command)
     return is_of_program or bool(finding.edits) or finding.is_misread

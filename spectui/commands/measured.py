@@ -63,15 +63,15 @@ WITHOUT_CONFIG_FILE = {"XDG_CONFIG_HOME": os.devnull}
 """With which llama-server finds no ``llama.cpp/config.ini`` of the user's."""
 
 
-def config_files(*, of_system: bool) -> tuple[Path, ...]:
+def config_files(*, with_system: bool) -> tuple[Path, ...]:
     """The files of options that llama-server applies before variables and arguments, where present.
 
     As ``common_params_apply_system_config`` of llama.cpp's ``common/arg.cpp`` since autumn 2026.
 
     Args:
-        of_system: whether with the one of ``/etc``.
+        with_system: whether with the one of ``/etc``.
     """
-    folders = (*([Path("/etc")] if of_system else ()), platformdirs.user_config_path())
+    folders = (*([Path("/etc")] if with_system else ()), platformdirs.user_config_path())
     files = (folder / "llama.cpp" / "config.ini" for folder in folders)
     return tuple(file for file in files if file.is_file())
 
@@ -144,7 +144,7 @@ def _counts(item: Item) -> bool:
     if _is(name, "off"):
         return is_negated
     changes = not is_negated and _is(name, "place", "model", "beside", "choice")
-    return changes or option.taken.keys() == {Dialect.IK}
+    return changes or option.dialects.keys() == {Dialect.IK}
 
 
 def _equals(text: str, value: float) -> bool:

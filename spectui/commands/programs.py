@@ -149,7 +149,7 @@ def _places(command: ServerCommand) -> Iterator[str]:
 
 
 def _sign(item: Item) -> tuple[Dialect, str] | None:
-    """Who alone takes an option or its value, with its text; None where others do, or nobody."""
+    """The dialect that alone takes an option or its value, with the text; None without one."""
     server, value = item.server, item.value
     if item.name == "spec-type":
         if ":" in value or value in _KINDS:

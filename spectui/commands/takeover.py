@@ -160,7 +160,7 @@ def take_over(
         # Their draft is none that drafts on its own.
         elsewhere += tuple(item for item in items if item.name == "model-draft")
         items = tuple(item for item in items if item not in elsewhere)
-    options, extra = taken_options(items, through_server=through_server)
+    options, extra = own_options(items, through_server=through_server)
     # What is set aside leaves no draft whose lengths would matter.
     lengths = {} if elsewhere else old_lengths(command)
     return Takeover(
@@ -178,7 +178,7 @@ def _is_elsewhere(item: Item) -> bool:
     return item.name == "spec-type" and not set(kinds).isdisjoint(HIDDEN_STATE_KINDS)
 
 
-def taken_options(
+def own_options(
     given: Iterable[Item], *, through_server: bool = False
 ) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
     """The items in spectui's options, whatever models they name, and the words of the others.
@@ -193,8 +193,8 @@ def taken_options(
     options: dict[str, tuple[str, ...]] = {}
     extra: list[str] = []
     command = ServerCommand(items=tuple(given))
-    for item in (own for one in command.items for own in _of_drafters(one, command)):
-        found = _taken(item, through_server=through_server)
+    for item in (own for one in command.items for own in _by_drafter(one, command)):
+        found = _translated(item, through_server=through_server)
         if found is None or item.option is None or not item.option.is_written:
             extra += item.separate
         # A switch takes its opposite back, and the mode of loading its switches.
@@ -210,7 +210,7 @@ def taken_options(
     return options, tuple(extra)
 
 
-def _of_drafters(item: Item, command: ServerCommand) -> Iterable[Item]:
+def _by_drafter(item: Item, command: ServerCommand) -> Iterable[Item]:
     """The item, or options of each n-gram drafter in place of one that they once shared."""
     is_former = item.spelling not in new_names()
     is_shared = is_former and is_ngram_number(item, command)
@@ -238,7 +238,7 @@ def _add(options: dict[str, tuple[str, ...]], name: str, values: tuple[str, ...]
     options[name] = joined
 
 
-def _taken(item: Item, *, through_server: bool) -> dict[str, tuple[str, ...]] | None:
+def _translated(item: Item, *, through_server: bool) -> dict[str, tuple[str, ...]] | None:
     """The option in spectui's names; None if spectui does not know it."""
     # Only llama-server can split a model in other ways.
     is_beyond = item.name == "split-mode" and not set(item.values) <= set(SplitMode)
@@ -264,7 +264,7 @@ def _taken(item: Item, *, through_server: bool) -> dict[str, tuple[str, ...]] | 
 
 
 def rendering_of(words: Sequence[str]) -> Rendering:
-    """How a server with these arguments makes prompts of conversations.
+    """The chat template of a server with these arguments, and what it gets.
 
     Raises:
         BadInputError: a template cannot be read, or its arguments are no JSON object.

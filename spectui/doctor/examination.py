@@ -70,7 +70,7 @@ class ExaminedDraft:
         own = None if self.plan is None else self.plan.draft
         if own is None or target is None or not self.is_compatible:
             return None
-        return target.of_draft(own.traffic)
+        return target.draft_bound(own.traffic)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +152,7 @@ def examine(
         request: the target and the context; who drafts is chosen here.
         drafts: candidates by name, the favourite first; ``--fit`` places the target beside that.
         fit: parts of the placement that are free to choose; None where it is given.
-        say: told what is looked at.
+        say: called with what is looked at.
         mtp: whether the target's own MTP layers are a candidate, the last one; None where it has
             any.
 

@@ -50,7 +50,7 @@ class SpeedBound:
         """Upper bound of the throughput."""
         return 1 / self.token_s
 
-    def of_draft(self, draft: WeightTraffic) -> DraftBound | None:
+    def draft_bound(self, draft: WeightTraffic) -> DraftBound | None:
         """Bound a draft; None where its weights lie in a memory of unknown speed."""
         step_s = decode_s(draft, 1, self.ram_bytes_per_s, self.gpu_bytes_per_s)
         if step_s is None:

@@ -94,7 +94,7 @@ def candidates(origin: Origin, n_params: float, search: Search, most: int) -> Se
         search: asks the hub.
         most: most repositories.
     """
-    heads = {one.name: replace(one, is_head=True) for one in _of_heads(origin, search)}
+    heads = {one.name: replace(one, is_head=True) for one in _head_repositories(origin, search)}
     found: dict[str, Repository] = {}
     for family in origin.families:
         found |= {one.name: one for one in search(family, limit=_MOST_LISTED)}
@@ -105,7 +105,7 @@ def candidates(origin: Origin, n_params: float, search: Search, most: int) -> Se
     return (*[*heads.values()][: most // 2], *_distinct(small))[:most]
 
 
-def _of_heads(origin: Origin, search: Search) -> Iterator[Repository]:
+def _head_repositories(origin: Origin, search: Search) -> Iterator[Repository]:
     """Repositories of the target's own model that have a file of its heads."""
     for name in origin.names:
         for word in ("", *_HEADS):

@@ -70,7 +70,7 @@ def current(kept: Any) -> Any:  # noqa: ANN401 - plain data of any shape
     # Most of thousands of trials are numbers and texts: no call for them.
     if isinstance(kept, dict):
         found = {
-            key: _of_key(key, value) if isinstance(value, _NESTED) else value
+            key: _current_value(key, value) if isinstance(value, _NESTED) else value
             for key, value in kept.items()
         }
         if "draft" in found and found.get("n_cpu_moe") is not None:
@@ -82,7 +82,7 @@ def current(kept: Any) -> Any:  # noqa: ANN401 - plain data of any shape
     return kept
 
 
-def _of_key(key: str, value: Any) -> Any:  # noqa: ANN401 - as above
+def _current_value(key: str, value: Any) -> Any:  # noqa: ANN401 - as above
     is_flat = key == "speculation" and isinstance(value, dict) and "own" not in value
     return speculation_from_flat(value) if is_flat else current(value)
 

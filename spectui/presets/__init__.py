@@ -134,7 +134,7 @@ def list_presets(passed_over: Callable[[str], None]) -> tuple[Preset, ...]:
     """All presets by name; the user's own hide shipped ones of the same name.
 
     Args:
-        passed_over: told of each file that is malformed.
+        passed_over: called with a sentence on each file that is malformed.
     """
     presets = []
     for _name, path in sorted(named_toml(preset_folders()).items()):

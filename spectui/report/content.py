@@ -56,7 +56,7 @@ class Content:
 
     @property
     def tone(self) -> str:
-        """How the answer is coloured: ``use``, ``off`` or ``even``."""
+        """The colour of the answer: ``use``, ``off`` or ``even``."""
         if self.verdict is None:
             return "even"
         is_off = self.verdict.answer in {None, Answer.OFF}

@@ -201,7 +201,7 @@ class Connection:
                     raise MalformedError(f"{path} has {why}", f"it has {why}")
         if response.is_success:
             return Page(path=path, content=bytes(content))
-        raise RefusedError(path, response.status_code, _said(response, bytes(content)))
+        raise RefusedError(path, response.status_code, _server_words(response, bytes(content)))
 
     async def _trace(self, event: str, info: Mapping[str, object]) -> None:
         if event == _CONNECTED and self._check_peer is not None:
@@ -215,7 +215,7 @@ class Connection:
                 raise
 
 
-def _said(response: httpx.Response, content: bytes) -> str:
+def _server_words(response: httpx.Response, content: bytes) -> str:
     """The server's own words, as far as there are any."""
     if response.next_request is not None:
         return f"it redirects to {one_line(str(response.next_request.url))}; give that address"

@@ -50,7 +50,7 @@ _SHOWN = ("model", "model-draft", "mmproj", *(flag.lstrip("-") for flag in FILE_
 """Files that it opens behind its arguments alone; without a model it says that one is missing."""
 _HELP = re.compile(r"^(?:usage:|-----)", re.MULTILINE)
 """The beginning of a help, behind a refusal."""
-_OF_OPTION = "to show complete usage"
+_OPTION_USAGE = "to show complete usage"
 """The end of the help of one option."""
 _SAID_BESIDE = re.compile(
     r"warn|DEPRECATED|[\d.]+ |ggml|load_backend|llama_|note:|built with"
@@ -195,16 +195,16 @@ def _complaint(text: str) -> str:
     found = _HELP.search(text)
     ahead = text if found is None else text[: found.start()]
     lines = (line.strip() for line in ahead.splitlines())
-    told = " ".join(line for line in lines if line and not _SAID_BESIDE.match(line))
-    about, end, _ = text[len(ahead) :].partition(_OF_OPTION)
-    return f"{told}\n{about if end else ''}" if told else ""
+    words = " ".join(line for line in lines if line and not _SAID_BESIDE.match(line))
+    about, end, _ = text[len(ahead) :].partition(_OPTION_USAGE)
+    return f"{words}\n{about if end else ''}" if words else ""
 
 
 def _finding(found: tuple[int, Item], answer: str) -> Finding:
     """An error at an option, with the value that was probably meant."""
     item = found[1]
-    told, _, about = answer.partition("\n")
-    reason = _AROUND.sub("", told).strip(" :")
+    complaint, _, about = answer.partition("\n")
+    reason = _AROUND.sub("", complaint).strip(" :")
     allowed = _allowed(about)
     meant = respelled(item.value, allowed)
     close = get_close_matches(item.value, allowed, 1, _ALIKE) if item.values else []

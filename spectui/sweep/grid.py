@@ -177,7 +177,7 @@ class SweepSetup:
     name: str | None = None
     """Name under which it is stored; None for one that follows from the conditions."""
     say: Callable[[str], None] = lambda _text: None
-    """Told which prompts are left out."""
+    """Called with a sentence on prompts that are left out."""
 
     def backend_document(self) -> Json:
         """The backend in documents."""

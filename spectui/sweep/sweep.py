@@ -75,7 +75,7 @@ class Sweep:
 
         Args:
             restart: begin anew; what there is stays under another name.
-            say: told where that is.
+            say: called with its place.
 
         Raises:
             BadInputError: it cannot be stored, or does not compare with what is stored.
@@ -139,8 +139,8 @@ class Sweep:
 
         Args:
             measurer: decodes.
-            on_begun: told of a visit before it begins.
-            on_ended: told how it has ended.
+            on_begun: called with a visit before it begins.
+            on_ended: called with its record.
 
         Raises:
             HopelessError: nothing can be measured.

@@ -91,10 +91,12 @@ def agreement(promised: Speedup, delivered: Speedup, ratio: Speedup | None) -> A
         ratio: of the second to the first on the same prompts, which tells more than both do
             apart; None where the prompts are others.
     """
-    theirs, own = promised.interval, delivered.interval
-    if theirs is None or own is None or promised.is_noise or delivered.is_noise:
+    promised_ends, delivered_ends = promised.interval, delivered.interval
+    if promised_ends is None or delivered_ends is None or promised.is_noise or delivered.is_noise:
         return Agreement.OPEN
-    low, high = (ratio and ratio.interval) or _ratio_interval(promised, theirs, delivered, own)
+    low, high = (ratio and ratio.interval) or _ratio_interval(
+        promised, promised_ends, delivered, delivered_ends
+    )
     if high < 1 / CLOSE or low > CLOSE:
         return Agreement.LESS if high < 1 else Agreement.MORE
     is_within = low >= 1 / CLOSE and high <= CLOSE
@@ -103,7 +105,10 @@ def agreement(promised: Speedup, delivered: Speedup, ratio: Speedup | None) -> A
 
 
 def _ratio_interval(
-    promised: Speedup, theirs: tuple[float, float], delivered: Speedup, own: tuple[float, float]
+    promised: Speedup,
+    promised_ends: tuple[float, float],
+    delivered: Speedup,
+    delivered_ends: tuple[float, float],
 ) -> tuple[float, float]:
     """Interval of the ratio of two independent speedups, from their own intervals.
 
@@ -112,10 +117,10 @@ def _ratio_interval(
     """
     ratio = delivered.estimate / promised.estimate
     below = math.hypot(
-        math.log(delivered.estimate / own[0]), math.log(theirs[1] / promised.estimate)
+        math.log(delivered.estimate / delivered_ends[0]), math.log(promised_ends[1] / promised.estimate)
     )
     above = math.hypot(
-        math.log(own[1] / delivered.estimate), math.log(promised.estimate / theirs[0])
+        math.log(delivered_ends[1] / delivered.estimate), math.log(promised.estimate / promised_ends[0])
     )
     return ratio * math.exp(-below), ratio * math.exp(above)
 

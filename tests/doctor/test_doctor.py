@@ -87,12 +87,12 @@ def test_weights_in_a_memory_of_unknown_speed_have_no_bound() -> None:
 def test_a_draft_pays_from_the_acceptance_on_at_which_it_wins_back_its_steps(
     *, target: WeightTraffic, draft_bytes: int, alpha: float | None, if_perfect: float, begin: str
 ) -> None:
-    found = bound(target).of_draft(replace(DENSE, cpu_dense_bytes=draft_bytes))
+    found = bound(target).draft_bound(replace(DENSE, cpu_dense_bytes=draft_bytes))
     assert found is not None
     assert found.break_even_alpha == (alpha if alpha is None else pytest.approx(alpha, abs=0.011))
     assert found.speedup_if_perfect == pytest.approx(if_perfect)
     assert str(hard_to_win(found)).startswith(begin)
-    assert bound(DENSE).of_draft(replace(DENSE, gpu_dense_bytes=1)) is None
+    assert bound(DENSE).draft_bound(replace(DENSE, gpu_dense_bytes=1)) is None
 
 
 def test_only_gpus_that_count_tell_their_speed(nvml: StandIn) -> None:

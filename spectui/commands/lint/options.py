@@ -39,7 +39,7 @@ def program_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield what the program is, if it is not llama-server, and what it does without a model."""
     word = started_by(command)
     if word is not None:
-        yield _of_program(word, command)
+        yield _program_finding(word, command)
     printing = prints_and_ends(command.items)
     if printing is not None:
         what = f"with {printing.flag} it prints and ends"
@@ -51,7 +51,7 @@ def program_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         yield note("-m", "no model is named", why)
 
 
-def _of_program(word: str, command: ServerCommand) -> Finding:
+def _program_finding(word: str, command: ServerCommand) -> Finding:
     program = program_of(word)
     what = f"this is a command of {program}"
     why = "it is read as one of llama-server, which has most of its options"
@@ -144,7 +144,7 @@ def _refused(at: int, item: Item, command: ServerCommand, reader: Reader) -> Fin
     words = rewriting.instead_of(item, command, reader)
     shared = rewriting.merged(item, command, reader)
     edits = shared or ({} if words is None else {at: words})
-    # What takes the place of several is told of each.
+    # An option in place of several is proposed at each.
     words = next(filter(None, shared.values()), words)
     what = f"{reader.name} does not take {item.flag}"
     return error((at, item), what, _why(item, reader), write=words, fix=edits)
@@ -161,7 +161,7 @@ def _why(item: Item, reader: Reader) -> str:
         return f"its place is behind --spec-type{since}, and it stops the server"
     if until is not None:
         return f"builds since {until} stop at it{today}"
-    others = tuple(map(str, server.taken))
+    others = tuple(map(str, server.dialects))
     whose = f"is an option of {' and '.join(others)}" if others else "was removed"
     return f"it {whose}, and stops the server{today}"
 

@@ -47,7 +47,7 @@ _FOREIGN = (
         "for the shell (if not, put it in quotes)",
     ),
 )
-"""What stands for something else to a shell, with its description, the most telling first."""
+"""Patterns of text that stands for something else to a shell, with descriptions."""
 
 
 def text_of_file(path: Path) -> str:

@@ -22,7 +22,7 @@ _JOINTS = ("\\", "`", "^")
 """Signs that join a line with the next one, in the shells that people copy from."""
 _CONTINUED = re.compile(r"(?m)([\\`^][ \t]*\r?\n)>{1,2}[ \t]*(?=-)")
 """A line that a shell asks for with a prompt of its own; no file to write to begins with a dash."""
-_OF_WINDOWS = re.compile(
+_WINDOWS_SHELL = re.compile(
     r"\"[^\"]*\"|'[^']*'|[ \t](?P<joint>[\^`])[ \t]*\r?(?=\n[ \t]*[^ \t\r\n])"
     r"|(?<![^\s=])(?P<path>(?:[A-Za-z]:|\.{1,2})\\\w[^\s'\"<>|&;]*"
     r"|[\w.-]+\\[\w.\\-]+\.(?:exe|gguf))(?=\s|\Z)"
@@ -77,7 +77,7 @@ def unfenced(text: str) -> str:
     text = "\n".join(_typed(lines))
     code = _CODE.fullmatch(text)
     text = _CONTINUED.sub(r"\1", text if code is None else code[2])
-    return _OF_WINDOWS.sub(_for_a_shell, re.sub(r"[ \t][\^`]\s*\Z", "", text))
+    return _WINDOWS_SHELL.sub(_for_a_shell, re.sub(r"[ \t][\^`]\s*\Z", "", text))
 
 
 def _typed(lines: list[str]) -> list[str]:

@@ -9,7 +9,7 @@ import psutil
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.programs import is_server_today, names_server
-from spectui.commands.sources.source import OF_LLAMA, PROCESS, below, command_of
+from spectui.commands.sources.source import LLAMA_PREFIXES, PROCESS, below, command_of
 from spectui.errors import BadInputError
 
 _KEEPER = re.compile(r"spectui/server/keeper\.py$")
@@ -81,7 +81,7 @@ def _read(pid: int) -> ServerCommand:
         raise BadInputError(
             f"process {pid} is no llama-server but {program}; give the number of one"
         )
-    variables = {name: v for name, v in environment.items() if name.startswith(OF_LLAMA)}
+    variables = {name: v for name, v in environment.items() if name.startswith(LLAMA_PREFIXES)}
     return below(command_of(words, variables), folder)
 
 

@@ -28,14 +28,14 @@ NO_SERVER = (
     "the command has no arguments, or none of its parts starts a llama-server; give one such as "
     "llama-server -m FILE"
 )
-OF_LLAMA = (
+LLAMA_PREFIXES = (
     *("LLAMA_", "GGML_", "MTMD_", "HF_", "CUDA_", "NVIDIA_", "HIP_", "ROCR_", "HSA_", "GPU_"),
     *("MUSA_", "SYCL_", "ONEAPI_", "ZE_", "VK_", "OMP_", "GOMP_", "KMP_"),
 )
 """Prefixes of variables that llama-server, its backends and their libraries read."""
 PROCESS = "pid:"
 """Prefix of a process's number, in place of a command."""
-OF_SHELLS = frozenset({"PATH", "HOME", "PWD", "OLDPWD", "SHELL", "USER", "LOGNAME", "TERM", "_"})
+SESSION_VARIABLES = frozenset({"PATH", "HOME", "PWD", "OLDPWD", "SHELL", "USER", "LOGNAME", "TERM", "_"})
 """Variables of the session rather than of the command."""
 _WRAPPERS = frozenset({"env", "exec"})
 """Words that only start the command behind them."""

@@ -39,7 +39,7 @@ def read_yaml(text: str, path: Path, wanted: str | None) -> ServerCommand | None
         if isinstance(tree.get("services"), dict):
             return _composed(tree, path, wanted)
         if isinstance(tree.get("models"), dict):
-            return _of_swap(tree, path, wanted)
+            return _swap_command(tree, path, wanted)
     return None
 
 
@@ -152,7 +152,7 @@ def _unresolved(place: str, what: str) -> BadInputError:
     )
 
 
-def _of_swap(tree: Tree, path: Path, wanted: str | None) -> ServerCommand:
+def _swap_command(tree: Tree, path: Path, wanted: str | None) -> ServerCommand:
     """A model's command, without the port.
 
     Raises:

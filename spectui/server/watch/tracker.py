@@ -108,7 +108,7 @@ class Tracker:
         """The state to show now."""
         self._meter = SlotMeter()
         self._counted: DraftCounts | None = None
-        """Counts up to the last request that is told of."""
+        """Counts up to the last request that is shown."""
         self._speeds: deque[float | None] = deque(maxlen=_N_LOOKS)
 
     def add(self, sample: Sample) -> None:
@@ -169,11 +169,11 @@ class Tracker:
             # The server was started again.
             before = DraftCounts(n_drafts=0, n_drafted=0, n_accepted=0)
         last = now.since(before)
-        is_told = is_exact_enough(last.n_drafts, now.n_drafts) and is_exact_enough(
+        is_exact = is_exact_enough(last.n_drafts, now.n_drafts) and is_exact_enough(
             last.n_drafted, now.n_drafted
         )
-        self._counted = now if is_told else before
-        return last if is_told else None
+        self._counted = now if is_exact else before
+        return last if is_exact else None
 
 
 def attach_document(state: AttachState, *, interval_s: float) -> Json:
