@@ -37,10 +37,9 @@ from benchmarks.common import start_server, write_results
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite
-from spectui.server.watch.locator import parse_address
 from spectui.server.client import ChatMessage
 from spectui.server.process import LlamaServer
-from spectui.server.watch.locator import Address
+from spectui.server.watch.locator import parse_address
 from spectui.server.watch.poller import Poller
 from spectui.server.watch.sample import Sample
 from spectui.server.watch.tracker import Tracker

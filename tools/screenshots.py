@@ -27,9 +27,8 @@ from spectui.live.pair import SearchRequest
 from spectui.live.setup import Activity
 from spectui.llama.search import LIBRARY_VARIABLE
 from spectui.prompts import builtin_suite
-from spectui.server.watch.locator import parse_address
 from spectui.server.process import LlamaServer
-from spectui.server.watch.locator import Address
+from spectui.server.watch.locator import parse_address
 from spectui.settings import Settings
 from spectui.tui.app import SpectuiApp
 from spectui.tui.chat.prompt_box import PromptBox

@@ -3,9 +3,9 @@
 from spectui.cli.click_options import option, request, request_command
 from spectui.cli.given import Given
 from spectui.cli.options import (
+    BACKEND_OPTIONS,
     CHATS,
     MEASURED,
-    BACKEND_OPTIONS,
     PAIR_OPTIONS,
     PARALLEL,
     REQUEST,

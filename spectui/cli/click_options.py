@@ -10,8 +10,7 @@ import click
 
 from spectui.cli.given import Given
 from spectui.cli.help import OWN, Command, CommandOption, Examples
-from spectui.options.option import Number
-from spectui.options.option import INT_MAX, Decimal, Form, Option, Values, Whole
+from spectui.options.option import INT_MAX, Decimal, Form, Number, Option, Values, Whole
 from spectui.options.reading import read_value
 
 if TYPE_CHECKING:

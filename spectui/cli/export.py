@@ -3,16 +3,15 @@
 from dataclasses import replace
 
 from spectui.cli.click_options import argument, files, option, request, request_command
+from spectui.cli.from_command import found_reader, given_reader, warn_of_secrets, warn_of_silence
 from spectui.cli.options import DIALECTS, STORAGE, server_bin_option
 from spectui.cli.output import complain, say_exactly
 from spectui.cli.removed import ExportFormats
-from spectui.cli.from_command import found_reader, given_reader, warn_of_secrets, warn_of_silence
 from spectui.commands.command import ServerCommand
 from spectui.commands.formats import Format, render
 from spectui.commands.launch import ExportSetup, Launch, translated
-from spectui.commands.programs import starts_server
+from spectui.commands.programs import recognise, starts_server
 from spectui.commands.reader import Reader
-from spectui.commands.programs import recognise
 from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import names_model
 from spectui.errors import BadInputError, UsageError

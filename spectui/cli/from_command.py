@@ -1,4 +1,4 @@
-"""The command of ``--from``: its options and variables, what is not measured, and who refuses it."""
+"""The command of ``--from``: its options and variables, what is not measured, who refuses it."""
 
 import os
 import shlex
@@ -9,11 +9,11 @@ from pathlib import Path
 from spectui.cli.given import Given
 from spectui.cli.output import complain
 from spectui.commands.command import ServerCommand, Start
-from spectui.commands.rewriting import old_lengths
 from spectui.commands.home import own_path, places_at_home
 from spectui.commands.measured import config_files, held_back, tuning_variables, unmeasured
-from spectui.commands.reader import Reader
 from spectui.commands.programs import recognise
+from spectui.commands.reader import Reader
+from spectui.commands.rewriting import old_lengths
 from spectui.commands.sources.reading import read_command
 from spectui.commands.sources.source import LLAMA_PREFIXES, with_all_paths
 from spectui.commands.takeover import Takeover, take_over

@@ -114,7 +114,7 @@ def _apply_preset(ctx: click.Context, preset: Preset) -> None:
 def presettable() -> frozenset[str]:
     """Long names, without dashes, of models, placement, context, sampling, drafting, lengths."""
     # Its options have callbacks of this module.
-    from spectui.cli.options import DRAFTING, CONTENT_OPTIONS
+    from spectui.cli.options import CONTENT_OPTIONS, DRAFTING
 
     flags = chain.from_iterable(one.opts for one in (*CONTENT_OPTIONS, *DRAFTING))
     return frozenset(name.removeprefix("--") for name in flags if name.startswith("--"))

@@ -8,17 +8,17 @@ import click
 from msgspec.structs import replace
 
 from spectui.cli.click_options import argument, files, option, request, request_command, switch
+from spectui.cli.from_command import found_reader, given_reader, warn_of_secrets
 from spectui.cli.help import Command
 from spectui.cli.options import DIALECTS, QUIET, json_option, server_bin_option
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.page import next_lines, page_text
-from spectui.cli.from_command import found_reader, given_reader, warn_of_secrets
 from spectui.commands.command import ServerCommand
 from spectui.commands.finding import Finding, Severity
 from spectui.commands.home import own_path
 from spectui.commands.lint.checking import Report, check, lint_document, lint_page
-from spectui.commands.reader import Reader
 from spectui.commands.programs import recognise
+from spectui.commands.reader import Reader
 from spectui.commands.sources.files import MOST_BYTES
 from spectui.commands.sources.reading import read_commands, read_paste
 from spectui.errors import BadInputError

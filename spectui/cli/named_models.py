@@ -10,9 +10,8 @@ from spectui.cli.progress import Progress
 from spectui.cli.request import RunOptions
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.errors import BadInputError, UsageError
-from spectui.models.facts import has_mtp_layers, kind_of_draft
+from spectui.models.facts import has_mtp_layers, kind_of_draft, unmeasured_sentences
 from spectui.models.gguf import check_is_gguf, read_gguf
-from spectui.models.facts import unmeasured_sentences
 from spectui.options.drafters import MODEL_KIND, MTP_KIND, DraftMtp, ModelDrafter, with_kind
 from spectui.options.setup import Setup
 from spectui.options.speculation import Speculation

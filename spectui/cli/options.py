@@ -11,14 +11,13 @@ from spectui.cli.given import demo_option, from_option, preset_option
 from spectui.cli.help import CommandOption, FromUserOnly
 from spectui.errors import UsageError
 from spectui.options import catalogue, placement
-from spectui.options.option import Dialect
 from spectui.options.drafters import (
     HIDDEN_STATE_KINDS,
     MODEL_KIND,
     MTP_KIND,
     NGRAM_KINDS,
 )
-from spectui.options.option import Form, Option, Whole
+from spectui.options.option import Dialect, Form, Option, Whole
 from spectui.options.setup import MOST_SLOTS
 from spectui.paths import STORAGE_VARIABLE
 from spectui.secret import without_passwords

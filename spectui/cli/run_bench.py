@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from spectui.cli.bench import Bench
+from spectui.cli.from_command import warn_of_unmeasured
 from spectui.cli.named_models import find_setup, with_preset_models
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.page import page_text
@@ -21,7 +22,6 @@ from spectui.cli.session import (
     with_backend,
     with_slot_context,
 )
-from spectui.cli.from_command import warn_of_unmeasured
 from spectui.documents import Json, or_reason
 from spectui.engine.placing import left_open, placed
 from spectui.interrupts import interrupts, raise_ended

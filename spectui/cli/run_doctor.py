@@ -6,20 +6,19 @@ from dataclasses import replace
 from pathlib import Path
 
 from spectui.cli.doctor import Doctor
+from spectui.cli.from_command import warn_of_unmeasured, with_home_of_here
 from spectui.cli.named_models import find_models, only_named_kinds, with_preset_models
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.page import next_lines, page_text
 from spectui.cli.progress import open_progress
 from spectui.cli.request import RunOptions
-from spectui.cli.from_command import warn_of_unmeasured, with_home_of_here
 from spectui.commands.command import ServerCommand
 from spectui.commands.finding import Finding, Severity
 from spectui.commands.home import own_path
 from spectui.commands.takeover import Takeover, take_over
-from spectui.doctor.page import doctor_document
 from spectui.doctor.examination import Examination, Surroundings, examine, surroundings
 from spectui.doctor.findings import finding, findings
-from spectui.doctor.page import diagnosis
+from spectui.doctor.page import diagnosis, doctor_document
 from spectui.engine.planning import Planner
 from spectui.errors import (
     BadInputError,

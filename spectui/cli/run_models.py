@@ -21,10 +21,10 @@ from spectui.format import bytes_text, counted, percent_text
 from spectui.llama.architectures import inspect_header, inspect_pair
 from spectui.measure.backend import header
 from spectui.models import files
-from spectui.models.pairs import Header, compare_headers, header_of
 from spectui.models.candidates import HubModel, Origin, Repository, candidates, choose_file
 from spectui.models.facts import ModelFacts, check_is_target
 from spectui.models.files import FoundModel, expand_home, usual_folders
+from spectui.models.pairs import Header, compare_headers, header_of
 from spectui.models.ranking import (
     GOOD_SHARE,
     DraftOption,

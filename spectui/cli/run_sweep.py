@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
+from spectui.cli.from_command import warn_of_unmeasured
 from spectui.cli.given import Given
 from spectui.cli.named_models import find_models, warn_of_sampling, with_preset_models
 from spectui.cli.output import check_writable, write_all, write_result
@@ -23,7 +24,6 @@ from spectui.cli.session import (
     with_slot_context,
 )
 from spectui.cli.sweep import Sweep as Request
-from spectui.cli.from_command import warn_of_unmeasured
 from spectui.engine.placing import left_open
 from spectui.errors import BadInputError, CancelledError, SpectuiError
 from spectui.interrupts import interrupts
@@ -34,7 +34,7 @@ from spectui.options.drafters import DRAFTERS, FILE_KINDS, MTP_KIND, numbers_of
 from spectui.options.setup import SamplingConfig
 from spectui.prompts import Prompt
 from spectui.sweep.cells import Place, Task
-from spectui.sweep.grid import Axes
+from spectui.sweep.grid import Axes, SweepSetup
 from spectui.sweep.measuring import CellMeasurer, EngineMeasurer, ServedMeasurer
 from spectui.sweep.report import (
     begun_line,
@@ -45,7 +45,6 @@ from spectui.sweep.report import (
     summary_page,
     write_folder,
 )
-from spectui.sweep.grid import SweepSetup
 from spectui.sweep.sweep import Sweep
 from spectui.tune.space import MAX_DRAFT
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import click
 
+from spectui.cli.from_command import warn_of_unmeasured
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.page import page_text
 from spectui.cli.request import RunOptions, check_engine
@@ -14,7 +15,6 @@ from spectui.cli.session import (
     with_backend,
     with_candidates,
 )
-from spectui.cli.from_command import warn_of_unmeasured
 from spectui.cli.tune import Tune
 from spectui.cli.tune_search import Search
 from spectui.errors import CancelledError, UsageError

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
+from spectui.cli.from_command import set_variables_of
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.page import page_text
 from spectui.cli.progress import open_progress
 from spectui.cli.session import own_prompts, wanted_binary
-from spectui.cli.from_command import set_variables_of
 from spectui.cli.verify import Verify
 from spectui.errors import BadInputError
 from spectui.format import counted
@@ -46,9 +46,7 @@ def run(request: Verify) -> None:
             say=progress.say,
             from_disk=request.yes,
         )
-        found = verify(
-            promise, prompts, fleet, repeats=request.repeats, on_pair=progress.on_pair
-        )
+        found = verify(promise, prompts, fleet, repeats=request.repeats, on_pair=progress.on_pair)
         interrupts.hold()
     document = {**header("verify", this_machine()), **found.document(study.name, advice)}
     asked = unmeasured_sentences(case.target.path)

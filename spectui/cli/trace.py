@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from spectui.cli.click_options import option, request, request_command, switch
 from spectui.cli.given import Given
-from spectui.cli.options import CHATS, CANDIDATE_OPTIONS, YES
+from spectui.cli.options import CANDIDATE_OPTIONS, CHATS, YES
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.request import RunOptions, check_drafting
 from spectui.errors import CancelledError
@@ -76,8 +76,8 @@ def trace(request: Trace) -> None:
     Raises:
         CancelledError: it was interrupted; what was complete has been written.
     """
-    from spectui.cli.session import with_candidates
     from spectui.cli.from_command import warn_of_unmeasured
+    from spectui.cli.session import with_candidates
 
     options = with_candidates(RunOptions.of(request.given))
     warn_of_unmeasured(request.given)

@@ -7,11 +7,11 @@ import click
 from spectui.cli.click_options import option, request, request_command
 from spectui.cli.given import Given
 from spectui.cli.options import (
-    CHATS,
     BACKEND_OPTIONS,
-    SEARCH_OPTIONS,
+    CHATS,
     PARALLEL,
     REQUEST,
+    SEARCH_OPTIONS,
     SERVER_BIN,
     STORAGE,
     YES,

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from spectui.cli.from_command import setup_of
 from spectui.cli.named_models import Drafts, mtp_files, with_kind_of_file
 from spectui.cli.request import RunOptions
 from spectui.cli.session import (
@@ -18,7 +19,6 @@ from spectui.cli.session import (
     with_slot_context,
     with_slots,
 )
-from spectui.cli.from_command import setup_of
 from spectui.cli.tune import Tune
 from spectui.commands.takeover import Takeover
 from spectui.cores import usable_processors
@@ -36,8 +36,8 @@ from spectui.measure.server_backend import ServerBackend
 from spectui.measure.servers import measuring_arguments, served_by
 from spectui.measure.workload import Workload
 from spectui.models.gguf import read_gguf
-from spectui.options.option import NGRAM_DIALECTS, Dialect
 from spectui.options.drafters import MTP_KIND, NGRAM_KINDS
+from spectui.options.option import NGRAM_DIALECTS, Dialect
 from spectui.options.request import check_lengths
 from spectui.options.setup import ModelOptions, Setup
 from spectui.prompts import Prompt

@@ -10,12 +10,10 @@ from spectui.commands.home import is_at_home
 from spectui.commands.renames import Stage
 from spectui.commands.server_options import flags_of
 from spectui.errors import BadInputError
-from spectui.options import catalogue
-from spectui.options import placement
+from spectui.options import catalogue, placement
 from spectui.options.catalogue import BY_FLAG
-from spectui.options.option import Dialect
 from spectui.options.drafters import DrafterSetting, DraftSimple, HiddenStateDrafter, numbers_of
-from spectui.options.option import Option
+from spectui.options.option import Dialect, Option
 from spectui.options.setup import (
     EXPERTS,
     ContextOptions,

@@ -8,11 +8,11 @@ from pathlib import Path
 from spectui.commands.finding import Edits, Finding
 from spectui.commands.home import own_path, shell_word, shell_words
 from spectui.commands.items import Item, divide, words_of
-from spectui.commands.renames import BY_LAYERS, BY_SWITCH, DRAFTS, NONE, MODEL_KINDS
+from spectui.commands.renames import BY_LAYERS, BY_SWITCH, DRAFTS, MODEL_KINDS, NONE
 from spectui.commands.server_options import canonical, former_names, new_names
 from spectui.errors import BadInputError
-from spectui.options.option import Dialect
 from spectui.options.drafters import MTP_KIND
+from spectui.options.option import Dialect
 from spectui.secret import hidden
 
 ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)

@@ -14,16 +14,15 @@ from spectui.commands.command import LAYERS, ServerCommand, Start
 from spectui.commands.finding import Finding, Severity
 from spectui.commands.items import Item, divide, words_of
 from spectui.commands.lint.checking import check, check_certain
-from spectui.commands.programs import started_by
+from spectui.commands.programs import recognise, started_by
 from spectui.commands.reader import Reader
-from spectui.commands.programs import recognise
 from spectui.commands.renames import SERVED
 from spectui.commands.rewriting import passed_on
 from spectui.errors import BadInputError
 from spectui.format import printable
 from spectui.options import placement
-from spectui.options.option import Dialect
 from spectui.options.drafters import NGRAMS, DraftSimple, numbers_of
+from spectui.options.option import Dialect
 from spectui.options.setup import ContextOptions, ModelOptions, Setup
 
 _ALWAYS = frozenset(

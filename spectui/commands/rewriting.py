@@ -57,6 +57,7 @@ _STAGE_OPTIONS = frozenset(
     }
 )
 
+
 def passed_on(items: Iterable[Item], reader: Reader) -> tuple[str, ...]:
     """A note on options that no table has, so that only a newer build may take them; or none."""
     words = words_of(

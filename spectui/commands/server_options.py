@@ -114,7 +114,9 @@ class ServerOption(msgspec.Struct, frozen=True, kw_only=True):
     def spelled_for(self, variable: str) -> tuple[str, str | None]:
         """The long spellings that a variable's readers take, of the option and its negation."""
         plain = variable if variable in self.variables else variable.replace(NEGATION, PREFIX, 1)
-        spellings = {name for one in self.variables.get(plain, ()) for name in self.dialects.get(one, ())}
+        spellings = {
+            name for one in self.variables.get(plain, ()) for name in self.dialects.get(one, ())
+        }
         flags = [name for name in self.flags if name in spellings and name.startswith("--")]
         offs = [name for name in self.negations if name in spellings and name.startswith("--")]
         return next(iter(flags), self.long_flag), next(iter(offs), self.negation)

@@ -8,11 +8,16 @@ from pathlib import Path
 
 from spectui.commands.arguments import puts_elsewhere
 from spectui.commands.command import LAYERS, ServerCommand, Start
-from spectui.commands.rewriting import SPEC_DEFAULT, drafting, old_lengths, own_words
 from spectui.commands.items import FLASH_ATTENTION, Item, divide, words_of
 from spectui.commands.measured import is_made_up
 from spectui.commands.renames import LOADING, SERVED
-from spectui.commands.rewriting import is_ngram_number
+from spectui.commands.rewriting import (
+    SPEC_DEFAULT,
+    drafting,
+    is_ngram_number,
+    old_lengths,
+    own_words,
+)
 from spectui.commands.server_options import FALSE, TRUE, canonical, new_names
 from spectui.errors import BadInputError
 from spectui.files import SMALL_BYTES, read_file

@@ -7,8 +7,14 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from spectui.llama.planned import PlanRequest
-from spectui.options.setup import OWN_TEMPLATE, Rendering
-from spectui.options.setup import GREEDY, ContextOptions, ModelOptions, SamplingConfig
+from spectui.options.setup import (
+    GREEDY,
+    OWN_TEMPLATE,
+    ContextOptions,
+    ModelOptions,
+    Rendering,
+    SamplingConfig,
+)
 from spectui.options.speculation import Speculation
 
 

@@ -12,8 +12,7 @@ from spectui.engine.isolation import ProcessWorker
 from spectui.engine.thread import EngineThread, Priority
 from spectui.engine.worker import Worker
 from spectui.interrupts import interrupts
-from spectui.options.setup import OWN_TEMPLATE, Rendering
-from spectui.options.setup import ContextOptions, ModelOptions
+from spectui.options.setup import OWN_TEMPLATE, ContextOptions, ModelOptions, Rendering
 from spectui.trace.routing import Routing
 
 T = TypeVar("T")

@@ -13,8 +13,7 @@ from spectui.demo import DemoModel
 from spectui.errors import EngineDiedError
 from spectui.live.sessions import LoadOptions
 from spectui.models.facts import is_mtp_file
-from spectui.options.setup import OWN_TEMPLATE, Rendering
-from spectui.options.setup import SamplingConfig, Setup
+from spectui.options.setup import OWN_TEMPLATE, Rendering, SamplingConfig, Setup
 from spectui.options.speculation import Speculation
 from spectui.settings import Settings
 

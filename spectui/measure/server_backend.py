@@ -16,8 +16,7 @@ from spectui.measure.workload import Workload
 from spectui.options.setup import ModelOptions, Setup
 from spectui.options.speculation import Speculation
 from spectui.server.client import LlamaClient, completion_body
-from spectui.server.replies import Completion
-from spectui.server.replies import Round
+from spectui.server.replies import Completion, Round
 from spectui.speculative.counters import Counters, Detail
 from spectui.speculative.decoder import Stop
 

@@ -19,10 +19,9 @@ from spectui.measure.workload import WARM_UP_TOKENS
 from spectui.options.option import Dialect
 from spectui.options.setup import Setup
 from spectui.paths import data_dir, ensure_dir
-from spectui.server.binary import ServerBinary
-from spectui.server.replies import Completion
-from spectui.server.binary import Version
+from spectui.server.binary import ServerBinary, Version
 from spectui.server.process import LlamaServer
+from spectui.server.replies import Completion
 
 _CACHE = "--cache-ram"
 SYNTHETIC_RATES = "--spec-synth-rates"

@@ -25,10 +25,10 @@ from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNot
 from spectui.errors import HubError
 from spectui.format import printable
 from spectui.gguf_names import is_part_of_model, model_name, shard_names
-from spectui.models.pairs import Header
 from spectui.models.candidates import HubModel, Repository
 from spectui.models.facts import facts_of
 from spectui.models.header import MAX_BYTES, parse_header
+from spectui.models.pairs import Header
 
 _PATIENCE_S = 20.0
 """Longest silence of the hub."""

@@ -13,8 +13,7 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar
 import msgspec
 from msgspec import Meta
 
-from spectui.options.option import Number, described, read_number
-from spectui.options.option import INT_MAX
+from spectui.options.option import INT_MAX, Number, described, read_number
 
 NGRAM_LARGEST = 1024
 """Limit of llama-server for any number of an n-gram drafter."""

@@ -169,7 +169,9 @@ class Completion(msgspec.Struct, rename={"text": "content", "stop": "stop_type"}
         # The first token is the target's own. A text that ends of itself may end within a draft, of
         # which more was accepted.
         if self.stop == "limit" and self.n_accepted >= max(self.n_predicted, 1):
-            raise ValueError(f"draft_n_accepted {self.n_accepted} of predicted_n {self.n_predicted}")
+            raise ValueError(
+                f"draft_n_accepted {self.n_accepted} of predicted_n {self.n_predicted}"
+            )
 
     @property
     def n_predicted(self) -> int:

@@ -17,9 +17,8 @@ from spectui.models.gguf import weights_bytes
 from spectui.options.drafters import MODEL_KIND, MTP_KIND
 from spectui.options.setup import ModelOptions
 from spectui.sweep.cells import Visit, VisitRecord, VisitState
-from spectui.sweep.grid import expand, ordered
+from spectui.sweep.grid import SweepSetup, backend_identity, expand, ordered, sweep_name, sweep_spec
 from spectui.sweep.measuring import CellMeasurer
-from spectui.sweep.grid import SweepSetup, backend_identity, sweep_name, sweep_spec
 from spectui.sweep.store import SweepStore
 from spectui.sweep.summary import UNWATCHED, CellSummary, disturbance_of, summarise
 

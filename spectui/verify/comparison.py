@@ -117,10 +117,12 @@ def _ratio_interval(
     """
     ratio = delivered.estimate / promised.estimate
     below = math.hypot(
-        math.log(delivered.estimate / delivered_ends[0]), math.log(promised_ends[1] / promised.estimate)
+        math.log(delivered.estimate / delivered_ends[0]),
+        math.log(promised_ends[1] / promised.estimate),
     )
     above = math.hypot(
-        math.log(delivered_ends[1] / delivered.estimate), math.log(promised.estimate / promised_ends[0])
+        math.log(delivered_ends[1] / delivered.estimate),
+        math.log(promised.estimate / promised_ends[0]),
     )
     return ratio * math.exp(-below), ratio * math.exp(above)
 

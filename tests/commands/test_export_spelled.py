@@ -15,8 +15,7 @@ from spectui.errors import BadInputError
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, FlashAttention, ModelOptions
 from spectui.options.speculation import Speculation
-from spectui.server.binary import ServerBinary
-from spectui.server.binary import read_help
+from spectui.server.binary import ServerBinary, read_help
 from tests.commands.test_export_formats import setups
 from tests.support.binaries import BETWEEN, CURRENT, IK, LEGACY, OLD_IK, OLDEST
 from tests.support.tables import rules, table

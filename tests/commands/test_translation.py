@@ -9,8 +9,8 @@ from spectui.commands.finding import Severity
 from spectui.commands.items import divide, words_of
 from spectui.commands.launch import translated
 from spectui.commands.lint.checking import check, lint
-from spectui.commands.reader import Reader
 from spectui.commands.programs import recognise
+from spectui.commands.reader import Reader
 from spectui.commands.sources.reading import read_command
 from spectui.errors import BadInputError
 from spectui.options.option import Dialect

@@ -24,8 +24,8 @@ from spectui.models.gguf import read_gguf
 from spectui.options.option import Dialect
 from spectui.presets import find_preset
 from spectui.prompts import load_prompts
-from spectui.server.connection import MalformedError, Page
 from spectui.server.binary import read_help, read_version
+from spectui.server.connection import MalformedError, Page
 from spectui.server.metrics import read_counters
 from spectui.server.replies import (
     Completion,

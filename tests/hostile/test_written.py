@@ -8,9 +8,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from spectui.sweep.cells import VisitRecord
-from spectui.sweep.tables import speedups_svg
 from spectui.sweep.summary import summarise
-from spectui.sweep.tables import cells_table, markdown, remarks, summary_csv
+from spectui.sweep.tables import cells_table, markdown, remarks, speedups_svg, summary_csv
 from tests.hostile.attempts import obeyed
 from tests.support.sweep import cell, failed, record
 

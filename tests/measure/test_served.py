@@ -28,8 +28,8 @@ from spectui.options.drafters import DraftSimple, NgramMapK
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Setup
 from spectui.options.speculation import Speculation
 from spectui.server.binary import ServerBinary, examine
-from spectui.server.replies import Completion, Timings
 from spectui.server.process import LlamaServer
+from spectui.server.replies import Completion, Timings
 from spectui.speculative.counters import Counters, Detail
 from spectui.tune.backends import served_spec
 from spectui.tune.race import RaceRuns

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from spectui.server.watch.locator import parse_address
 from spectui.server.connection import Connection, LateError, Page
-from spectui.server.watch.locator import Address
+from spectui.server.watch.locator import Address, parse_address
 from spectui.server.watch.poller import Interview, ask
 from spectui.server.watch.sample import Failure, Sample, ServerSample, Trouble
 from tests.support.attached import (

@@ -11,9 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from spectui.server.watch.locator import parse_address
-from spectui.server.watch.locator import Locator
-from spectui.server.watch.locator import Address
+from spectui.server.watch.locator import Address, Locator, parse_address
 from spectui.server.watch.poller import Poller
 from spectui.server.watch.sample import Failure, Sample, ServerSample, Trouble
 from tests.support.attached import Script, hang, serving

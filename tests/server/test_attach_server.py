@@ -8,11 +8,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from spectui.server.watch.locator import parse_address
 from spectui.server.process import LlamaServer
 from spectui.server.replies import SlotPhase
 from spectui.server.watch import poller
-from spectui.server.watch.locator import Address
+from spectui.server.watch.locator import Address, parse_address
 from spectui.server.watch.poller import ask
 from spectui.server.watch.sample import Failure, Sample, ServerSample
 from spectui.server.watch.tracker import Tracker

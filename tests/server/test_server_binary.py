@@ -12,8 +12,7 @@ import pytest
 from spectui.errors import ServerError
 from spectui.llama.search import find_server, find_servers
 from spectui.options.option import Dialect
-from spectui.server.binary import ask, examine
-from spectui.server.binary import read_help, read_version
+from spectui.server.binary import ask, examine, read_help, read_version
 from spectui.server.watch.locator import runs_llama
 from tests.support.binaries import BETWEEN, CURRENT, IK, LEGACY, OLDEST, write_binary, write_script
 from tests.support.scripted_server import write_server

@@ -8,9 +8,15 @@ import pytest
 
 from spectui.page import heads
 from spectui.sweep.cells import VisitRecord
-from spectui.sweep.tables import MOST_BARS, speedups_svg
 from spectui.sweep.summary import CellSummary, fastest, summarise
-from spectui.sweep.tables import cells_table, markdown, remarks, summary_csv
+from spectui.sweep.tables import (
+    MOST_BARS,
+    cells_table,
+    markdown,
+    remarks,
+    speedups_svg,
+    summary_csv,
+)
 from tests.support.sweep import PLACE, TASK, cell, failed, record
 
 pytestmark = pytest.mark.slow

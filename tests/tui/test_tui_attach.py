@@ -15,8 +15,7 @@ from textual.widgets import Static
 from spectui.documents import Known
 from spectui.errors import BadInputError
 from spectui.live.setup import Activity, Launch
-from spectui.server.watch.locator import parse_address
-from spectui.server.watch.locator import Address
+from spectui.server.watch.locator import Address, parse_address
 from spectui.server.watch.poller import Poller
 from spectui.server.watch.sample import Failure, Trouble
 from spectui.settings import Settings

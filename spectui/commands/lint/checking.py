@@ -86,9 +86,7 @@ def check(command: ServerCommand, reader: Reader, *, always: bool = False) -> Re
         right, left = _corrected(replace(right, remarks=remarks), reader)
     elif right.start != command.start:
         left = lint(right, reader)
-    return Report(
-        command=command, reader=reader, findings=findings, corrected=right, left=left
-    )
+    return Report(command=command, reader=reader, findings=findings, corrected=right, left=left)
 
 
 def check_certain(report: Report, reader: Reader) -> None:

@@ -4,6 +4,10 @@ from collections.abc import Iterable, Iterator
 
 from spectui.commands import renames
 from spectui.commands.command import ServerCommand
+from spectui.commands.finding import Finding, Severity, about, error, warning
+from spectui.commands.items import Item
+from spectui.commands.measured import is_made_up
+from spectui.commands.reader import Reader
 from spectui.commands.rewriting import (
     drafting,
     is_stage_option,
@@ -11,13 +15,9 @@ from spectui.commands.rewriting import (
     kind_of_draft,
     to_ik_stages,
 )
-from spectui.commands.finding import Finding, Severity, about, error, warning
-from spectui.commands.items import Item
-from spectui.commands.measured import is_made_up
-from spectui.commands.reader import Reader
 from spectui.errors import BadInputError
-from spectui.options.option import Dialect
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
+from spectui.options.option import Dialect
 
 _MEANT = {"yes": "on", "y": "on", "no": "off", "n": "off"}
 _SIGN_OF_MTP = ".nextn.eh_proj.weight"

@@ -6,12 +6,12 @@ from difflib import get_close_matches
 
 from spectui.commands import rewriting
 from spectui.commands.command import ServerCommand
-from spectui.commands.rewriting import NEW_LENGTHS, is_stage_option, old_lengths, own_words
 from spectui.commands.finding import Finding, Severity, about, error, note, warning
 from spectui.commands.items import Item
 from spectui.commands.programs import SERVER, as_server, program_of, started_by
 from spectui.commands.reader import Reader
 from spectui.commands.renames import BY_LAYERS, KINDS, MODEL_FLAGS, RULES_TODAY
+from spectui.commands.rewriting import NEW_LENGTHS, is_stage_option, old_lengths, own_words
 from spectui.commands.server_options import PREFIX, Arity, drawn_from, flags_of
 from spectui.commands.takeover import names_model, prints_and_ends
 from spectui.options.drafters import MTP_KIND, ngram_of

@@ -10,10 +10,9 @@ from pathlib import Path
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.programs import is_server_today, starts_server
-from spectui.commands.sources.files import MOST_BYTES, SeveralError, text_of_file
+from spectui.commands.sources.files import MOST_BYTES, SeveralError, check_file, text_of_file
 from spectui.commands.sources.pasted import as_typed, unfenced
 from spectui.commands.sources.presets import preset_command, read_presets
-from spectui.commands.sources.files import check_file
 from spectui.commands.sources.shell import read_shell
 from spectui.commands.sources.source import NO_SERVER, PROCESS
 from spectui.errors import BadInputError

@@ -11,8 +11,13 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from spectui.commands.home import HOME
-from spectui.commands.sources.files import Replacement
-from spectui.commands.sources.files import INSTEAD, PLACEHOLDER, excerpt_of, why_foreign
+from spectui.commands.sources.files import (
+    INSTEAD,
+    PLACEHOLDER,
+    Replacement,
+    excerpt_of,
+    why_foreign,
+)
 from spectui.errors import BadInputError
 
 if TYPE_CHECKING:

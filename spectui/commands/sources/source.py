@@ -35,7 +35,9 @@ LLAMA_PREFIXES = (
 """Prefixes of variables that llama-server, its backends and their libraries read."""
 PROCESS = "pid:"
 """Prefix of a process's number, in place of a command."""
-SESSION_VARIABLES = frozenset({"PATH", "HOME", "PWD", "OLDPWD", "SHELL", "USER", "LOGNAME", "TERM", "_"})
+SESSION_VARIABLES = frozenset(
+    {"PATH", "HOME", "PWD", "OLDPWD", "SHELL", "USER", "LOGNAME", "TERM", "_"}
+)
 """Variables of the session rather than of the command."""
 _WRAPPERS = frozenset({"env", "exec"})
 """Words that only start the command behind them."""
