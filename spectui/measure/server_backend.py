@@ -132,12 +132,13 @@ class ServerBackend:
         done = self._measured(
             setup, commands, lambda server: self._completed(server, commands, setup)
         )
-        if setup.used_draft is not None and not self.servers.tells_reading:
-            done = [(replace(one, n_evaluated=None), took_s) for one, took_s in done]
-        return [
+        found = [
             (result_of(one, len(command.prompt), redoes_rounds=self.redoes_rounds), took_s)
             for command, (one, took_s) in zip(commands, done, strict=True)
         ]
+        if setup.used_draft is not None and not self.servers.tells_reading:
+            found = [(replace(one, n_evaluated=None), took_s) for one, took_s in found]
+        return found
 
     def _measured(
         self, setup: Setup, commands: Sequence[Generate], measure: Callable[[LlamaClient], T]
