@@ -132,7 +132,7 @@ class ServerBackend:
         done = self._measured(
             setup, commands, lambda server: self._completed(server, commands, setup)
         )
-        found = [
+        found: list[tuple[GenerationResult, float | None]] = [
             (result_of(one, len(command.prompt), redoes_rounds=self.redoes_rounds), took_s)
             for command, (one, took_s) in zip(commands, done, strict=True)
         ]

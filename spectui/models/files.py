@@ -53,9 +53,10 @@ def quantisation(name: str) -> str | None:
     return found and found[1].upper()
 
 
-def _by_model(entry: os.DirEntry[str]) -> tuple[str, str]:
-    """The model that a file belongs to, by its name and its first file."""
-    return model_name(entry.name), first_name(entry.name)
+def _by_model(entry: os.DirEntry[str]) -> tuple[str, int, str]:
+    """The model that a file belongs to, by its name and its first file, a single one ahead."""
+    first = first_name(entry.name)
+    return model_name(entry.name), len(first), first
 
 
 MAX_DEPTH = 6
@@ -131,7 +132,7 @@ class Scan:
                     waiting += [(child, depth + 1) for child in reversed(below)]
 
     def _models(self, entries: list[os.DirEntry[str]]) -> Iterator[FoundModel]:
-        for (name, first), files in groupby(sorted(entries, key=_by_model), key=_by_model):
+        for (name, _n, first), files in groupby(sorted(entries, key=_by_model), key=_by_model):
             own = (Path(entry.path) for entry in files if is_part_of_model(entry.name))
             parts = {path: part for path in own if (part := self._part(path)) is not None}
             identities = {(part.st_dev, part.st_ino) for part in parts.values()}
