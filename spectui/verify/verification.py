@@ -10,17 +10,18 @@ from spectui.measure.comparison import Comparison, compare
 from spectui.measure.lossless import differs
 from spectui.measure.measurer import Pair
 from spectui.measure.observed import Observed, Totals, observed_of, totals
-from spectui.measure.promise import Promise
+from spectui.measure.promise import Case, Promise
 from spectui.measure.served_models import look_at
 from spectui.measure.server_backend import ServerBackend, measurer_of
 from spectui.measure.servers import Fleet, measuring_arguments, turns, version_document
 from spectui.measure.speedup import NO_INTERVAL, Speedup, gain_texts, interval_text
 from spectui.measure.verdict import doubt, judge
-from spectui.measure.workload import left_out_note, tokenize
+from spectui.measure.workload import Workload, left_out_note, tokenize
 from spectui.monitor.watch import MachineWatch
 from spectui.page import Page, Paragraph, Part, Table, Words
 from spectui.prompts import Prompt
 from spectui.server.binary import ServerBinary
+from spectui.server.client import LlamaClient
 from spectui.verify.comparison import Advice, agreement, ratio_of, verdict
 
 _NAMED = 3
@@ -58,17 +59,10 @@ def verify(
     sides = {"off": case.off, "on": case}
     arguments = {name: measuring_arguments(one, fleet.binary) for name, one in sides.items()}
     # The library may ask RPC servers, which serve nobody else beside a llama-server.
-    redoes_rounds = look_at(case.target).redoes_rounds
+    backend = ServerBackend(fleet, case, {}, redoes_rounds=look_at(case.target).redoes_rounds)
     fleet.say(turns(keeps_off=fleet.keeps_off))
     with fleet:
-        workload = tokenize(
-            fleet.of(case.off),
-            prompts,
-            n_predict=case.n_predict,
-            sampling=case.sampling,
-            n_ctx=case.context.ctx_size,
-        )
-        backend = ServerBackend(fleet, case, {}, redoes_rounds=redoes_rounds)
+        workload = _workload(case, prompts, fleet.of(case.off))
         found = compare(
             measurer_of(backend, workload),
             case.speculation,
@@ -84,6 +78,16 @@ def verify(
         keeps_both=fleet.keeps_off,
         repeats=repeats,
         n_starts=fleet.n_starts,
+    )
+
+
+def _workload(case: Case, prompts: Sequence[Prompt], server: LlamaClient) -> Workload:
+    return tokenize(
+        server,
+        prompts,
+        n_predict=case.n_predict,
+        sampling=case.sampling,
+        n_ctx=case.context.ctx_size,
     )
 
 
