@@ -145,7 +145,7 @@ def report_failure(error: BaseException) -> int:
             return error.exit_code
         case click.ClickException():
             shows_help = isinstance(error, click.exceptions.NoArgsIsHelpError)
-            complain(error.message if shows_help else f"error: {_sentence(error)}")
+            complain(error.message if shows_help else f"error: {_click_sentence(error)}")
             return _USAGE
         case EngineDiedError(log=log) if log and not getattr(error, "__notes__", None):
             complain(f"error: {without_passwords(str(error))}{_named_log(error, log)}")
@@ -160,7 +160,7 @@ def report_failure(error: BaseException) -> int:
             return _report_defect(error)
 
 
-def _sentence(error: click.ClickException) -> str:
+def _click_sentence(error: click.ClickException) -> str:
     """One sentence for an error of click: the mistake, its place, and the help to read."""
     text = error.format_message().rstrip(".").replace("'", "")
     match error:
@@ -168,13 +168,13 @@ def _sentence(error: click.ClickException) -> str:
             meant = f"; did you mean {' or '.join(alike)}?" if alike else ""
             text = f"no such option {error.option_name}{meant}"
         case click.BadParameter(param=click.Option() as option) if error.message:
-            return f"{_name(option)}: {error.message.rstrip('.')}"
+            return f"{_flag_of(option)}: {error.message.rstrip('.')}"
     ctx = error.ctx if isinstance(error, click.UsageError) else None
     text = f"{text[0].lower()}{text[1:]}"
     return text if ctx is None else f"{text}; see {ctx.command_path} --help"
 
 
-def _name(option: click.Option) -> str:
+def _flag_of(option: click.Option) -> str:
     """The first long spelling; the short one of an option that has no other."""
     return next((flag for flag in option.opts if flag.startswith("--")), option.opts[0])
 

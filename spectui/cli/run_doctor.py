@@ -141,14 +141,14 @@ _WHY = "found as spectui doctor does, by headers and a plan of memory; no weight
 
 def with_facts(command: ServerCommand) -> ServerCommand:
     """The command with facts about its draft, where that is on this machine."""
-    draft = _header(command.value("model-draft"))
+    draft = _draft_header(command.value("model-draft"))
     if draft is None:
         return command
     tensors = frozenset(tensor.name for tensor in draft.tensors)
     return replace(command, draft_tensors=tensors, draft_kind=kind_of_draft(draft))
 
 
-def _header(name: str | None) -> GgufFile | None:
+def _draft_header(name: str | None) -> GgufFile | None:
     try:
         if name is None:
             return None

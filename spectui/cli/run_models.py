@@ -93,14 +93,14 @@ def _page(found: _Findings) -> Page:
         groups = [[Paragraph(found.nothing)], _elsewhere(found)]
     elif found.target is None:
         groups = [
-            [_table(found, found.models, _LISTED), _memory_note(found)],
+            [_model_table(found, found.models, _LISTED), _memory_note(found)],
             _reasons("Cannot be used:", found),
         ]
     else:
         groups = [
             [Paragraph(f"Drafts for {shown(found.target.path.name)}")],
             _ranking(found, found.target),
-            _advice(found),
+            _next_command(found),
             _reasons("Not for this target:", found),
         ]
     sentences = [shown(reason) for reason in found.passed_over[:_N_PASSED_OVER]]
@@ -110,7 +110,7 @@ def _page(found: _Findings) -> Page:
     return [part for group in groups if group for part in ("", *group)][1:]
 
 
-def _advice(found: _Findings) -> list[Part]:
+def _next_command(found: _Findings) -> list[Part]:
     if found.command is None:
         none = Paragraph(f"Of {counted(len(found.models), 'model')} none fits.")
         return [none, *_elsewhere(found)]
@@ -146,7 +146,7 @@ def _notes(title: str, sentences: Sequence[str]) -> list[Part]:
     return [title, *notes] if sentences else []
 
 
-def _table(found: _Findings, options: Sequence[DraftOption], cells: _Cells) -> Table:
+def _model_table(found: _Findings, options: Sequence[DraftOption], cells: _Cells) -> Table:
     """Models with facts from their files, or with what they cost."""
     names = _names(found.models)
     kept = {
@@ -208,7 +208,7 @@ def _ranking(found: _Findings, target: ModelFacts) -> list[Part]:
         "reads: weights that a token reads, as a share of what one of the target reads; "
         f"{low} to {high} is promising"
     )
-    return [_table(found, found.fitting, cells), reads, _memory_note(found)]
+    return [_model_table(found, found.fitting, cells), reads, _memory_note(found)]
 
 
 def _memory_note(found: _Findings) -> Paragraph:
@@ -380,8 +380,8 @@ def _document(found: _Findings) -> Json:
     return {
         **header("models", this_machine()),
         "n_ctx": found.n_ctx,
-        **or_reason("target", target and _target(target), "none was given with -m"),
-        "models": [_model(option, found) for option in found.models],
+        **or_reason("target", target and _target_document(target), "none was given with -m"),
+        "models": [_option_document(option, found) for option in found.models],
         "passed_over": [text_of(reason) for reason in found.passed_over],
         **or_reason("command", found.command, none),
     }
@@ -390,11 +390,11 @@ def _document(found: _Findings) -> Json:
 _NO_WEIGHTS = "there are no weights in the file"
 
 
-def _target(facts: ModelFacts) -> Json:
+def _target_document(facts: ModelFacts) -> Json:
     return {"path": text_of(str(facts.path)), "size_bytes": facts.file_bytes, **_facts(facts)}
 
 
-def _model(option: DraftOption, found: _Findings) -> Json:
+def _option_document(option: DraftOption, found: _Findings) -> Json:
     model, facts = option.model, option.facts
     unread = text_of(f"it was not read: {option.reason}")
     uncounted = unread if facts is None else "one number per token does not tell its cache"

@@ -99,16 +99,16 @@ def _entries(items: Sequence[Item], reader: Reader) -> dict[str, str]:
     entries: dict[str, str] = {}
     names: set[str] = set()
     for item in items:
-        key, name = _key(item, reader), item.name
+        key, name = _entry_key(item, reader), item.name
         if name in names:
             what = f"{item.flag} is given twice"
             raise _unfit(f"{what}, but a models preset file holds each option once")
         names.add(name)
-        entries[key] = _value(item)
+        entries[key] = _entry_value(item)
     return entries
 
 
-def _key(item: Item, reader: Reader) -> str:
+def _entry_key(item: Item, reader: Reader) -> str:
     flag = item.flag
     if item.server is not None and not flag.startswith("--"):
         names = item.server.negations if flag in item.server.negations else item.server.flags
@@ -121,7 +121,7 @@ def _key(item: Item, reader: Reader) -> str:
     return key
 
 
-def _value(item: Item) -> str:
+def _entry_value(item: Item) -> str:
     if len(item.values) > 1:
         what = f"{item.flag} has {len(item.values)} values"
         raise _unfit(f"{what}, but a models preset file holds one per option")

@@ -217,12 +217,12 @@ def translated(command: ServerCommand, reader: Reader, *, program: str | None = 
     start = report.corrected.start.running(program)
     findings = [one for one in report.findings if one not in remarks]
     return Launch(
-        name=_name(command),
+        name=_model_name(command),
         command=replace(report.corrected, items=items, prelude=start.program),
         reader=reader,
         notes=(
             *map(_remark_note, command.remarks),
-            *(printable(_change(one, command)) for one in findings if _is_noted(one, command)),
+            *(printable(_change_note(one, command)) for one in findings if _is_noted(one, command)),
             *passed_on(items, reader),
         ),
     )
@@ -256,7 +256,7 @@ def _is_noted(finding: Finding, command: ServerCommand) -> bool:
     return is_of_program or bool(finding.edits) or finding.is_misread
 
 
-def _change(finding: Finding, command: ServerCommand) -> str:
+def _change_note(finding: Finding, command: ServerCommand) -> str:
     """A note on what is written anew or left out, or read otherwise than it looks."""
     item = command.items[finding.at] if finding.at in finding.edits else None
     own = finding.flag if item is None or item.variable is not None else item.text
@@ -270,7 +270,7 @@ def _change(finding: Finding, command: ServerCommand) -> str:
     return f"changed, since {finding.what}: {own} {becomes} {meant}"
 
 
-def _name(command: ServerCommand) -> str:
+def _model_name(command: ServerCommand) -> str:
     """Name of the served model, for formats that hold several."""
     if command.known_as is not None:
         return command.known_as

@@ -79,14 +79,14 @@ def _memory_findings(examination: Examination) -> Iterator[Finding]:
     """Yield the findings about every memory."""
     for demand in examination.demands:
         if demand.shortage is not None:
-            advice = _advice(demand, examination)
+            advice = _memory_advice(demand, examination)
             yield finding(Severity.ERROR, f"{demand.shortage}; {advice}")
         elif demand.slowness is not None:
             advice = "choose a smaller quantization, or close other programs"
             yield finding(Severity.WARNING, f"{demand.slowness}; {advice}")
 
 
-def _advice(demand: Demand, examination: Examination) -> str:
+def _memory_advice(demand: Demand, examination: Examination) -> str:
     if examination.smallest_n_cpu_moe:
         return f"use {n_cpu_moe_text(examination)}"
     if examination.largest_context:

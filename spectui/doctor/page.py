@@ -123,7 +123,7 @@ def _free(total_bytes: int | None, free_bytes: int | None) -> str:
 
 def _target_lines(examination: Examination) -> Iterator[str]:
     """Yield facts about the target, and the speed that reading its weights allows."""
-    yield _model(examination.plan.target)
+    yield _model_line(examination.plan.target)
     traffic, bound = examination.plan.target.traffic, examination.bound
     if traffic.n_experts:
         yield f"{traffic.n_experts_used} of {traffic.n_experts} experts per token"
@@ -131,7 +131,7 @@ def _target_lines(examination: Examination) -> Iterator[str]:
         yield _speed(bound)
 
 
-def _model(plan: ModelPlan) -> str:
+def _model_line(plan: ModelPlan) -> str:
     facts = plan.info
     return (
         f"{facts.path.name}: {facts.arch}, {count_text(facts.n_params)} parameters, "
@@ -162,7 +162,7 @@ def _draft_lines(draft: ExaminedDraft, target: SpeedBound | None) -> Iterator[st
     """Yield facts about a draft relative to its target."""
     plan, bound = draft.plan, draft.bound(target)
     if plan is not None and plan.draft is not None:
-        yield _mtp(plan.target) if draft.is_mtp else _model(plan.draft)
+        yield _mtp(plan.target) if draft.is_mtp else _model_line(plan.draft)
     if bound is not None and bound.draft_step < 1:
         alpha, share = bound.break_even_alpha, percent_text(bound.draft_step)
         pays = "" if alpha is None else f"can pay if α is above {alpha:.2f}, and "
@@ -217,10 +217,10 @@ def _bytes(plan: ModelPlan, demand: Demand, kinds: tuple[BufferKind, ...]) -> st
 def _totals(demand: Demand) -> tuple[str, str, str]:
     """Bytes that are wanted, that are free, and that are left of these."""
     wanted = bytes_text(demand.allocated_bytes + demand.mapped_bytes)
-    return wanted, _known(demand.free_bytes), _known(demand.left_bytes)
+    return wanted, _bytes_or_mark(demand.free_bytes), _bytes_or_mark(demand.left_bytes)
 
 
-def _known(n_bytes: int | None) -> str:
+def _bytes_or_mark(n_bytes: int | None) -> str:
     if n_bytes is None:
         return "?"
     return f"-{bytes_text(-n_bytes)}" if n_bytes < 0 else bytes_text(n_bytes)

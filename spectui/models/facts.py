@@ -254,7 +254,7 @@ def model_sampling(path: Path) -> dict[str, float]:
 
     A file that cannot be read has none: it is refused where it is loaded.
     """
-    header = _header(path)
+    header = _header_or_empty(path)
     top_k = _sampling_number(header, "top_k")
     found = {
         "temp": _within(_sampling_number(header, "temp"), math.inf),
@@ -267,7 +267,7 @@ def model_sampling(path: Path) -> dict[str, float]:
 
 def repeat_penalty(path: Path) -> float | None:
     """The repeat penalty that the file asks for, which no measurement applies; None for none."""
-    penalty = _sampling_number(_header(path), "penalty_repeat")
+    penalty = _sampling_number(_header_or_empty(path), "penalty_repeat")
     return None if penalty == 1 else penalty
 
 
@@ -280,7 +280,7 @@ def unmeasured_sentences(path: Path) -> tuple[str, ...]:
     return (f"{name} asks for a repeat penalty of {penalty:g}, which is not measured",)
 
 
-def _header(path: Path) -> GgufFile:
+def _header_or_empty(path: Path) -> GgufFile:
     try:
         # A server that runs already may not tell which file it has.
         return read_gguf(path) if path.name else _EMPTY

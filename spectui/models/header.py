@@ -185,7 +185,7 @@ class _Walk:
         """Take in the metadata."""
         self._count(n_values, _MAX_VALUES)
         for _ in range(n_values):
-            key, kind = _text(self._key()), self._u32()
+            key, kind = _c_text(self._key()), self._u32()
             # The first value is what llama.cpp finds.
             if kind in _VALUES:
                 (value,) = self._unpack(_VALUES[kind])
@@ -207,7 +207,7 @@ class _Walk:
         # A name that could not be told in one line.
         if key == _ARCHITECTURE_KEY and not (name := raw.decode(errors="replace")).isprintable():
             raise BrokenError(f"its architecture is called {name[:_SHOWN]!r}")
-        return _text(raw)
+        return _c_text(raw)
 
     def _tensors(self, n_tensors: int) -> None:
         """Take in the descriptions of the tensors."""
@@ -222,7 +222,7 @@ class _Walk:
         if n_dims > _MAX_DIMS:
             raise BrokenError(f"a tensor of {n_dims} dimensions")
         *dims, kind, _offset = self._unpack(_TENSORS[n_dims])
-        name = _text(self.data[name_at : name_at + min(n_bytes, _MAX_NAME_BYTES)])
+        name = _c_text(self.data[name_at : name_at + min(n_bytes, _MAX_NAME_BYTES)])
         n_elements = prod(dims)
         n_block, block_bytes = TENSOR_BLOCKS.get(kind, (0, 0))
         size_bytes = n_elements // max(n_block, 1) * block_bytes
@@ -319,6 +319,6 @@ class _Walk:
                 self.data += chunk
 
 
-def _text(raw: bytes | bytearray) -> str:
+def _c_text(raw: bytes | bytearray) -> str:
     """Decode a text as C reads it: to the first zero."""
     return raw.partition(b"\0")[0].decode("utf-8", "replace")

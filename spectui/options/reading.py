@@ -142,10 +142,10 @@ def read_options(given: Mapping[str, tuple[str, ...]], options: Sequence[Option]
     Raises:
         UsageError: an option has a value that it cannot have.
     """
-    return {option.parameter: _value(option, given.get(option.name)) for option in options}
+    return {option.parameter: _option_value(option, given.get(option.name)) for option in options}
 
 
-def _value(option: Option, texts: tuple[str, ...] | None) -> Any:  # noqa: ANN401 - as above
+def _option_value(option: Option, texts: tuple[str, ...] | None) -> Any:  # noqa: ANN401 - as above
     if option.is_switch:
         return texts is not None
     if not texts:

@@ -165,10 +165,10 @@ def _columns(content: Content) -> dict[str, str | None]:
     off, on = content.rates or (None, None)
     interval = None if gain is None else interval_text(gain.interval)
     return {
-        "GPU": _hardware(content),
+        "GPU": _gpu_names(content),
         "model": " + ".join(names) or None,
         "quant": " + ".join(quants) or None,
-        "placement": _placement(content),
+        "placement": _target_place(content),
         "off, tokens/s": rate_text(off),
         "on, tokens/s": rate_text(on),
         "speedup (95 %)": None if gain is None else f"{times_text(gain.speedup)} ({interval})",
@@ -176,7 +176,7 @@ def _columns(content: Content) -> dict[str, str | None]:
     }
 
 
-def _hardware(content: Content) -> str | None:
+def _gpu_names(content: Content) -> str | None:
     """The GPUs; the processor where there are none."""
     machine = content.document.machine
     if machine is None:
@@ -184,7 +184,7 @@ def _hardware(content: Content) -> str | None:
     return ", ".join(map(short, machine.gpus[:8] or (f"none: {machine.cpu}",)))
 
 
-def _placement(content: Content) -> str | None:
+def _target_place(content: Content) -> str | None:
     """llama-server's options for where the target lies; None where they are its defaults."""
     outcome = content.source.outcome
     if outcome is None:

@@ -162,20 +162,20 @@ def examine(given: str, *, timeout_s: float = TIMEOUT_S) -> ServerBinary:
     Raises:
         ServerError: it cannot be run, does not answer in time, or is no llama-server.
     """
-    path = _found(given)
+    path = _program_path(given)
     identity = identity_of(path)
     known = _recall(identity)
     if known is not None:
         # The same file may go by several names.
         return msgspec.structs.replace(known, path=str(path))
-    known = _asked(path, timeout_s)
+    known = _answers(path, timeout_s)
     # It may have been replaced while it was asked.
     if identity_of(path) == identity:
         _remember(identity, known)
     return known
 
 
-def _asked(path: Path, timeout_s: float) -> ServerBinary:
+def _answers(path: Path, timeout_s: float) -> ServerBinary:
     deadline_s = time.monotonic() + timeout_s
     helped = ask(path, ("--help",), timeout_s)
     options = read_help(helped.output.text)
@@ -193,7 +193,7 @@ def _no_server(path: Path, helped: KeptProcess) -> ServerError:
     )
 
 
-def _found(given: str) -> Path:
+def _program_path(given: str) -> Path:
     """The file, as an absolute path; links are left, as a program may go by its name.
 
     Raises:
@@ -290,7 +290,7 @@ def _cache_file(identity: BinaryIdentity) -> Path:
 
 def read_help(text: str) -> tuple[HelpOption, ...]:
     """Return every option of a help text, in its order; none for a text that is no such help."""
-    return tuple(_option(left, words) for left, words in _paragraphs(text))
+    return tuple(_help_option(left, words) for left, words in _paragraphs(text))
 
 
 def read_version(text: str) -> Version | None:
@@ -322,7 +322,7 @@ def _paragraphs(text: str) -> Iterator[tuple[str, str]]:
         yield left, " ".join(words)
 
 
-def _option(left: str, words: str) -> HelpOption:
+def _help_option(left: str, words: str) -> HelpOption:
     names = list(_NAME.finditer(left))
     variable = _VARIABLE.search(words)
     return HelpOption(

@@ -116,7 +116,7 @@ class Judge:
             except (ServerError, OSError, ValueError) as error:
                 self.silence = str(error)
                 return
-            yield _finding(left.pop(place), answer)
+            yield _refusal(left.pop(place), answer)
 
     def withheld(self, command: ServerCommand) -> tuple[str, ...]:
         """The options that are not shown to the server, each with the reason."""
@@ -200,7 +200,7 @@ def _complaint(text: str) -> str:
     return f"{words}\n{about if end else ''}" if words else ""
 
 
-def _finding(found: tuple[int, Item], answer: str) -> Finding:
+def _refusal(found: tuple[int, Item], answer: str) -> Finding:
     """An error at an option, with the value that was probably meant."""
     item = found[1]
     complaint, _, about = answer.partition("\n")

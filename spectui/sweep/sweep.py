@@ -113,9 +113,9 @@ class Sweep:
         return {
             "name": self.name,
             **setup.backend_document(),
-            "target": _model(self.spec["target"], setup.base.target),
+            "target": _model_document(self.spec["target"], setup.base.target),
             "drafts": {
-                name: _model(self.spec["drafts"][name], options)
+                name: _model_document(self.spec["drafts"][name], options)
                 for name, options in setup.drafts.items()
             },
             "n_prompts": len(setup.prompts),
@@ -171,7 +171,7 @@ def _ended(visit: Visit, measurer: CellMeasurer) -> VisitRecord:
         return VisitRecord(visit=visit, state=VisitState.FAILED, error=str(error))
 
 
-def _model(spec: Json, options: ModelOptions) -> Json:
+def _model_document(spec: Json, options: ModelOptions) -> Json:
     """A model in documents: its files' size, by which a sweep is found again, and its tensors'."""
     others = {key: value for key, value in spec.items() if key not in {"file", "size_bytes"}}
     return {

@@ -215,13 +215,13 @@ def speedups_svg(summaries: Sequence[CellSummary]) -> bytes | None:
         # A name may be a file's.
         for line in wrap(printable(name), _LETTERS, break_on_hyphens=False):
             y += _LINE
-            parts.append(_text(_MARGIN, y - 4, line))
+            parts.append(_svg_text(_MARGIN, y - 4, line))
         left, *edges = map(across, (1.0, speedup.estimate, *(speedup.interval or ())))
         parts += _bar(left, edges, y, speedup)
         y += _BAR + _GAP
     n_more = len(bars) - len(speedups)
     more = f"; {n_more} more in summary.csv" if n_more else ""
-    parts.append(_text(_MARGIN, y + _LINE, f"speedup (off = 1){more}"))
+    parts.append(_svg_text(_MARGIN, y + _LINE, f"speedup (off = 1){more}"))
     size = f'width="{_WIDTH}" height="{y + 2 * _LINE}"'
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">'
@@ -230,7 +230,7 @@ def speedups_svg(summaries: Sequence[CellSummary]) -> bytes | None:
     return "\n".join((head, paper, *parts, "</svg>\n")).encode()
 
 
-def _text(x: float, y: float, text: str, anchor: str = "start") -> str:
+def _svg_text(x: float, y: float, text: str, anchor: str = "start") -> str:
     return f'<text x="{x}" y="{y}" text-anchor="{anchor}" fill="#222">{escape(text)}</text>'
 
 
@@ -243,7 +243,7 @@ def _bar(one: float, edges: Sequence[float], y: int, speedup: Speedup) -> list[s
     parts = [
         f'<rect x="{left}" y="{y}" width="{width}" height="{_BAR}" fill="#0072b2"/>',
         f'<path d="M{one} {y - 2}v{_BAR + 4}" stroke="#222"/>',
-        _text(beyond, y + 10, factor(speedup.estimate), "start" if is_gain else "end"),
+        _svg_text(beyond, y + 10, factor(speedup.estimate), "start" if is_gain else "end"),
     ]
     if len(edges) > 1:
         low, high = edges[1:]

@@ -65,7 +65,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 def lint(command: ServerCommand, reader: Reader) -> tuple[Finding, ...]:
     """All findings, the worst first, and then in the command's order."""
-    return _worst_first(command, _found(command, reader))
+    return _worst_first(command, _all_findings(command, reader))
 
 
 def check(command: ServerCommand, reader: Reader, *, always: bool = False) -> Report:
@@ -121,7 +121,7 @@ def _corrected(command: ServerCommand, reader: Reader) -> tuple[ServerCommand, t
     found: list[Finding] = []
     for _ in range(_MOST_ROUNDS):
         found = []
-        for one in _found(command, reader):
+        for one in _all_findings(command, reader):
             found.append(one)
             if one.edits:
                 break
@@ -131,7 +131,7 @@ def _corrected(command: ServerCommand, reader: Reader) -> tuple[ServerCommand, t
     return command, _worst_first(command, found)
 
 
-def _found(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+def _all_findings(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield what the rules say, and then what the reader itself does of all other options."""
     refused = set[int]()
     for rule in _RULES:

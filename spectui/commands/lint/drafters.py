@@ -37,7 +37,7 @@ def kinds_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
 
 def _kinds(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
     given = item.value.split(",")
-    kinds = [_known(kind, reader) for kind in given]
+    kinds = [_reader_kind(kind, reader) for kind in given]
     if kinds == given:
         return
     yield error(
@@ -48,7 +48,7 @@ def _kinds(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
     )
 
 
-def _known(kind: str, reader: Reader) -> str | None:
+def _reader_kind(kind: str, reader: Reader) -> str | None:
     """The reader's name for a kind in another spelling, or without its prefix."""
     spellings = (kind, renames.FORMER_KINDS.get(kind, kind), f"draft-{kind}", f"ngram-{kind}")
     return next(filter(None, (respelled(one, reader.kinds) for one in spellings)), None)

@@ -88,9 +88,9 @@ def spelling_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         elif reader.takes(item.flag):
             yield from _without_value(at, item, reader)
         elif reader.takes(item.flag) is None:
-            yield _unknown(at, item, reader)
+            yield _unknown_finding(at, item, reader)
         else:
-            yield _refused(at, item, command, reader)
+            yield _refused_finding(at, item, command, reader)
     yield from _unknown_variables(command, reader)
 
 
@@ -126,7 +126,7 @@ def _variable(at: int, item: Item, command: ServerCommand, reader: Reader) -> It
     )
 
 
-def _unknown(at: int, item: Item, reader: Reader) -> Finding:
+def _unknown_finding(at: int, item: Item, reader: Reader) -> Finding:
     alike = get_close_matches(item.flag, sorted(flags_of(reader.dialect)), 1, _ALIKE)
     return warning(
         (at, item),
@@ -140,7 +140,7 @@ def _known_builds(reader: Reader) -> str:
     return f"its list of options is that of {drawn_from(reader.dialect)}"
 
 
-def _refused(at: int, item: Item, command: ServerCommand, reader: Reader) -> Finding:
+def _refused_finding(at: int, item: Item, command: ServerCommand, reader: Reader) -> Finding:
     words = rewriting.instead_of(item, command, reader)
     shared = rewriting.merged(item, command, reader)
     edits = shared or ({} if words is None else {at: words})

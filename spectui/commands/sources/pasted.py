@@ -133,7 +133,7 @@ def as_typed(text: str) -> tuple[str, tuple[Finding, ...]]:
         meant = _meant(match, option)
         if meant != match[0] and len(findings) < _MOST_TOLD:
             line = text.count("\n", 0, match.start()) + 1
-            findings.append(_finding(match, option, meant, line))
+            findings.append(_paste_finding(match, option, meant, line))
         return meant
 
     if len(text) > MOST_CHARACTERS:
@@ -141,7 +141,7 @@ def as_typed(text: str) -> tuple[str, tuple[Finding, ...]]:
     return _PART.sub(typed, text), tuple(findings)
 
 
-def _finding(match: re.Match[str], option: str, meant: str, line: int) -> Finding:
+def _paste_finding(match: re.Match[str], option: str, meant: str, line: int) -> Finding:
     sign = _CHANGED.search(match[0])
     if match["torn"]:
         what = "a remark" if "#" in match[0] else named(sign[0]) if sign else "a blank"

@@ -37,7 +37,7 @@ def running_servers() -> Iterator[RunningServer]:
         if _is_measured(pid):
             continue
         try:
-            yield RunningServer(pid=pid, command=_read(pid).discreet())
+            yield RunningServer(pid=pid, command=_command_of(pid).discreet())
         except BadInputError as error:
             if psutil.pid_exists(pid):
                 yield RunningServer(pid=pid, command=None, problem=str(error))
@@ -60,10 +60,10 @@ def read_process(text: str) -> ServerCommand:
     number = text.removeprefix(PROCESS)
     if number and not (number.isascii() and number.isdigit()):
         raise BadInputError(f"{text} names no process; write pid: and its number, or pid: alone")
-    return _read(int(number) if number else _only())
+    return _command_of(int(number) if number else _only_server())
 
 
-def _read(pid: int) -> ServerCommand:
+def _command_of(pid: int) -> ServerCommand:
     try:
         process = psutil.Process(pid)
         words, folder, environment = process.cmdline(), process.cwd(), process.environ()
@@ -95,7 +95,7 @@ def _running() -> dict[int, Sequence[str]]:
     }
 
 
-def _only() -> int:
+def _only_server() -> int:
     found = _running()
     if len(found) == 1:
         return next(iter(found))

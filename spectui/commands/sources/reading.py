@@ -37,7 +37,7 @@ def read_command(text: str) -> ServerCommand:
     Raises:
         BadInputError: it cannot be read, names no single command, or an option lacks its value.
     """
-    command = _checked(lambda: _read(text))
+    command = _bounded(lambda: _source_command(text))
     command.check_values()
     return command
 
@@ -50,7 +50,7 @@ def read_commands(text: str) -> dict[str | None, ServerCommand]:
     Raises:
         BadInputError: one cannot be read.
     """
-    return _every(lambda wanted: _read(text if wanted is None else f"{text}:{wanted}"))
+    return _every(lambda wanted: _source_command(text if wanted is None else f"{text}:{wanted}"))
 
 
 def read_paste(text: str) -> dict[str | None, ServerCommand]:
@@ -68,14 +68,14 @@ def read_paste(text: str) -> dict[str | None, ServerCommand]:
 
 def _every(read: Callable[[str | None], ServerCommand]) -> dict[str | None, ServerCommand]:
     try:
-        return {None: _checked(lambda: read(None))}
+        return {None: _bounded(lambda: read(None))}
     except SeveralError as error:
         if not error.names:
             raise
-        return {name: _checked(partial(read, name)) for name in error.names}
+        return {name: _bounded(partial(read, name)) for name in error.names}
 
 
-def _checked(read: Callable[[], ServerCommand]) -> ServerCommand:
+def _bounded(read: Callable[[], ServerCommand]) -> ServerCommand:
     try:
         command = read()
     except RecursionError as error:
@@ -87,7 +87,7 @@ def _checked(read: Callable[[], ServerCommand]) -> ServerCommand:
     return command.discreet()
 
 
-def _read(text: str) -> ServerCommand:
+def _source_command(text: str) -> ServerCommand:
     if "\0" in text:
         raise BadInputError(
             "the command holds a NUL character, which no program can be given; remove it"

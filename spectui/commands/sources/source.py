@@ -145,8 +145,8 @@ def with_all_paths(command: ServerCommand, change: Change) -> ServerCommand:
     return replace(
         command,
         items=tuple(_with_paths(item, changed) for item in command.items),
-        prelude=tuple(_word(word, changed) for word in command.prelude),
-        environment=tuple((n, _value(n, value, changed)) for n, value in command.environment),
+        prelude=tuple(_moved_word(word, changed) for word in command.prelude),
+        environment=tuple((n, _moved_value(n, value, changed)) for n, value in command.environment),
     )
 
 
@@ -164,14 +164,14 @@ def _with_paths(item: Item, change: Change) -> Item:
     return item.with_values((moved, *others))
 
 
-def _word(word: str, change: Change) -> str:
+def _moved_word(word: str, change: Change) -> str:
     """A word before the arguments: a variable, or a program given by path."""
     match = ASSIGNMENT.fullmatch(word)
     if match is not None:
-        return f"{match[1]}={_value(match[1], match[2], change)}"
+        return f"{match[1]}={_moved_value(match[1], match[2], change)}"
     is_program = word.startswith(("./", "../", "~/")) or (names_server((word,)) and "/" in word)
     return change(word) if is_program else word
 
 
-def _value(name: str, value: str, change: Change) -> str:
+def _moved_value(name: str, value: str, change: Change) -> str:
     return change(value) if name in _FILE_VARIABLES and value else value

@@ -111,17 +111,17 @@ def facts_of(props: PropsReply, models: ModelsReply | None) -> ServerFacts:
     listed = [] if models is None else models.data
     meta = (listed[0].meta if listed else None) or ModelMeta()
     return ServerFacts(
-        build=_name(props.build_info),
-        alias=_name(props.model_alias),
-        model_path=_name(props.model_path),
+        build=_short_name(props.build_info),
+        alias=_short_name(props.model_alias),
+        model_path=_short_name(props.model_path),
         n_ctx=props.n_ctx,
         n_slots=props.total_slots,
-        quantization=_name(props.model_ftype),
+        quantization=_short_name(props.model_ftype),
         n_params=meta.n_params,
         size_bytes=meta.size,
         is_sleeping=props.is_sleeping,
     )
 
 
-def _name(name: str | None) -> str | None:
+def _short_name(name: str | None) -> str | None:
     return None if not name else one_line(name, _LONGEST_NAME)
