@@ -15,7 +15,7 @@ from spectui.commands.programs import recognise
 from spectui.commands.reader import Reader
 from spectui.commands.rewriting import old_lengths
 from spectui.commands.sources.reading import read_command
-from spectui.commands.sources.source import LLAMA_PREFIXES, with_all_paths
+from spectui.commands.sources.source import LLAMA_PREFIXES, with_paths
 from spectui.commands.takeover import Takeover, take_over
 from spectui.errors import ServerError, UsageError
 from spectui.format import printable
@@ -81,7 +81,7 @@ def with_home_of_here(command: ServerCommand) -> ServerCommand:
     if not places_at_home(command):
         return command
     complain(f"~ is taken for {own_path('~')}, the home folder here")
-    return with_all_paths(command, own_path)
+    return with_paths(command, own_path)
 
 
 def warn_of_secrets(command: ServerCommand) -> None:

@@ -77,7 +77,7 @@ def find_models(
         BadInputError: a file is missing or no GGUF; checked before anything is loaded.
         UsageError: no target or no draft, or ``--demo`` with a target.
     """
-    target, own = _given(options, needs_draft=needs_draft)
+    target, own = _target_and_drafts(options, needs_draft=needs_draft)
     check: Callable[[Path], object] = read_gguf if reads_headers else check_is_gguf
     if not options.demo:
         for path in (target, *options.model_draft):
@@ -196,7 +196,7 @@ def warn_of_sampling(target: Path, progress: Progress) -> None:
         progress.announce(f"note: {sentence}")
 
 
-def _given(options: RunOptions, *, needs_draft: bool) -> tuple[Path, dict[str, Path]]:
+def _target_and_drafts(options: RunOptions, *, needs_draft: bool) -> tuple[Path, dict[str, Path]]:
     if options.demo:
         if options.model is not None:
             raise UsageError("--demo brings its own target; leave out -m, or leave out --demo")

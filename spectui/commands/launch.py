@@ -130,7 +130,7 @@ class ExportSetup(Setup):
             comments.append(OFF)
             comments += [f"left out of your own arguments: {drafting}"] if drafting else []
             extra = tuple(one for one in extra if not one.is_speculative)
-        own = self._own(extra, dialect)
+        own = self._setup_options(extra, dialect)
         if dialect is not Dialect.LLAMA_CPP:
             # What is left to the server is its default there, and has no word.
             extra = tuple(one for one in extra if one.name not in LAYERS or one.value != "auto")
@@ -164,7 +164,7 @@ class ExportSetup(Setup):
         """Files of its models."""
         return tuple(options.path for options in self.models)
 
-    def _own(self, extra: Sequence[Item], dialect: Dialect) -> list[Item]:
+    def _setup_options(self, extra: Sequence[Item], dialect: Dialect) -> list[Item]:
         """The setup's options that are wanted beside the user's own."""
         setup = (self.target, self.draft, self.context, self.speculation)
         words = server_arguments(*setup, dialect=dialect)

@@ -108,7 +108,7 @@ class LlamaClient(Closing):
         Raises:
             ServerError: it does not answer.
         """
-        slots = self._told("/slots", SlotsReply)  # none with --no-slots
+        slots = self._page_or_none("/slots", SlotsReply)  # none with --no-slots
         return None if slots is None else any(slot.speculates for slot in slots)
 
     def complete(
@@ -179,7 +179,7 @@ class LlamaClient(Closing):
         except ReplyError as error:
             raise self._failure(f"POST {self.base_url}{path}", error) from error
 
-    def _told(self, path: str, kind: type[T]) -> T | None:
+    def _page_or_none(self, path: str, kind: type[T]) -> T | None:
         """Return the content of a page; None where it is missing or holds something else."""
         try:
             return self._wait(self._connection.ask(path)).decode(kind)

@@ -38,7 +38,7 @@ def cells_table(summaries: Sequence[CellSummary]) -> Table:
             *(column(one.cell) for column in columns.values()),
             rate_text(one.totals.baseline_tokens_per_s),
             rate_text(one.totals.tokens_per_s),
-            *(map(rate_text, one.all_tokens_per_s or (None, None)) if has_streams else ()),
+            *(map(rate_text, one.streams_tokens_per_s or (None, None)) if has_streams else ()),
             *_speedup(one.speedup),
             percent_text(one.totals.acceptance_rate, 1),
             _length(one),

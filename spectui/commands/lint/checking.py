@@ -270,7 +270,7 @@ def _marked(at: int, command: ServerCommand, style: str) -> Part:
     if command.is_section:
         # A file has a line for each.
         return _foldable(_as_key(command.items[at]), style, _INDENT)
-    texts = [_spelled(command, one) for one in range(len(command.items))]
+    texts = [_as_typed(command, one) for one in range(len(command.items))]
     before, after = " ".join(texts[:at]), " ".join(texts[at + 1 :])
     return Excerpt(before=before, text=texts[at], after=after, indent=_INDENT, style=style)
 
@@ -280,7 +280,7 @@ def _as_key(item: Item) -> str:
     return f"{item.flag.lstrip('-')} = {' '.join(item.values) or 'on'}"
 
 
-def _spelled(command: ServerCommand, at: int) -> str:
+def _as_typed(command: ServerCommand, at: int) -> str:
     """An item as it stands in the command: a variable as an assignment."""
     item = command.items[at]
     if item.variable is None:

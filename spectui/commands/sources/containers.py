@@ -16,7 +16,7 @@ from spectui.commands.sources.source import (
     LLAMA_CPP,
     assigned,
     command_of,
-    with_all_paths,
+    with_paths,
 )
 from spectui.errors import BadInputError
 
@@ -109,7 +109,7 @@ def contained(service: Tree, folder: Path) -> ServerCommand:
         return path
 
     return replace(
-        with_all_paths(inner, moved),
+        with_paths(inner, moved),
         # The container's program is none of the host's.
         prelude=ServerCommand().prelude,
         inside=inner,

@@ -130,7 +130,7 @@ def as_typed(text: str) -> tuple[str, tuple[Finding, ...]]:
     def typed(match: re.Match[str]) -> str:
         behind = _BEHIND.search(text[max(0, match.start() - _LONGEST_OPTION) : match.start()])
         option = "" if behind is None else behind[1]
-        meant = _meant(match, option)
+        meant = _put_right(match, option)
         if meant != match[0] and len(findings) < _MOST_TOLD:
             line = text.count("\n", 0, match.start()) + 1
             findings.append(_paste_finding(match, option, meant, line))
@@ -152,7 +152,7 @@ def _paste_finding(match: re.Match[str], option: str, meant: str, line: int) -> 
     return replace(error(option or match[0], what, _WEB), replacement=meant.strip())
 
 
-def _meant(match: re.Match[str], option: str) -> str:
+def _put_right(match: re.Match[str], option: str) -> str:
     """A part of the text as its author typed it."""
     if match["torn"]:
         return "\\\n"

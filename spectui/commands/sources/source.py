@@ -128,10 +128,10 @@ def below(command: ServerCommand, folder: str) -> ServerCommand:
     def moved(path: str) -> str:
         return path if is_at_home(path) else os.path.join(folder, path.removeprefix("./"))  # noqa: PTH118 - text stays as it is
 
-    return with_all_paths(command, moved)
+    return with_paths(command, moved)
 
 
-def with_all_paths(command: ServerCommand, change: Change) -> ServerCommand:
+def with_paths(command: ServerCommand, change: Change) -> ServerCommand:
     """The command with all paths replaced: its program's, its variables' and its options'.
 
     Raises:
