@@ -153,7 +153,9 @@ def _refused_finding(at: int, item: Item, command: ServerCommand, reader: Reader
 def _why(item: Item, reader: Reader) -> str:
     server = item.server
     if server is None or reader.program is not None:
-        return "it stops at an option that it does not know"
+        is_newer = server is not None and reader.dialect in server.dialects
+        newer = f"; {drawn_from(reader.dialect)} takes it" if is_newer else ""
+        return f"it stops at an option that it does not know{newer}"
     today = f"; {RULES_TODAY[item.name]}" if item.name in RULES_TODAY else ""
     until = server.until.get((reader.dialect, item.spelling))
     if reader.dialect is Dialect.IK and is_stage_option(item):
