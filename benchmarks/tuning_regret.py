@@ -31,8 +31,8 @@ from spectui.engine.driver import Engine
 from spectui.measure.measurer import Measurer
 from spectui.measure.workload import WorkItem, Workload, tokenize
 from spectui.monitor.machine import this_machine
-from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple
+from spectui.options.option import Dialect
 from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite

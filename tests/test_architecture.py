@@ -63,7 +63,7 @@ class NgramToyDrafter(NoDrafter):
         n = min(self._size_m, n_max)
         return Draft(tokens=(last,) * n, probabilities=(1.0,) * n)
 '''
-COMMAND = {"cli/app.py": (('    "verify": "', '    "greet": "Greet.",\n    "verify": "'),)}
+COMMAND = {"cli/__init__.py": (('    "verify": "', '    "greet": "Greet.",\n    "verify": "'),)}
 TOY_COMMAND = '''
 """``spectui greet``."""
 

@@ -102,7 +102,7 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("context.state_bytes + n_logits > self", "context.state_bytes > self"),
     ),
     "commands/launch": (("if reader.dialect is Dialect.LEGACY or not is_own:", "if not is_own:"),),
-    "commands/recognition": (("len(own) > len(others)", "len(own) >= len(others)"),),
+    "commands/programs": (("len(own) > len(others)", "len(own) >= len(others)"),),
     "server/judge": (("if len(places) == 1 else", "if places else"),),
     "commands/items": (("key=lambda n: order.index", "key=lambda n: -order.index"),),
     "commands/home": (("item.is_path and len(item.words) > 1:", "len(item.words) > 1:"),),

@@ -96,7 +96,7 @@ def open_progress(*, quiet: bool, verbose: bool = False) -> Iterator[Progress]:
 
 
 def _display(*, verbose: bool) -> Progress:
-    # They know all that can be told of, which takes time to load.
+    # They know every event, which takes time to load.
     from rich.console import Console
 
     from spectui.cli.display import Lines, Screen

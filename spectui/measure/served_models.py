@@ -9,7 +9,7 @@ from typing import NamedTuple
 from spectui.documents import Json, or_reason
 from spectui.engine.guard import Guard, request_of
 from spectui.errors import BadInputError, DoesNotFitError
-from spectui.gguf_names import series_of
+from spectui.gguf_names import shard_names
 from spectui.llama.architectures import architecture
 from spectui.models.facts import ModelFacts, facts_of
 from spectui.models.gguf import read_gguf
@@ -92,5 +92,5 @@ def keeps_off(setup: Setup, drafts: Iterable[ModelOptions] = ()) -> bool:
 
 def size_bytes(path: Path) -> int:
     """Return the size of a model, with all of its shards."""
-    shards = (path.with_name(name) for name in series_of(path.name).names)
+    shards = (path.with_name(name) for name in shard_names(path.name))
     return sum(shard.stat().st_size for shard in shards if shard.exists())

@@ -15,8 +15,8 @@ from spectui.measure.measurer import Measurer, Timed
 from spectui.measure.workload import Workload
 from spectui.options.setup import ModelOptions, Setup
 from spectui.options.speculation import Speculation
-from spectui.server.client import Completion, LlamaClient, completion_body
-from spectui.server.replies import Round
+from spectui.server.client import LlamaClient, completion_body
+from spectui.server.replies import Completion, Round
 from spectui.speculative.counters import Counters, Detail
 from spectui.speculative.decoder import Stop
 
@@ -132,12 +132,13 @@ class ServerBackend:
         done = self._measured(
             setup, commands, lambda server: self._completed(server, commands, setup)
         )
-        if setup.used_draft is not None and not self.servers.tells_reading:
-            done = [(replace(one, n_evaluated=None), took_s) for one, took_s in done]
-        return [
+        found: list[tuple[GenerationResult, float | None]] = [
             (result_of(one, len(command.prompt), redoes_rounds=self.redoes_rounds), took_s)
             for command, (one, took_s) in zip(commands, done, strict=True)
         ]
+        if setup.used_draft is not None and not self.servers.tells_reading:
+            found = [(replace(one, n_evaluated=None), took_s) for one, took_s in found]
+        return found
 
     def _measured(
         self, setup: Setup, commands: Sequence[Generate], measure: Callable[[LlamaClient], T]

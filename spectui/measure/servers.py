@@ -16,13 +16,12 @@ from spectui.format import bytes_text
 from spectui.llama.rpc import ensure_free
 from spectui.measure.served_models import size_bytes
 from spectui.measure.workload import WARM_UP_TOKENS
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from spectui.options.setup import Setup
 from spectui.paths import data_dir, ensure_dir
-from spectui.server.binary import ServerBinary
-from spectui.server.client import Completion
-from spectui.server.help_text import Version
+from spectui.server.binary import ServerBinary, Version
 from spectui.server.process import LlamaServer
+from spectui.server.replies import Completion
 
 _CACHE = "--cache-ram"
 SYNTHETIC_RATES = "--spec-synth-rates"
@@ -39,7 +38,7 @@ def measuring_arguments(setup: Setup, binary: ServerBinary) -> tuple[str, ...]:
     Raises:
         BadInputError: the binary has no words for what is asked for.
     """
-    accepted = binary.accepted
+    reader = binary.reader
     written = ExportSetup(
         target=setup.target,
         draft=setup.draft,
@@ -47,11 +46,11 @@ def measuring_arguments(setup: Setup, binary: ServerBinary) -> tuple[str, ...]:
         speculation=setup.speculation,
         extra=own_arguments(setup.extra),
         name="spectui",
-        accepted=accepted,
-    ).arguments(binary.dialect)
+        reader=reader,
+    ).arguments(reader.dialect)
     # No export has them: they make acceptance up, which shows what rounds cost.
     rates = words_of(item for item in divide(setup.extra) if item.spelling == SYNTHETIC_RATES)
-    cache = (_CACHE, "0") if _CACHE in accepted.flags else ()
+    cache = (_CACHE, "0") if _CACHE in reader.flags else ()
     return (*written, *rates, "-np", str(setup.n_slots), *cache)
 
 

@@ -27,7 +27,7 @@ from spectui.tui.tune.controller import TuneController
 from spectui.tui.widgets import QUIT_DISPLAY, hidden, key, key_name
 
 if TYPE_CHECKING:
-    from spectui.server.watch.poller import Attachment
+    from spectui.server.watch.locator import Address
     from spectui.server.watch.sample import Sample
     from spectui.tui.attach import AttachScreen
     from spectui.tui.picker.screen import PickerScreen
@@ -121,13 +121,13 @@ class SpectuiApp(OrderedApp[None]):
         else:
             await self._watch_server(self._launch.watched)
 
-    async def _watch_server(self, server: "Attachment") -> None:
+    async def _watch_server(self, server: "Address") -> None:
         # Imported here: few watch one.
         from spectui.server.watch.sample import Failure, ServerSample  # noqa: PLC0415
         from spectui.tui.attach import AttachScreen  # noqa: PLC0415
 
         poller = self.threads.watch_server(server, self._launch.look_s)
-        self.watched = AttachScreen(server.address.url)
+        self.watched = AttachScreen(server.url)
         self._takers |= dict.fromkeys((ServerSample, Failure), self._take_sample)
         await self.push_screen(self.watched)
         self.call_after_refresh(poller.start)

@@ -65,7 +65,7 @@ class AttachScreen(Screen[None]):
     @property
     def pid(self) -> int | None:
         """Id of the server's process; None where it runs elsewhere, or cannot be found."""
-        process = self._tracker.state.sample.host.process.value
+        process = self._tracker.state.sample.process.value
         return None if process is None else process.pid
 
     def take(self, sample: Sample) -> None:

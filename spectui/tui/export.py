@@ -18,7 +18,7 @@ from spectui.display import displayed
 from spectui.errors import BadInputError
 from spectui.files import write_new_file
 from spectui.live.setup import LiveSetup
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from spectui.options.speculation import Speculation
 from spectui.tui import draw
 from spectui.tui.widgets import KeyBar, chosen_tab, key

@@ -17,13 +17,13 @@ from spectui.measure.requests import Request
 from spectui.measure.speedup import Speedup
 from spectui.measure.verdict import Verdict
 from spectui.monitor.disturbance import DisturbanceSummary
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from spectui.options.setup import Setup
 from spectui.trace.routing import ExpertUse
 from spectui.tune.forecast import Forecast, Outlook
 from spectui.tune.race import Standing
 from spectui.tune.trials import TrialRecord
-from spectui.verify.claim import Advice
+from spectui.verify.comparison import Advice
 
 _UNKNOWN = Known[Any](None, "they were not looked at")
 

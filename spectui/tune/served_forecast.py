@@ -127,7 +127,7 @@ def why_unforecast(
         return "n-gram drafters are not forecast through llama-server"
     if others:
         return f"{others[0]} drafts to its full length even where fewer tokens are wanted"
-    if SYNTHETIC_RATES not in binary.accepted.flags:
+    if SYNTHETIC_RATES not in binary.reader.flags:
         return f"{binary.path} has no {SYNTHETIC_RATES}, with which a server shows what rounds cost"
     if n_slots > 1:
         return "rounds of several slots share their batches"

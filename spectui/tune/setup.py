@@ -19,8 +19,8 @@ from spectui.measure.requests import usual_shape
 from spectui.measure.statistics import MIN_PROMPTS
 from spectui.measure.verdict import Basis
 from spectui.measure.workload import WorkItem, Workload
-from spectui.options.dialect import Dialect
 from spectui.options.drafters import MODEL_KIND, MTP_KIND
+from spectui.options.option import Dialect
 from spectui.options.request import RequestShape
 from spectui.options.setup import ContextOptions, Setup
 from spectui.options.speculation import Speculation

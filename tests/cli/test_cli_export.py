@@ -11,8 +11,8 @@ from spectui.commands.arguments import server_arguments
 from spectui.commands.sources.reading import read_command
 from spectui.errors import BadInputError
 from spectui.measure.verdict import Verdict
-from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple
+from spectui.options.option import Dialect
 from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
 from spectui.tune.result import Outcome

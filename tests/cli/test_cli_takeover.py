@@ -17,7 +17,7 @@ from spectui.cli.cockpit import command as cockpit
 from spectui.commands.command import Start
 from spectui.commands.measured import unmeasured
 from spectui.live.sessions import LoadOptions
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from spectui.secret import HIDDEN
 from spectui.settings import Settings
 from spectui.tui.export import export_choices

@@ -10,7 +10,6 @@ from spectui.commands.finding import Severity
 from spectui.doctor.examination import Examination, Surroundings, examine
 from spectui.doctor.findings import findings, n_cpu_moe_text
 from spectui.doctor.page import diagnosis
-from spectui.doctor.speed import Bandwidth
 from spectui.documents import Known
 from spectui.engine.demand import Demand, FreeMemory
 from spectui.engine.planning import Planner
@@ -31,7 +30,7 @@ AROUND = Surroundings(
     machine=MACHINE,
     backend=BACKEND,
     free=FreeMemory(by_memory={HOST: 8 * GIGA}),
-    bandwidth=Bandwidth(ram_bytes_per_s=1e10),
+    ram_bytes_per_s=1e10,
 )
 
 

@@ -34,7 +34,6 @@ from spectui.measure.observed import digest_of
 from spectui.measure.served_models import ServedModel
 from spectui.measure.workload import WorkItem, Workload
 from spectui.monitor import machine as machines
-from spectui.options.dialect import Dialect
 from spectui.options.drafters import (
     DraftEagle3,
     DraftMtp,
@@ -45,6 +44,7 @@ from spectui.options.drafters import (
     NgramMod,
     NgramSimple,
 )
+from spectui.options.option import Dialect
 from spectui.options.setup import (
     ContextOptions,
     ModelOptions,
@@ -56,8 +56,7 @@ from spectui.options.speculation import Speculation
 from spectui.prompts import ChatMessage, Prompt
 from spectui.settings import read_settings
 from spectui.sweep.cells import Place, Task
-from spectui.sweep.grid import Axes
-from spectui.sweep.setup import SweepSetup, sweep_name, sweep_spec
+from spectui.sweep.grid import Axes, SweepSetup, sweep_name, sweep_spec
 from spectui.trace.file import read_trace, write_trace
 from spectui.tune.backends import served_spec, study_name
 from spectui.tune.result import Outcome

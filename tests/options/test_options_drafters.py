@@ -32,7 +32,7 @@ from spectui.options.drafters import (
     kind_of,
     numbers_of,
 )
-from spectui.options.number import Number
+from spectui.options.option import Number
 from spectui.options.speculation import Speculation, speculation_of
 from spectui.trace.ngrams import hashes_tokens
 from tests.support.drafters import speculations

@@ -25,9 +25,8 @@ from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, 
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt
 from spectui.sweep.cells import Cell, Place, PromptRun, Task, Visit, VisitRecord, VisitState
-from spectui.sweep.grid import Axes
+from spectui.sweep.grid import Axes, SweepSetup
 from spectui.sweep.measuring import CellMeasurer
-from spectui.sweep.setup import SweepSetup
 from spectui.sweep.sweep import Sweep
 from tests.support.search import items, result
 

@@ -9,8 +9,8 @@ from textual.widgets import Tab, Tabs, TextArea
 
 from spectui.commands.formats import Format, render
 from spectui.commands.launch import ExportSetup
-from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple
+from spectui.options.option import Dialect
 from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
 from spectui.tui.export import ExportChoice, ExportScreen

@@ -15,8 +15,8 @@ from spectui.errors import UsageError
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.speedup import Speedup
 from spectui.measure.verdict import Verdict
-from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftMtp, DraftSimple, NgramSimple
+from spectui.options.option import Dialect
 from spectui.options.setup import ContextOptions, KvOverride, ModelOptions, TensorOverride
 from spectui.options.speculation import Speculation
 from spectui.tune.race import Standing

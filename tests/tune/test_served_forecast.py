@@ -14,8 +14,7 @@ from spectui.measure.server_backend import ServerBackend
 from spectui.measure.workload import Workload
 from spectui.options.drafters import MTP_KIND
 from spectui.options.setup import GREEDY
-from spectui.server.binary import ServerBinary
-from spectui.server.help_text import read_help
+from spectui.server.binary import ServerBinary, read_help
 from spectui.server.replies import Round
 from spectui.tune.served_forecast import ServedForecaster, why_unforecast
 from spectui.tune.space import SearchSpace

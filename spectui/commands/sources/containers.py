@@ -16,7 +16,7 @@ from spectui.commands.sources.source import (
     LLAMA_CPP,
     assigned,
     command_of,
-    with_all_paths,
+    with_paths,
 )
 from spectui.errors import BadInputError
 
@@ -94,7 +94,7 @@ def contained(service: Tree, folder: Path) -> ServerCommand:
         service: the container, by Compose's keys, its variables expanded.
         folder: where its relative paths start.
     """
-    entry, command = _words(service, "entrypoint"), _words(service, "command")
+    entry, command = _service_words(service, "entrypoint"), _service_words(service, "command")
     # The image's own program runs where no entrypoint says otherwise.
     is_named = entry or names_server(command[:1])
     own, words = assigned([*entry, *command] if is_named else ["llama-server", *command])
@@ -109,7 +109,7 @@ def contained(service: Tree, folder: Path) -> ServerCommand:
         return path
 
     return replace(
-        with_all_paths(inner, moved),
+        with_paths(inner, moved),
         # The container's program is none of the host's.
         prelude=ServerCommand().prelude,
         inside=inner,
@@ -117,7 +117,7 @@ def contained(service: Tree, folder: Path) -> ServerCommand:
     )
 
 
-def _words(service: Tree, key: str) -> list[str]:
+def _service_words(service: Tree, key: str) -> list[str]:
     value = service.get(key)
     if isinstance(value, list):
         return [scalar(word) for word in value]

@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from pathlib import PurePath
 
+from spectui.documents import Known
 from spectui.format import bytes_text, count_text, counted
 from spectui.server.metrics import DraftCounts
 from spectui.server.replies import SlotPhase, SlotReply
-from spectui.server.watch.sample import HostState, ServerFacts
+from spectui.server.watch.sample import ProcessSample, ServerFacts
 from spectui.server.watch.tracker import AttachState
 from spectui.tui import draw
 from spectui.tui.panels.base import (
@@ -159,7 +160,7 @@ class ServerPanel(Panel[AttachState]):
             by = [f"drafts by {one}" for one in state.sample.drafters]
             yield from pen.told(10, ", ".join([*_context_facts(facts), *by]), Look.PLAIN)
         if state.failure is None:
-            yield from pen.told(20, _process(state.sample.host), Look.PLAIN)
+            yield from pen.told(20, _process(state.sample.process), Look.PLAIN)
         build = "" if facts is None or facts.build is None else f", llama.cpp {facts.build}"
         yield from pen.told(25, f"{state.url}{build}")
 
@@ -190,8 +191,8 @@ def _context_facts(facts: ServerFacts) -> tuple[str, ...]:
     return tuple(filter(None, (slots, context)))
 
 
-def _process(host: HostState) -> str:
-    process = host.process.value
+def _process(found: Known[ProcessSample]) -> str:
+    process = found.value
     if process is None:
-        return str(host.process.reason)
+        return str(found.reason)
     return f"{process.name} {process.pid}: {draw.size(process.rss_bytes)} of RAM"

@@ -1,31 +1,45 @@
-"""Rules for names: of the program, of flags and variables that the reader does not take."""
+"""Rules for single options: names that the reader does not take, and numbers beside a draft."""
 
+import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 
 from spectui.commands import rewriting
 from spectui.commands.command import ServerCommand
-from spectui.commands.drafting import is_of_stage
 from spectui.commands.finding import Finding, Severity, about, error, note, warning
 from spectui.commands.items import Item
 from spectui.commands.programs import SERVER, as_server, program_of, started_by
 from spectui.commands.reader import Reader
-from spectui.commands.renames import RULES_TODAY
+from spectui.commands.renames import BY_LAYERS, KINDS, MODEL_FLAGS, RULES_TODAY
+from spectui.commands.rewriting import NEW_LENGTHS, is_stage_option, old_lengths, own_words
 from spectui.commands.server_options import PREFIX, Arity, drawn_from, flags_of
 from spectui.commands.takeover import names_model, prints_and_ends
-from spectui.options.dialect import Dialect
+from spectui.options.drafters import MTP_KIND, ngram_of
+from spectui.options.option import Decimal, Dialect, Form, Whole
 
 _STOPPING = frozenset({"LLAMA_ARG_DRAFT_MAX", "LLAMA_ARG_DRAFT_MIN"})
 """Variables that builds since spring 2026 recognise only to refuse them."""
 _ALIKE = 0.8
 """Similarity from which on an option may be what an unknown one means (``difflib``)."""
+_LONG = 8
+"""Draft length from which a finding reports drafting beside experts in RAM."""
+_FULL_PRECISION = frozenset({"f32", "f16", "bf16"})
+"""Types of a cache that is not quantised."""
+_HURTS = "a draft guesses worse with a quantised cache, and its cache is small"
+_SLOTS = 4
+"""Default number of slots in llama-server since winter 2025."""
+_SIZED = frozenset({"predict", "keep", "cache-ram"})
+"""Options of whole numbers that spectui's own command line has not."""
+_WHOLE = r"\s*[-+]?\d+"
+_DECIMAL = r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
+"""Pattern of the part of a number that the server reads (``std::stoi``, ``std::stof``)."""
 
 
 def program_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield what the program is, if it is not llama-server, and what it does without a model."""
     word = started_by(command)
     if word is not None:
-        yield _of_program(word, command)
+        yield _program_finding(word, command)
     printing = prints_and_ends(command.items)
     if printing is not None:
         what = f"with {printing.flag} it prints and ends"
@@ -37,7 +51,7 @@ def program_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         yield note("-m", "no model is named", why)
 
 
-def _of_program(word: str, command: ServerCommand) -> Finding:
+def _program_finding(word: str, command: ServerCommand) -> Finding:
     program = program_of(word)
     what = f"this is a command of {program}"
     why = "it is read as one of llama-server, which has most of its options"
@@ -74,9 +88,9 @@ def spelling_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         elif reader.takes(item.flag):
             yield from _without_value(at, item, reader)
         elif reader.takes(item.flag) is None:
-            yield _unknown(at, item, reader)
+            yield _unknown_finding(at, item, reader)
         else:
-            yield _refused(at, item, command, reader)
+            yield _refused_finding(at, item, command, reader)
     yield from _unknown_variables(command, reader)
 
 
@@ -112,7 +126,7 @@ def _variable(at: int, item: Item, command: ServerCommand, reader: Reader) -> It
     )
 
 
-def _unknown(at: int, item: Item, reader: Reader) -> Finding:
+def _unknown_finding(at: int, item: Item, reader: Reader) -> Finding:
     alike = get_close_matches(item.flag, sorted(flags_of(reader.dialect)), 1, _ALIKE)
     return warning(
         (at, item),
@@ -126,11 +140,11 @@ def _known_builds(reader: Reader) -> str:
     return f"its list of options is that of {drawn_from(reader.dialect)}"
 
 
-def _refused(at: int, item: Item, command: ServerCommand, reader: Reader) -> Finding:
+def _refused_finding(at: int, item: Item, command: ServerCommand, reader: Reader) -> Finding:
     words = rewriting.instead_of(item, command, reader)
     shared = rewriting.merged(item, command, reader)
     edits = shared or ({} if words is None else {at: words})
-    # What takes the place of several is told of each.
+    # An option in place of several is proposed at each.
     words = next(filter(None, shared.values()), words)
     what = f"{reader.name} does not take {item.flag}"
     return error((at, item), what, _why(item, reader), write=words, fix=edits)
@@ -138,18 +152,18 @@ def _refused(at: int, item: Item, command: ServerCommand, reader: Reader) -> Fin
 
 def _why(item: Item, reader: Reader) -> str:
     server = item.server
-    if server is None or reader.accepted is not None:
-        is_newer = server is not None and reader.dialect in server.taken
+    if server is None or reader.program is not None:
+        is_newer = server is not None and reader.dialect in server.dialects
         newer = f"; {drawn_from(reader.dialect)} takes it" if is_newer else ""
         return f"it stops at an option that it does not know{newer}"
     today = f"; {RULES_TODAY[item.name]}" if item.name in RULES_TODAY else ""
     until = server.until.get((reader.dialect, item.spelling))
-    if reader.dialect is Dialect.IK and is_of_stage(item):
+    if reader.dialect is Dialect.IK and is_stage_option(item):
         since = "" if until is None else f" since {until}"
         return f"its place is behind --spec-type{since}, and it stops the server"
     if until is not None:
         return f"builds since {until} stop at it{today}"
-    others = tuple(map(str, server.taken))
+    others = tuple(map(str, server.dialects))
     whose = f"is an option of {' and '.join(others)}" if others else "was removed"
     return f"it {whose}, and stops the server{today}"
 
@@ -170,3 +184,109 @@ def _without_value(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
         takes = "on, off or auto today" if item.name == "flash-attn" else "one here"
         why = f"it takes {takes}, and would take the next word for it"
         yield error((at, item), f"{item.flag} has no value", why, fix=(item.flag, "on"))
+
+
+def lengths_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    """Yield findings on lengths that an old command leaves out, and whose defaults have changed."""
+    lengths = old_lengths(command) if reader.is_current else {}
+    for name, value in lengths.items():
+        flag = MODEL_FLAGS[name]
+        yield warning(
+            flag,
+            f"{flag} is not given",
+            f"its default was {value} until spring 2026 and is {NEW_LENGTHS[name]} since; the "
+            "command's other names are of before, so its author had the old value",
+            fix=(flag, value),
+        )
+
+
+def ngrams_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    """Yield findings on numbers that no drafter reads."""
+    kinds = command.kinds
+    # Which drafter another kind means, nobody knows yet.
+    if not reader.is_current or not set(KINDS).issuperset(kinds):
+        return
+    for at, item in enumerate(command.items):
+        own = ngram_of(item.name)
+        if own is not None and own not in kinds:
+            why = f"{own} is not in --spec-type"
+            yield warning((at, item), f"nothing reads {item.shown}", why, write=())
+    if kinds and all(kind.startswith("ngram-") for kind in kinds):
+        for at, item in command.all(*MODEL_FLAGS):
+            if reader.takes(item.flag) is not False:
+                what = f"{', '.join(kinds)} does not read {item.shown}"
+                why = "it is of draft models; n-gram drafters have lengths of their own"
+                yield warning((at, item), what, why, write=own_words(item, command))
+
+
+def misread_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    """Yield findings on what the reader misreads or ignores; what it refuses, it judges itself."""
+    for at, item in enumerate(command.items):
+        if item.variable is None or reader.reads(item.variable) is not False:
+            yield from _misread_number(at, item)
+
+
+def _misread_number(at: int, item: Item) -> Iterator[Finding]:
+    """Find a number of which the reader takes the digits ahead."""
+    values = None if item.option is None else item.option.values
+    ahead = _DECIMAL if isinstance(values, Decimal) else _WHOLE
+    is_one = values is Form.LAYERS or isinstance(values, Whole | Decimal)
+    is_number = is_one or item.name in _SIZED
+    if item.value.isdigit() or not is_number:
+        return
+    read = re.match(ahead, item.value)
+    # What begins with no number stops the server.
+    if read is not None and read[0] != item.value:
+        is_context = item.name == "ctx-size" and item.value.lower() == f"{read[0]}k"
+        yield warning(
+            (at, item),
+            f"{item.flag} {item.value} is read as {read[0]}",
+            "the server takes the number that it begins with, and forgets the rest",
+            write=(item.flag, str(int(read[0]) * 1024)) if is_context else None,
+            is_misread=True,
+        )
+
+
+def caches_rule(command: ServerCommand, _reader: Reader) -> Iterator[Finding]:
+    """Yield findings on a quantised cache of the draft."""
+    # The target's MTP layers hardly guess worse.
+    is_mtp = command.draft_kind == MTP_KIND or not BY_LAYERS.isdisjoint(command.kinds)
+    if command.has_draft and not is_mtp:
+        for at, item in command.all("cache-type-k-draft", "cache-type-v-draft"):
+            if item.value not in _FULL_PRECISION:
+                what = f"the draft's cache is {item.value}"
+                words = (item.flag, "f16")
+                yield warning((at, item), what, _HURTS, write=words)
+
+
+def experts_rule(command: ServerCommand, _reader: Reader) -> Iterator[Finding]:
+    """Yield a finding on drafts that are long for experts in RAM."""
+    found, longest = command.last("draft-max"), command.number("draft-max") or 0
+    values = (item.value for _at, item in command.all("override-tensor"))
+    in_ram = command.has("cpu-moe", "n-cpu-moe") or any("=CPU" in value for value in values)
+    if found is not None and in_ram and longest >= _LONG:
+        yield warning(
+            found,
+            f"drafts of {longest:.0f} tokens, beside weights in RAM",
+            "each token of a draft reads other experts, so that verifying many costs nearly as "
+            "much as decoding them; spectui tune finds the length that pays",
+        )
+
+
+def serving_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    """Yield a finding on slots that nobody asked for.
+
+    Only the author knows how many users there are: slots have no words to write, and no correction
+    or export changes them.
+    """
+    found, slots = command.last("parallel"), command.number("parallel")
+    is_open = found is None or (slots is not None and slots < 0)
+    if is_open and reader.is_current and (command.kinds or command.drafts_with_model):
+        is_told = "not given" if found is None else "-1"
+        yield note(
+            found or "-np",
+            f"-np is {is_told}, so that there are {_SLOTS} slots",
+            "drafts pay best for one user at a time; caches with a sliding window or a recurrent "
+            "state are kept for every slot; add -np 1 if there is one user, which neither a "
+            "correction nor export does for you",
+        )
