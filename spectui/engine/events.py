@@ -117,8 +117,6 @@ class GenerationResult:
     prompt_s: float
     decode_s: float
     """Wall seconds from the first token to the last."""
-    native_s: float | None
-    """Part of ``decode_s`` inside llama.cpp's decode; None where a server decoded."""
     counters: Counters
     stop: Stop
     rounds: tuple[Round, ...] = ()

@@ -218,7 +218,6 @@ def result_of(done: Completion, n_prompt_tokens: int, *, redoes_rounds: bool) ->
         n_prompt_tokens=n_prompt_tokens,
         prompt_s=done.prompt_s,
         decode_s=done.predicted_s,
-        native_s=None,
         counters=_counters(done, redoes_rounds=redoes_rounds),
         stop=_STOPS.get(done.stop, Stop.LENGTH),
         n_evaluated=done.n_evaluated,
@@ -243,7 +242,7 @@ def _counters(done: Completion, *, redoes_rounds: bool) -> Counters:
 
 
 def measurer_of(
-    backend: Backend, workload: Workload, *, seed: int | None = None, baseline_share: float = 1.0
+    backend: Backend, workload: Workload, *, baseline_share: float = 1.0
 ) -> Measurer:
     """The measurer of a workload that suits what decodes it.
 
@@ -254,10 +253,9 @@ def measurer_of(
     Args:
         backend: decodes.
         workload: the prompts.
-        seed: as ``Measurer``.
         baseline_share: as ``Measurer``.
     """
     if not isinstance(backend, ServerBackend):
-        return Measurer(backend, workload, seed=seed, baseline_share=baseline_share)
+        return Measurer(backend, workload, baseline_share=baseline_share)
     together = backend.generate_together if backend.n_slots > 1 else None
-    return Measurer(backend, workload, seed=seed, n_streams=backend.n_slots, together=together)
+    return Measurer(backend, workload, n_streams=backend.n_slots, together=together)

@@ -18,7 +18,6 @@ from spectui.speculative.drafters import (
     Clock,
     Drafter,
     DraftModelDrafter,
-    NoDrafter,
     VariedDrafter,
     draft_chain,
     float32,
@@ -127,7 +126,7 @@ def run(
 ) -> Run:
     """Generate; ``lengths`` vary the rounds' drafts."""
     target, draft, clock = case.target(), case.draft(), FakeClock()
-    drafter: Drafter = NoDrafter()
+    drafter: Drafter = Drafter()
     if drafts:
         drafter = case.drafter(draft, clock)
     if ahead:
@@ -481,7 +480,7 @@ class Ticking:
         return self.now
 
     def decoder(self, case: Case, *, drafts: bool = True) -> Decoder:
-        drafter = case.drafter(self._draft, self.clock) if drafts else NoDrafter()
+        drafter = case.drafter(self._draft, self.clock) if drafts else Drafter()
         return Decoder(self._target, drafter, n_predict=case.n_predict, clock=self.clock)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from spectui.errors import CancelledError
 from spectui.speculative.decoder import Decoder
-from spectui.speculative.drafters import NoDrafter
+from spectui.speculative.drafters import Drafter
 from spectui.speculative.models import Outputs, Row
 from spectui.trace.chains import can_read, read_chains, record_chains
 from spectui.trace.record import Chains
@@ -71,7 +71,7 @@ class ScriptedBatchedDraft(ScriptedDraft):
 
 
 def written(scene: Scene) -> list[int]:
-    decoder = Decoder(scene.target(), NoDrafter(), n_predict=scene.n_predict, clock=lambda: 0.0)
+    decoder = Decoder(scene.target(), Drafter(), n_predict=scene.n_predict, clock=lambda: 0.0)
     output = [decoder.start(scene.prompt)]
     for finished in decoder.rounds(output[0]):
         output += finished.tokens
