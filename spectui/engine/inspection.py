@@ -2,7 +2,9 @@
 
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 
 import numpy as np
 
@@ -86,7 +88,7 @@ def _of_draft(models: LoadedModels, command: RecordChains) -> ChainsRecorded:
             draft.sampler = samplers.enter_context(SamplerChain(command.sampling, draft.vocabulary))
         try:
             chains = run(
-                draft, output, depth=depth, floor=command.floor, cancelled=models.abort.is_set
+                draft, output, depth=depth, floor=command.floor, check=_abort_check(models)
             )
         finally:
             draft.sampler = None
@@ -109,7 +111,7 @@ def _of_mtp(models: LoadedModels, command: RecordChains) -> ChainsRecorded:
             depth=command.depth,
             floor=command.floor,
             n_layers=mtp.n_layers,
-            cancelled=models.abort.is_set,
+            check=_abort_check(models),
         )
     finally:
         target.show_states_to(None)
@@ -136,6 +138,10 @@ def _read_prompt(models: LoadedModels, command: RecordChains) -> float | None:
                 prompts.keep(context, prompt)
                 context.settle()
     return read_s if is_new else None
+
+
+def _abort_check(models: LoadedModels) -> Callable[[], None]:
+    return partial(models.abort.check, "the recording was cancelled")
 
 
 def _check(command: RecordChains) -> None:

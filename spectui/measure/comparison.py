@@ -228,8 +228,8 @@ class BenchRun:
 
     def page(self) -> Page:
         """The summary, and notes."""
-        notes = [f"{note}." for note in self._remarks()]
-        notes += [*(f"{note}." for note in self.notes), *self.found.disturbance.notes]
+        told = (doubt(self.found.speedup), self.alteration, *self.notes)
+        notes = [*(f"{note}." for note in told if note), *self.found.disturbance.notes]
         lines = (Line(line, indent=_BESIDE) for line in self._lines())
         return [*lines, *(Line(f"note: {note}") for note in notes)]
 
@@ -254,10 +254,6 @@ class BenchRun:
         bounds = " to ".join(factor(end, 3) for end in ends)
         prompts = f"{speedup.n_prompts} prompts, {self.found.workload.sampling.label}"
         return f"95 % interval {bounds}, {prompts}"
-
-    def _remarks(self) -> Iterator[str]:
-        """Reasons to doubt the numbers."""
-        yield from filter(None, (doubt(self.found.speedup), self.alteration))
 
 
 _BESIDE = " " * len("acceptance  ")

@@ -88,17 +88,16 @@ class RoundTerms:
         """V(n)/V(1) in the mean over the rounds."""
         return self.verify_s / self.target_step_s
 
-    def speedup(self, alpha: float, draft_scale: float = 1.0, *, emitted: float) -> float:
+    def speedup(self, alpha: float, emitted: float) -> float:
         """Throughput over the target's alone, were it not for the acceptance that it has.
 
         Args:
             alpha: acceptance per token.
-            draft_scale: share of its seconds that the draft would take.
             emitted: tokens per round.
         """
         p_full: float = alpha**self.drafted
         rollback_s = self.rejection_s * (1 - p_full)
-        draft_s = draft_scale * (self.chain_s + self.again_s)
+        draft_s = self.chain_s + self.again_s
         fixed_s = self.verify_s + self.mark_s + self.fixed_s
         return self.off_s * emitted / (draft_s + fixed_s + self.token_s * emitted + rollback_s)
 
@@ -162,20 +161,14 @@ class Findings:
     speedup: float
     """Measured or replayed; the model is scaled to it."""
 
-    def speedup_if(
-        self,
-        terms: RoundTerms | None = None,
-        *,
-        alpha: float | None = None,
-        draft_scale: float = 1.0,
-    ) -> float:
+    def speedup_if(self, terms: RoundTerms | None = None, *, alpha: float | None = None) -> float:
         """Speedup of the setting; if its round were ``terms``, its acceptance ``alpha``."""
         tried = self.terms.alpha if alpha is None else alpha
         own = self._estimate(self.terms, self.terms.alpha)
-        return self.speedup / own * self._estimate(terms or self.terms, tried, draft_scale)
+        return self.speedup / own * self._estimate(terms or self.terms, tried)
 
-    def _estimate(self, one: RoundTerms, alpha: float, draft_scale: float = 1.0) -> float:
-        return one.speedup(alpha, draft_scale, emitted=self._emitted(alpha))
+    def _estimate(self, one: RoundTerms, alpha: float) -> float:
+        return one.speedup(alpha, self._emitted(alpha))
 
     def _emitted(self, alpha: float) -> float:
         """Tokens per round: at the setting's own acceptance what they are, at 1 all of them."""
@@ -200,7 +193,8 @@ class Findings:
         None where even a draft for nothing would lose, or where drafts cost next to nothing.
         """
         # The inverse of a speedup grows along a line with the draft's seconds.
-        free, now = 1 / self.speedup_if(draft_scale=0.0), 1 / self.speedup_if()
+        free_draft = replace(self.terms, chain_s=0.0, again_s=0.0)
+        free, now = 1 / self.speedup_if(free_draft), 1 / self.speedup_if()
         if self.drafts_are_free or now <= free or free >= 1:
             return None
         return (1 - free) / (now - free) * self.terms.step_s
