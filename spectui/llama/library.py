@@ -257,11 +257,6 @@ def llama_cpp_version() -> str:
     return library().reading.version or "of unknown version"
 
 
-def llama_cpp_commit() -> str | None:
-    """Commit that the library was built from; None where it was built outside of a clone."""
-    return library().reading.commit
-
-
 # --- Opening it -------------------------------------------------------------------------------
 
 _opening = threading.RLock()
