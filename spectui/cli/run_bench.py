@@ -23,7 +23,7 @@ from spectui.cli.session import (
 )
 from spectui.cli.taken import warn_of_unmeasured
 from spectui.documents import Json, or_reason
-from spectui.engine.placing import left_open, placed
+from spectui.engine.planning import left_open, placed
 from spectui.interrupts import interrupts, raise_ended
 from spectui.llama.facts import price_note
 from spectui.llama.native import known_library

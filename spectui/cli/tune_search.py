@@ -22,7 +22,7 @@ from spectui.cli.tune import Tune
 from spectui.commands.takeover import Takeover
 from spectui.cores import usable_processors
 from spectui.engine.commands import LoadTarget
-from spectui.engine.placing import has_devices, left_open
+from spectui.engine.planning import has_devices, left_open
 from spectui.errors import UsageError
 from spectui.interrupts import interrupts
 from spectui.llama.buffers import HOST

@@ -10,9 +10,10 @@ from spectui.commands.items import divide, words_of
 from spectui.commands.launch import ExportSetup
 from spectui.commands.measured import own_arguments
 from spectui.documents import Json, fields_of, or_reason
-from spectui.engine.guard import Guard, request_of
+from spectui.engine.guard import Guard
 from spectui.errors import DoesNotFitError, HopelessError
 from spectui.format import bytes_text
+from spectui.llama.planned import PlanRequest
 from spectui.llama.rpc import ensure_free
 from spectui.measure.served_models import size_bytes
 from spectui.measure.workload import WARM_UP_TOKENS
@@ -160,7 +161,7 @@ class Fleet(Closing):
         if self.binary.dialect is not Dialect.LLAMA_CPP or any(map(_PLACES.search, names)):
             return
         try:
-            self._guard.check(request_of(setup))
+            self._guard.check(PlanRequest.of(setup))
         except DoesNotFitError as error:
             if not self._alive:
                 raise

@@ -44,7 +44,8 @@ _FEWEST_STRATIFIED = 12
 
 _LEVEL = 0.95
 _N_RESAMPLES = 10_000
-_HALVINGS = 60
+_N_ANGLES = 1 << 16
+"""Places of the grid for quantiles of Student's t: errors below a millionth."""
 
 _Array = npt.NDArray[np.float64]
 _Index = npt.NDArray[np.int_]
@@ -360,23 +361,11 @@ def _bootstrap_t(
 def student_quantile(probability: float, freedom: int) -> float:
     """Quantile of Student's t, for a probability above one half.
 
-    The distribution is a finite sum for whole degrees of freedom (Abramowitz and Stegun 1964,
-    26.7.3 and 26.7.4); the quantile is found by halving.
+    With ``t = sqrt(freedom) * tan(angle)`` the density of the angle is ``cos(angle)`` to the power
+    of ``freedom - 1``, but for a factor. Its integral is taken on a grid, and inverted.
     """
-
-    def within(angle: float) -> float:
-        """Probability that t lies within ``sqrt(freedom) * tan(angle)`` of 0."""
-        term, total = (1.0, 1.0) if freedom % 2 == 0 else (math.cos(angle), math.cos(angle))
-        if freedom == 1:
-            total = 0.0
-        for step in range(2 + freedom % 2, freedom - 1, 2):
-            term *= (step - 1) / step * math.cos(angle) ** 2
-            total += term
-        total *= math.sin(angle)
-        return total if freedom % 2 == 0 else 2 / math.pi * (angle + total)
-
-    low, high = 0.0, math.pi / 2
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if within(middle) < 2 * probability - 1 else (low, middle)
-    return math.sqrt(freedom) * math.tan(low)
+    angles = np.linspace(0.0, math.pi / 2, _N_ANGLES)
+    density = np.cos(angles) ** (freedom - 1)
+    within = np.append(0.0, np.cumsum(density[:-1] + density[1:]))
+    angle = float(np.interp(2 * probability - 1, within / within[-1], angles))
+    return math.sqrt(freedom) * math.tan(angle)
