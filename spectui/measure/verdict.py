@@ -267,7 +267,7 @@ def is_sparse(speedup: Speedup) -> bool:
 
 def doubt(speedup: Speedup) -> str | None:
     """Why a speedup cannot be what speculation gave, in a clause; None where it can be."""
-    if speedup.ceiling is None or not speedup.is_above_ceiling:
+    if speedup.ceiling is None or not speedup.exceeds_ceiling(speedup.estimate):
         return None
     most = gain_percent(100 * (speedup.ceiling - 1), 1)
     share = "this is" if speedup.is_noise else "part of it is"
