@@ -197,11 +197,6 @@ class Segment:
         return sum(len(one.tokens) for one in self.rounds)
 
     @property
-    def speculative_s(self) -> float:
-        """Seconds of speculation."""
-        return sum(one.times.total_s for one in self.rounds)
-
-    @property
     def baseline_decode_s(self) -> float:
         """Seconds of the target alone for as many tokens."""
         return sum(self.baseline_s) / len(self.baseline_s) * self.n_tokens

@@ -232,7 +232,7 @@ class ExpectationState:
 def draft_step_s(counters: Counters) -> float | None:
     """Return the mean seconds per drafted token; of a drafter without a model, of all its work."""
     if counters.n_steps:
-        return counters.draft_step_s
+        return counters.chain_s / counters.n_steps
     return ratio(counters.times.draft_s, counters.n_drafted)
 
 

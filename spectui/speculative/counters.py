@@ -154,11 +154,6 @@ class Counters(Tally):
         pairs = zip(self.accepted_per_position, self.reached_per_position, strict=True)
         return tuple(accepted / reached if reached else None for accepted, reached in pairs)
 
-    @property
-    def draft_step_s(self) -> float | None:
-        """Mean seconds of one draft step. None when no model drafted."""
-        return self.chain_s / self.n_steps if self.n_steps else None
-
     def scaled(self, factor: float) -> "Counters":
         """The same counts in ``factor`` times the seconds."""
         chain_s, mark_s = self.chain_s * factor, self.mark_s * factor

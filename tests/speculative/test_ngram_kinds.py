@@ -72,7 +72,7 @@ def test_every_kind_drafts_what_repeats(kind: type[Ngram]) -> None:
     decoder = Decoder(target, drafter, n_predict=41, clock=FakeClock())
     counters = count(decoder.rounds(decoder.start(prompt)))
     assert counters.n_drafted == counters.n_accepted > 0
-    assert (counters.n_steps, counters.chain_s, counters.draft_step_s) == (0, 0.0, None)
+    assert (counters.n_steps, counters.chain_s) == (0, 0.0)
     assert counters.times.draft_s > 0
 
 
