@@ -138,14 +138,18 @@ class Generation:
         return result
 
     @contextmanager
-    def attached(self) -> Iterator[None]:
-        """Have the target sample, remember and be read along as this generation needs it."""
+    def attached(self) -> Iterator[SamplerChain]:
+        """Have the target sample, remember and be read along as this generation needs it.
+
+        Yields:
+            The sampler of its tokens: a copy draws what it would draw next.
+        """
         target = self._models.target
         with SamplerChain(self._command.sampling, target.vocabulary) as sampler:
             target.sampler = sampler
             self._attach()
             try:
-                yield
+                yield sampler
             finally:
                 target.sampler = None
                 target.show_states_to(None)
@@ -154,13 +158,6 @@ class Generation:
         target = self._models.target
         target.show_states_to(self._mtp)
         target.use_snapshots(usable_snapshots(self._command.speculation))
-
-    def next_sampler(self) -> SamplerChain:
-        """Return a sampler that draws what this generation would draw next; to be closed."""
-        sampler = self._models.target.sampler
-        if sampler is None:
-            raise RuntimeError("nothing is attached to the target")
-        return sampler.copy()
 
     @contextmanager
     def detached(self, sampler: SamplerChain) -> Iterator[None]:

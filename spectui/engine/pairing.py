@@ -92,21 +92,22 @@ class PairGeneration:
             CancelledError: it was cancelled.
         """
         generation = self._speculative
-        with generation.attached():
+        with generation.attached() as sampler:
             generation.begin()
             self._rounds = generation.rounds()
-            with generation.next_sampler() as first_sampler:
+            with sampler.copy() as first_sampler:
                 while generation.stop is None:
-                    self._segment(first_sampler)
+                    self._segment(sampler, first_sampler)
             result = generation.result()
         return events.PairGenerated(
             speculative=result, baseline=self._baseline(result), segments=tuple(self._segments)
         )
 
-    def _segment(self, first_sampler: SamplerChain) -> None:
+    def _segment(self, own_sampler: SamplerChain, first_sampler: SamplerChain) -> None:
         """Decode the next part of the answer with speculation, and as many tokens or less alone.
 
         Args:
+            own_sampler: draws what speculation writes.
             first_sampler: draws what follows on the first token.
         """
         command, written = self._command, self._speculative.tokens
@@ -115,7 +116,7 @@ class PairGeneration:
         if command.baseline_first:
             n_predict = command.speculative.n_predict
             n_left = self._target.n_ctx if n_predict < 0 else n_predict - n_before
-            with self._speculative.next_sampler() as sampler:
+            with own_sampler.copy() as sampler:
                 alone = self._decode_alone(n_before, sampler, n_left, segment_s * share)
             least_s = segment_s if share < 1 else 0.0
             together = self._together(n_least=len(alone), least_s=least_s)
@@ -123,7 +124,7 @@ class PairGeneration:
             together = self._together(least_s=segment_s)
             n_alone = math.ceil(share * (len(written) - n_before))
             if self._speculative.stop is None:
-                with self._speculative.next_sampler() as sampler:
+                with own_sampler.copy() as sampler:
                     alone = self._decode_alone(len(written), sampler, n_alone)
             else:
                 if self._target.rollback is not Rollback.TRUNCATE:
