@@ -1,6 +1,6 @@
 """The loaded pair: the native objects, the order in which they close, and caches kept of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from itertools import chain

@@ -6,8 +6,8 @@ from dataclasses import replace
 from spectui.engine import events
 from spectui.engine.commands import ComparePair, Generate, Tokenize
 from spectui.engine.thread import EngineThread, Priority
-from spectui.llama.planned import PlanRequest
 from spectui.live.setup import BaselineMeasured
+from spectui.llama.planned import PlanRequest
 from spectui.models.ranking import ModelInspected
 from spectui.options.setup import GREEDY, Setup
 

@@ -173,6 +173,7 @@ class Model(Closing):
         *,
         on_progress: Callable[[float], None] = lambda _fraction: None,
         abort: AbortFlag | None = None,
+        vocab_only: bool = False,
         no_alloc: bool = False,
         load_mtp: bool = False,
     ) -> None:
@@ -180,8 +181,8 @@ class Model(Closing):
 
         Args:
             options: file and placement.
-            no_alloc: leave the weights where they are, but place them: for a plan. Contexts on it
-                cannot decode.
+            vocab_only: leave the weights where they are: for metadata and tokens.
+            no_alloc: leave them there, but place them: for a plan. Contexts on it cannot decode.
             load_mtp: load the layers of multi-token prediction as well, where the file has them.
             on_progress: called with the loaded fraction, 0 to 1.
             abort: ends the load, and decodes of its contexts, when set; None for one of its own.
@@ -199,6 +200,7 @@ class Model(Closing):
         self.abort = AbortFlag() if abort is None else abort
         self.no_alloc = no_alloc
         params = ModelParams(options, no_alloc=no_alloc)
+        params.c.vocab_only = vocab_only
         params.c.load_mtp = load_mtp
         self._model = self._loaded(params, on_progress)
         log = native_log.tail()

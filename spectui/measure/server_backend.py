@@ -241,9 +241,7 @@ def _counters(done: Completion, *, redoes_rounds: bool) -> Counters:
     )
 
 
-def measurer_of(
-    backend: Backend, workload: Workload, *, baseline_share: float = 1.0
-) -> Measurer:
+def measurer_of(backend: Backend, workload: Workload, *, baseline_share: float = 1.0) -> Measurer:
     """The measurer of a workload that suits what decodes it.
 
     All slots of a server are kept busy with prompts, which are all measured: blocks of as many

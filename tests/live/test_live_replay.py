@@ -192,20 +192,20 @@ def test_a_recording_gives_way_to_the_chat_and_begins_again(
     began: list[int] = []
     second = turn(12, (*PROMPT, 40, 41))
 
-    def interrupted(*arguments: object, cancelled: Callable[[], bool], **more: object) -> object:
+    def interrupted(*arguments: object, check: Callable[[], None], **more: object) -> object:
         began.append(len(began))
         n_asked = 0
 
-        def ask() -> bool:
+        def ask() -> None:
             nonlocal n_asked
             n_asked += 1
             if n_asked == 2 and len(began) == 1:
                 assert chat.recorder is not None
                 chat.recorder.begin(second)
                 chat.client.submit(second)
-            return cancelled()
+            check()
 
-        return read_chains(*arguments, cancelled=ask, **more)  # type: ignore[arg-type]
+        return read_chains(*arguments, check=ask, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(inspection, "read_chains", interrupted)
     chat.ask(turn())

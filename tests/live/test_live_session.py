@@ -33,7 +33,6 @@ from spectui.errors import (
     EngineDiedError,
     ReadsFromDiskError,
 )
-from spectui.llama.planned import PlanRequest
 from spectui.live.pair import SearchRequest
 from spectui.live.setup import (
     BaselineMeasured,
@@ -42,6 +41,7 @@ from spectui.live.setup import (
     RamMeasured,
     TuningChanged,
 )
+from spectui.llama.planned import PlanRequest
 from spectui.models.ranking import ModelInspected
 from spectui.monitor import dram
 from spectui.options.drafters import DraftMtp, DraftSimple

@@ -1,6 +1,5 @@
 """A draft beside a target: llama.cpp's rule, from loaded vocabularies and from headers."""
 
-import os
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -9,11 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spectui.llama.architectures import inspect_pair
-from spectui.llama.library import C
-from spectui.llama.native import ensure_backend
-from spectui.llama.vocabulary import Vocabulary
-from spectui.models.pairs import Outline, incompatibility
+from spectui.llama.model import Model
+from spectui.models.pairs import incompatibility
 from spectui.models.ranking import ModelInspected
+from spectui.options.setup import ModelOptions
 from tests.support.models import CHATML, Tiny, TinyPath, vocabulary, write_tokenizer
 
 pytest_plugins = ["tests.support.fixtures"]
@@ -30,18 +28,6 @@ def compared(target: Tiny, draft: Tiny) -> ModelInspected:
         return inspect_pair(*paths)
 
 
-def outline_of(path: Path) -> Outline:
-    """The vocabulary of a file without weights, as llama.cpp has it."""
-    ensure_backend()
-    params = C.llama_model_default_params()
-    params.vocab_only = True
-    model = C.llama_model_load_from_file(os.fsencode(path), params)
-    try:
-        return Vocabulary(model).outline
-    finally:
-        C.llama_model_free(model)
-
-
 def reason_of(target: Tiny, draft: Tiny) -> str | None:
     """The rule on two vocabularies that llama.cpp has; headers have to tell the same."""
     outlines = []
@@ -49,7 +35,8 @@ def reason_of(target: Tiny, draft: Tiny) -> str | None:
         for number, recipe in enumerate((target, draft)):
             path = Path(folder) / f"{number}.gguf"
             write_tokenizer(recipe, path)
-            outlines.append(outline_of(path))
+            with Model(ModelOptions(path=path), vocab_only=True) as model:
+                outlines.append(model.vocabulary.outline)
     reason, told = incompatibility(*outlines), compared(target, draft).reason
     # Headers have other names for kinds of tokenizers.
     said = "the tokenizers differ: "
