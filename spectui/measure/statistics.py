@@ -60,9 +60,8 @@ def paired_speedup(
     *,
     level: float = _LEVEL,
     n_resamples: int = _N_RESAMPLES,
-    seed: int = 0,
 ) -> Speedup:
-    """Estimate the speedup and its interval; the same input and seed give the same answer.
+    """Estimate the speedup and its interval; the same input gives the same answer.
 
     Every prompt counts once, however often it was repeated, so that an interrupted second pass
     does not give the first prompts more weight.
@@ -73,7 +72,7 @@ def paired_speedup(
     if not measurements:
         raise ValueError("no pair was measured, so there is no speedup to speak of")
     totals, strata = _per_prompt(measurements), _strata(measurements)
-    found = _resampled(totals, strata, level, n_resamples, seed)
+    found = _resampled(totals, strata, level, n_resamples)
     return replace(_with_ceiling(found, measurements), n_pairs=len(measurements))
 
 
@@ -232,11 +231,7 @@ def _with_interval(speedup: Speedup, log: float, below: float, above: float) -> 
 
 
 def _resampled(
-    totals: _Array,
-    strata: _Index,
-    level: float = _LEVEL,
-    n_resamples: int = _N_RESAMPLES,
-    seed: int = 0,
+    totals: _Array, strata: _Index, level: float = _LEVEL, n_resamples: int = _N_RESAMPLES
 ) -> Speedup:
     """The speedup by prompt's totals, with its bootstrap-t interval."""
     if not 0 < level < 1:
@@ -246,7 +241,7 @@ def _resampled(
     found = _without_interval(totals, level, reason)
     if n < MIN_PROMPTS:
         return found
-    counts = _resamples(n, n_resamples, seed)
+    counts = _resamples(n, n_resamples)
     below, above = _bootstrap_t(totals, counts, strata, level=level)
     return _with_interval(found, _log_ratio(totals.mean(axis=0)).item(), below, above)
 
@@ -325,9 +320,9 @@ def _stratified_variance(totals: _Array, strata: _Index) -> float:
 
 
 @lru_cache(maxsize=8)
-def _resamples(n_prompts: int, n_resamples: int, seed: int) -> _Array:
+def _resamples(n_prompts: int, n_resamples: int) -> _Array:
     """How often each prompt is in each resample; drawing that takes longest, and is kept."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     shares = np.full(n_prompts, 1 / n_prompts)
     counts: _Array = rng.multinomial(n_prompts, shares, size=n_resamples).astype(np.float64)
     counts.flags.writeable = False
