@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from spectui.commands.finding import Finding
 from spectui.doctor.examination import Examination, ExaminedDraft, Surroundings
 from spectui.doctor.speed import SpeedBound
-from spectui.documents import Json, encoded, fields_of, heading, or_reason
+from spectui.documents import Json, encoded, fields_of, head, or_reason
 from spectui.engine.demand import Demand
+from spectui.llama.facts import engine_document
 from spectui.llama.planned import ModelPlan
 from spectui.options.drafters import MTP_KIND
 
@@ -24,13 +25,9 @@ def doctor_document(
     no_driver = "no NVIDIA driver tells it of a GPU that llama.cpp uses"
     no_target = or_reason("target", None, "no target was given, or no library is here")
     return {
-        **heading(
-            "doctor",
-            around.machine.document(),
-            llama_cpp_python=backend.llama_cpp_python,
-            llama_cpp=backend.llama_cpp,
-            library=None if backend.library is None else backend.library.document(),
-        ),
+        **head("doctor"),
+        "engine": engine_document(backend.library, backend.llama_cpp_python),
+        "machine": around.machine.document(),
         "gpus": [fields_of(gpu, "the device does not tell", *device) for gpu in backend.gpus],
         "free_bytes": dict(around.free.by_memory),
         **fields_of(around.bandwidth, no_room, "ram_bytes_per_s"),

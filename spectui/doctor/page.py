@@ -77,7 +77,7 @@ def _machine(around: Surroundings, refused: Mapping[Place, str]) -> Iterator[str
     for gpu in backend.gpus:
         part = ", a part of the RAM" if gpu.in_ram else ""
         yield f"{gpu.title}: {gpu.description}, {_free(gpu.total_bytes, gpu.free_bytes)}{part}"
-    if not backend.gpus and backend.llama_cpp.value is not None:
+    if not backend.gpus and backend.library.value is not None:
         seen = ""
         if machine.gpus:
             seen = (
@@ -91,16 +91,15 @@ def _machine(around: Surroundings, refused: Mapping[Place, str]) -> Iterator[str
 
 
 def _library_lines(backend: Backend) -> Iterator[str]:
-    version, library = backend.llama_cpp.value, backend.library
-    if version is None:
-        yield f"llama-cpp-python {backend.llama_cpp_python}; {backend.llama_cpp.reason}"
+    library, binding = backend.library.value, f"llama-cpp-python {backend.llama_cpp_python}"
+    if library is None:
+        yield f"{binding}; {backend.library.reason}"
         return
     built = ", ".join(backend.backends)
-    yield f"llama-cpp-python {backend.llama_cpp_python}, llama.cpp {version}, built for {built}"
-    if library is not None:
-        whose = f", beside {library.server}" if library.server else f" ({library.origin})"
-        yield f"its library: {library.file}{whose}"
-        yield from _unused_lines(library)
+    yield f"{binding}, llama.cpp {library.version_text}, built for {built}"
+    whose = f", beside {library.server}" if library.server else f" ({library.origin})"
+    yield f"its library: {library.file}{whose}"
+    yield from _unused_lines(library)
 
 
 def _unused_lines(facts: LibraryFacts) -> Iterator[str]:

@@ -97,13 +97,11 @@ class Backend:
 
     llama_cpp_python: str
     """Version of the binding."""
-    llama_cpp: Known[str]
-    """Version of llama.cpp itself, or why there is none."""
     backends: tuple[str, ...]
     """Backends that the library was built with, such as ``cuda``, with or without a driver."""
     gpus: tuple[DeviceMemory, ...]
-    library: LibraryFacts | None = None
-    """None without a library."""
+    library: Known[LibraryFacts]
+    """The library of llama.cpp, or why there is none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from spectui.documents import Json, heading
+from spectui.documents import Json, head
 from spectui.engine.commands import Generate, GeneratePair, ProbeMargin
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, MarginProbed, ModelLoaded, PairGenerated
 from spectui.errors import EngineDiedError
+from spectui.llama.facts import engine_document
 from spectui.llama.library import binding_version
-from spectui.llama.native import known_library, known_version
+from spectui.llama.native import known_library
 from spectui.monitor.machine import Machine
 from spectui.options.setup import Setup
 
@@ -93,11 +94,5 @@ def load_setup(engine: Engine, setup: Setup) -> tuple[ModelLoaded, ModelLoaded |
 
 def header(kind: str, machine: Machine) -> Json:
     """Fields at the start of a document, with the versions of binding and library."""
-    facts = known_library().value
-    return heading(
-        kind,
-        machine.document(),
-        llama_cpp_python=binding_version(),
-        llama_cpp=known_version(),
-        library=None if facts is None else facts.document(),
-    )
+    engine = engine_document(known_library(), binding_version())
+    return {**head(kind), "engine": engine, "machine": machine.document()}
