@@ -7,8 +7,7 @@ from enum import StrEnum
 
 from spectui.format import counted
 from spectui.speculative.counters import Counters, Round, RoundTimes
-from spectui.speculative.expectation import expected_tokens, ideal_speedup
-from spectui.trace.terms import Findings, Term, measured_terms
+from spectui.trace.terms import Findings, Term, expected_tokens, ideal_speedup, measured_terms
 
 _DISK_BYTES_PER_S = 50e6
 """Mapped weights come in at hundreds of MB/s from the slowest SSD; logs and the like need less."""

@@ -1,4 +1,6 @@
-"""The terms of a mean round, and its break-even: how much faster or better a draft had to be.
+"""The model of a round: its tokens, its terms, and its break-even.
+
+The break-even is how much faster or better a draft had to be.
 
 Tokens per round follow from α as if every drafted token were accepted independently of the others
 (Leviathan et al. 2023, arXiv 2211.17192, eq. 1). What that misses at the setting in question is
@@ -11,12 +13,38 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from spectui.speculative.counters import Counters
-from spectui.speculative.expectation import expected_tokens
 
 _BISECTIONS = 60
 """Halvings of the interval of α: beyond the precision of a float."""
 _NOTHING = 0.005
 """Share of a round below which the draft's work counts as none."""
+
+
+def expected_tokens(alpha: float, gamma: float) -> float:
+    """E[tokens/round] = (1 - α^(γ+1)) / (1 - α): Leviathan et al. 2023, arXiv 2211.17192, eq. 1.
+
+    Between 1 (nothing accepted, the bonus token counts) and γ + 1.
+    """
+    if alpha <= 0:
+        return 1.0
+    if alpha >= 1:
+        return gamma + 1
+    # Without cancellation near α = 1.
+    return math.expm1((gamma + 1) * math.log(alpha)) / (alpha - 1)
+
+
+def ideal_speedup(alpha: float, gamma: float, draft_step: float, verify: float = 1.0) -> float:
+    """Return E[tokens/round] / (γ·c + V(γ+1)/V(1)), with nothing else that costs time.
+
+    With the default, verifying a batch costs as much as one token: Leviathan's theorem 3.8.
+
+    Args:
+        alpha: probability that a drafted token is accepted.
+        gamma: drafted tokens per round; a mean need not be whole.
+        draft_step: c, one step of the draft over V(1).
+        verify: V(γ+1)/V(1).
+    """
+    return expected_tokens(alpha, gamma) / (gamma * draft_step + verify)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from spectui.measure.measurer import Pair
 from spectui.speculative.counters import Counters, RoundTimes
-from spectui.speculative.expectation import expected_tokens
 from spectui.trace.grid import Grid
 from spectui.trace.replay import replay_trace
-from spectui.trace.terms import Findings, RoundTerms, Term, measured_terms
+from spectui.trace.terms import Findings, RoundTerms, Term, expected_tokens, measured_terms
 from spectui.tune.explain import explain_measured, explained
 from tests.support.replay import COSTS, SCENE, record
 from tests.support.search import items, result
