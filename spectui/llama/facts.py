@@ -63,11 +63,6 @@ class LibraryFacts(msgspec.Struct, frozen=True, kw_only=True):
         """Facts that may change the price of a batch."""
         return (self.version or "", *(f"without {name}" for name in self.unused))
 
-    @property
-    def is_users(self) -> bool:
-        """Whether the user chose it, or has a llama-server with it."""
-        return self.origin in {Origin.VARIABLE, Origin.SERVER}
-
 
 def engine_document(library: Known[LibraryFacts], binding: str) -> Json:
     """The engine of a measurement in documents.
@@ -115,7 +110,8 @@ def price_note(facts: LibraryFacts | None) -> str | None:
     """
     if facts is None:
         return None
-    server = None if facts.is_users else find_server()
+    # Of a library that the user chose, or that lies beside a llama-server, nothing is to be said.
+    server = None if facts.origin in {Origin.VARIABLE, Origin.SERVER} else find_server()
     if server is not None:
         return (
             f"measured with {facts.name}; {server} has another llama.cpp, whose batches may cost "

@@ -151,6 +151,20 @@ class Fleet(Closing):
         for setup in tuple(self._alive):
             self.end(setup)
 
+    def document(self, arguments: Mapping[str, Sequence[str]]) -> Json:
+        """The llama-server that has measured, with its command lines by name, in documents."""
+        return {
+            "backend": "server",
+            "server": {
+                "path": self.binary.path,
+                **version_document(self.binary.version),
+                "dialect": str(self.binary.dialect),
+                "keeps_both": self.keeps_off,
+                "n_starts": self.n_starts,
+                "arguments": {name: list(words) for name, words in arguments.items()},
+            },
+        }
+
     def _check_memory(self, setup: Setup) -> None:
         """Refuse a setup that has no room.
 
@@ -182,23 +196,6 @@ def turns(*, keeps_off: bool) -> str:
 
 
 UNTOLD = "the binary does not tell"
-
-
-def served_by(
-    binary: ServerBinary, arguments: Mapping[str, Sequence[str]], *, keeps_both: bool, n_starts: int
-) -> Json:
-    """The llama-server that has measured and its command lines, in documents."""
-    return {
-        "backend": "server",
-        "server": {
-            "path": binary.path,
-            **version_document(binary.version),
-            "dialect": str(binary.dialect),
-            "keeps_both": keeps_both,
-            "n_starts": n_starts,
-            "arguments": {name: list(words) for name, words in arguments.items()},
-        },
-    }
 
 
 def version_document(version: Version | None) -> Json:
