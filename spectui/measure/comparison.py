@@ -1,6 +1,6 @@
 """One setting against the target alone: by prompt and in sum; its document and its page."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from spectui.documents import Json, Known, ending, fields_of, known, or_reason
@@ -74,11 +74,6 @@ class Comparison:
     def counters(self) -> Counters:
         """Counters of the speculative runs."""
         return total_counters(self.speculative)
-
-    def requests(self, shapes: Sequence[RequestShape]) -> Known[tuple[Request, ...]]:
-        """Whole requests of ``shapes``; of what the prompts are where there is none."""
-        times = prompt_times(self.pairs, reads=self.speculation.model is not None)
-        return requests_of(shapes or (usual_shape(self.workload),), self.speedup, self.pairs, times)
 
     def document(self) -> Json:
         """Results in documents."""
@@ -203,8 +198,10 @@ class BenchRun:
 
     @property
     def requests(self) -> Known[tuple[Request, ...]]:
-        """Whole requests."""
-        return self.found.requests(self.shapes)
+        """Whole requests that were asked for, or what the prompts are."""
+        one, shapes = self.found, self.shapes or (usual_shape(self.found.workload),)
+        times = prompt_times(one.pairs, reads=one.speculation.model is not None)
+        return requests_of(shapes, one.speedup, one.pairs, times)
 
     def document(self) -> Json:
         """The document ``spectui.bench/1``."""
