@@ -63,16 +63,6 @@ def again_after_a_death(measure: Callable[[], Measured]) -> Measured:
         return measure()
 
 
-def one_after_the_other(
-    generate: Callable[[Generate], GenerationResult], command: GeneratePair
-) -> PairGenerated:
-    """Decode a pair where answers cannot be decoded in segments."""
-    order = (command.baseline, command.speculative)
-    first, second = map(generate, order if command.baseline_first else reversed(order))
-    off, on = (first, second) if command.baseline_first else (second, first)
-    return PairGenerated(speculative=on, baseline=off, segments=())
-
-
 def load_setup(engine: Engine, setup: Setup) -> tuple[ModelLoaded, ModelLoaded | None]:
     """Load the models of a setup; the target, and the draft if one drafts.
 

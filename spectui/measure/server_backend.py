@@ -10,7 +10,7 @@ from spectui.documents import Json
 from spectui.engine.commands import Generate, GeneratePair, ProbeMargin
 from spectui.engine.events import GenerationResult, PairGenerated
 from spectui.errors import ServerError
-from spectui.measure.backend import Backend, one_after_the_other
+from spectui.measure.backend import Backend
 from spectui.measure.measurer import Measurer, Timed
 from spectui.measure.workload import Workload
 from spectui.options.setup import ModelOptions, Setup
@@ -162,7 +162,10 @@ class ServerBackend:
 
     def generate_pair(self, command: GeneratePair) -> PairGenerated:
         """Continue a prompt on two servers, one after the other; raises as ``generate``."""
-        return one_after_the_other(self.generate, command)
+        order = (command.baseline, command.speculative)
+        first, second = map(self.generate, order if command.baseline_first else reversed(order))
+        off, on = (first, second) if command.baseline_first else (second, first)
+        return PairGenerated(speculative=on, baseline=off, segments=())
 
     def probe_margin(self, _command: ProbeMargin) -> None:
         """Return None: a server does not report how close a choice was."""
