@@ -132,7 +132,7 @@ class ServerBackend:
         done = self._measured(
             setup, commands, lambda server: self._completed(server, commands, setup)
         )
-        if setup.used_draft is not None and not self.servers.binary.tells_reading:
+        if setup.used_draft is not None and not self.servers.tells_reading:
             done = [(replace(one, n_evaluated=None), took_s) for one, took_s in done]
         return [
             (result_of(one, len(command.prompt), redoes_rounds=self.redoes_rounds), took_s)

@@ -84,6 +84,11 @@ class Fleet(Closing):
         self._alive: dict[Setup, LlamaServer] = {}
         self.n_starts = 0
 
+    @property
+    def tells_reading(self) -> bool:
+        """Whether the seconds that they tell of a prompt hold its reading by a draft model."""
+        return self.binary.tells_reading
+
     def of(self, setup: Setup) -> LlamaServer:
         """The server of a setup, started if it is not running.
 

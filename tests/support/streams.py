@@ -43,7 +43,7 @@ class Recorded:
     """Servers that answer at once, and remember in which order they were asked."""
 
     n_starts = 0
-    binary = SimpleNamespace(tells_reading=True)
+    tells_reading = True
 
     def __init__(self, *, keeps_off: bool) -> None:
         self.keeps_off = keeps_off
