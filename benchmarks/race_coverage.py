@@ -279,7 +279,6 @@ def answer(n_tokens: int, seconds: float) -> GenerationResult:
         n_prompt_tokens=1,
         prompt_s=0.0,
         decode_s=seconds,
-        native_s=seconds,
         counters=Counters(n_rounds=1, n_drafted=n_tokens, n_accepted=n_tokens - 1),
         stop=Stop.LENGTH,
     )

@@ -52,10 +52,10 @@ Ngram = NgramToy | NgramSimple |''',
 TOY_DRAFTER = '''
 """Says the last token again."""
 
-from spectui.speculative.drafters import Draft, NoDrafter
+from spectui.speculative.drafters import Draft, Drafter
 
 
-class NgramToyDrafter(NoDrafter):
+class NgramToyDrafter(Drafter):
     def __init__(self, size_m):
         self._size_m = size_m
 

@@ -167,7 +167,7 @@ def _setup(shared: RunOptions, speculation: Speculation, pair: Pair) -> LiveSetu
     if pair.draft is not None:
         speculation = with_kind_of_file(speculation, pair.draft)
     # It loads llama.cpp.
-    from spectui.engine.placing import left_open
+    from spectui.engine.planning import left_open
 
     return LiveSetup(
         target=left_open(shared.target_options(pair.target), shared.fit),

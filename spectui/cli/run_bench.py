@@ -23,7 +23,7 @@ from spectui.cli.session import (
     with_slot_context,
 )
 from spectui.documents import Json, or_reason
-from spectui.engine.placing import left_open, placed
+from spectui.engine.planning import left_open, placed
 from spectui.interrupts import interrupts, raise_ended
 from spectui.llama.facts import price_note
 from spectui.llama.native import known_library
@@ -32,7 +32,7 @@ from spectui.measure.chats import MOST_ANSWERS
 from spectui.measure.comparison import NO_MODEL, BenchRun, Comparison, compare
 from spectui.measure.served_models import look_at
 from spectui.measure.server_backend import REMEMBERS, ServerBackend, measurer_of, remembers
-from spectui.measure.servers import measuring_arguments, served_by
+from spectui.measure.servers import measuring_arguments
 from spectui.measure.workload import Workload, lengthened
 from spectui.models.facts import unmeasured_sentences
 from spectui.monitor.watch import MachineWatch
@@ -137,7 +137,7 @@ def _through_server(
         n_slots=setup.n_slots,
         target=target.document(n_ctx),
         draft=_draft(None if draft is None else draft.document(n_ctx), found.speculation),
-        backend=served_by(binary, arguments, keeps_both=fleet.keeps_off, n_starts=fleet.n_starts),
+        backend=fleet.document(arguments),
         alteration=target.alteration,
         notes=(*notes, *((REMEMBERS,) if remembers(found.speculation) else ())),
         shapes=request.requests,

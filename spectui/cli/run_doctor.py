@@ -74,7 +74,7 @@ def doctor(planner: Planner, request: Doctor) -> None:
                 error = _verdict(examination, found)
             except MissingLibraryError as missing:
                 error = missing
-        refused = {} if around.backend.library is None else passed_over()
+        refused = {} if around.backend.library.value is None else passed_over()
     document = doctor_document(around, examination, found)
     text = page_text(diagnosis(around, examination, found, refused)).rstrip("\n")
     if error is None:

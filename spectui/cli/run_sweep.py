@@ -24,7 +24,7 @@ from spectui.cli.session import (
     with_slot_context,
 )
 from spectui.cli.sweep import Sweep as Request
-from spectui.engine.placing import left_open
+from spectui.engine.planning import left_open
 from spectui.errors import BadInputError, CancelledError, SpectuiError
 from spectui.interrupts import interrupts
 from spectui.measure.backend import header

@@ -24,7 +24,7 @@ from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
 from spectui.engine.isolation import ProcessWorker
-from spectui.engine.placing import placed
+from spectui.engine.planning import placed
 from spectui.errors import UsageError
 from spectui.llama.library import has_library, library
 from spectui.llama.log import native_log

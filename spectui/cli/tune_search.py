@@ -23,7 +23,7 @@ from spectui.cli.tune import Tune
 from spectui.commands.takeover import Takeover
 from spectui.cores import usable_processors
 from spectui.engine.commands import LoadTarget
-from spectui.engine.placing import has_devices, left_open
+from spectui.engine.planning import has_devices, left_open
 from spectui.errors import UsageError
 from spectui.interrupts import interrupts
 from spectui.llama.buffers import HOST
@@ -33,7 +33,7 @@ from spectui.measure.backend import ENGINE
 from spectui.measure.chats import MOST_ANSWERS
 from spectui.measure.served_models import ServedModel, look_at
 from spectui.measure.server_backend import ServerBackend
-from spectui.measure.servers import measuring_arguments, served_by
+from spectui.measure.servers import measuring_arguments
 from spectui.measure.workload import Workload
 from spectui.models.gguf import read_gguf
 from spectui.options.drafters import MTP_KIND, NGRAM_KINDS
@@ -237,12 +237,7 @@ class Search:
             tuning=tuning,
             result=result,
             target=target.document(n_ctx),
-            backend=served_by(
-                binary,
-                _server_arguments(backend, binary, result.best),
-                keeps_both=fleet.keeps_off,
-                n_starts=fleet.n_starts,
-            ),
+            backend=fleet.document(_server_arguments(backend, binary, result.best)),
             alteration=target.alteration,
         )
 

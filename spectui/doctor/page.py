@@ -7,11 +7,11 @@ from spectui.commands.finding import Finding, Severity
 from spectui.doctor.examination import Examination, ExaminedDraft, Surroundings
 from spectui.doctor.findings import n_cpu_moe_text
 from spectui.doctor.speed import SpeedBound
-from spectui.documents import Json, encoded, fields_of, heading, or_reason
+from spectui.documents import Json, encoded, fields_of, head, or_reason
 from spectui.engine.demand import Demand
 from spectui.format import bytes_text, count_text, counted, percent_text
 from spectui.llama.buffers import HOST, BufferKind
-from spectui.llama.facts import LibraryFacts, unused_text
+from spectui.llama.facts import LibraryFacts, engine_document, unused_text
 from spectui.llama.planned import Backend, ModelPlan
 from spectui.llama.search import Place
 from spectui.options.drafters import MTP_KIND
@@ -81,7 +81,7 @@ def _machine(around: Surroundings, refused: Mapping[Place, str]) -> Iterator[str
     for gpu in backend.gpus:
         part = ", a part of the RAM" if gpu.in_ram else ""
         yield f"{gpu.title}: {gpu.description}, {_free(gpu.total_bytes, gpu.free_bytes)}{part}"
-    if not backend.gpus and backend.llama_cpp.value is not None:
+    if not backend.gpus and backend.library.value is not None:
         seen = ""
         if machine.gpus:
             seen = (
@@ -95,16 +95,15 @@ def _machine(around: Surroundings, refused: Mapping[Place, str]) -> Iterator[str
 
 
 def _library_lines(backend: Backend) -> Iterator[str]:
-    version, library = backend.llama_cpp.value, backend.library
-    if version is None:
-        yield f"llama-cpp-python {backend.llama_cpp_python}; {backend.llama_cpp.reason}"
+    library, binding = backend.library.value, f"llama-cpp-python {backend.llama_cpp_python}"
+    if library is None:
+        yield f"{binding}; {backend.library.reason}"
         return
     built = ", ".join(backend.backends)
-    yield f"llama-cpp-python {backend.llama_cpp_python}, llama.cpp {version}, built for {built}"
-    if library is not None:
-        whose = f", beside {library.server}" if library.server else f" ({library.origin})"
-        yield f"its library: {library.file}{whose}"
-        yield from _unused_lines(library)
+    yield f"{binding}, llama.cpp {library.version_text}, built for {built}"
+    whose = f", beside {library.server}" if library.server else f" ({library.origin})"
+    yield f"its library: {library.file}{whose}"
+    yield from _unused_lines(library)
 
 
 def _unused_lines(facts: LibraryFacts) -> Iterator[str]:
@@ -248,13 +247,9 @@ def doctor_document(
     no_driver = "no NVIDIA driver tells it of a GPU that llama.cpp uses"
     no_target = or_reason("target", None, "no target was given, or no library is here")
     return {
-        **heading(
-            "doctor",
-            around.machine.document(),
-            llama_cpp_python=backend.llama_cpp_python,
-            llama_cpp=backend.llama_cpp,
-            library=None if backend.library is None else backend.library.document(),
-        ),
+        **head("doctor"),
+        "engine": engine_document(backend.library, backend.llama_cpp_python),
+        "machine": around.machine.document(),
         "gpus": [fields_of(gpu, "the device does not tell", *device) for gpu in backend.gpus],
         "free_bytes": dict(around.free.by_memory),
         **fields_of(around, no_room, "ram_bytes_per_s"),

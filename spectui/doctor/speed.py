@@ -13,7 +13,7 @@ from spectui.models.weights import WeightTraffic
 from spectui.monitor import nvml
 from spectui.monitor.nvml import NvmlError
 from spectui.monitor.readings import pci_address
-from spectui.speculative.expectation import ideal_speedup
+from spectui.trace.terms import ideal_speedup
 
 LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16)
 """Drafts that are looked at."""

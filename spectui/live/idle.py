@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from spectui.engine import events
 from spectui.engine.commands import ComparePair, Generate, Tokenize
-from spectui.engine.guard import request_of
 from spectui.engine.thread import EngineThread, Priority
 from spectui.live.setup import BaselineMeasured
+from spectui.llama.planned import PlanRequest
 from spectui.models.ranking import ModelInspected
 from spectui.options.setup import GREEDY, Setup
 
@@ -83,7 +83,7 @@ class PairInspector:
     def compare(self, setup: Setup) -> None:
         """Find out whether a setup's draft fits its target. Answered by ``ModelInspected``."""
         if setup.draft is not None:
-            self.client.submit(ComparePair(request=request_of(setup).beside(setup.draft)))
+            self.client.submit(ComparePair(request=PlanRequest.of(setup).beside(setup.draft)))
 
     def forget(self) -> None:
         """Cancel comparisons that are still waiting: another target is looked at."""

@@ -7,8 +7,7 @@ from enum import StrEnum
 
 from spectui.format import counted
 from spectui.speculative.counters import Counters, Round, RoundTimes
-from spectui.speculative.expectation import expected_tokens, ideal_speedup
-from spectui.trace.terms import Findings, Term, measured_terms
+from spectui.trace.terms import Findings, Term, expected_tokens, ideal_speedup, measured_terms
 
 _DISK_BYTES_PER_S = 50e6
 """Mapped weights come in at hundreds of MB/s from the slowest SSD; logs and the like need less."""
@@ -232,7 +231,7 @@ class ExpectationState:
 def draft_step_s(counters: Counters) -> float | None:
     """Return the mean seconds per drafted token; of a drafter without a model, of all its work."""
     if counters.n_steps:
-        return counters.draft_step_s
+        return counters.chain_s / counters.n_steps
     return ratio(counters.times.draft_s, counters.n_drafted)
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spectui.documents import Json, or_reason
-from spectui.engine.guard import Guard, request_of
+from spectui.engine.guard import Guard
 from spectui.errors import BadInputError, DoesNotFitError
 from spectui.gguf_names import shard_names
 from spectui.llama.architectures import architecture
+from spectui.llama.planned import PlanRequest
 from spectui.models.facts import ModelFacts, facts_of
 from spectui.models.gguf import read_gguf
 from spectui.options.setup import ModelOptions, Setup
@@ -82,7 +83,7 @@ def keeps_off(setup: Setup, drafts: Iterable[ModelOptions] = ()) -> bool:
     """
     if setup.target.devices.rpc:
         return False
-    alone, own = request_of(setup.off), request_of(setup)
+    alone, own = PlanRequest.of(setup.off), PlanRequest.of(setup)
     with Guard(is_here=False) as guard, suppress(DoesNotFitError):
         each = [own.beside(draft) for draft in drafts] or [own]
         # What cannot be planned may not fit.

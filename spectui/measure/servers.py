@@ -10,9 +10,10 @@ from spectui.commands.items import divide, words_of
 from spectui.commands.launch import ExportSetup
 from spectui.commands.measured import own_arguments
 from spectui.documents import Json, fields_of, or_reason
-from spectui.engine.guard import Guard, request_of
+from spectui.engine.guard import Guard
 from spectui.errors import DoesNotFitError, HopelessError
 from spectui.format import bytes_text
+from spectui.llama.planned import PlanRequest
 from spectui.llama.rpc import ensure_free
 from spectui.measure.served_models import size_bytes
 from spectui.measure.workload import WARM_UP_TOKENS
@@ -154,6 +155,20 @@ class Fleet(Closing):
         for setup in tuple(self._alive):
             self.end(setup)
 
+    def document(self, arguments: Mapping[str, Sequence[str]]) -> Json:
+        """The llama-server that has measured, with its command lines by name, in documents."""
+        return {
+            "backend": "server",
+            "server": {
+                "path": self.binary.path,
+                **version_document(self.binary.version),
+                "dialect": str(self.binary.dialect),
+                "keeps_both": self.keeps_off,
+                "n_starts": self.n_starts,
+                "arguments": {name: list(words) for name, words in arguments.items()},
+            },
+        }
+
     def _check_memory(self, setup: Setup) -> None:
         """Refuse a setup that has no room.
 
@@ -164,7 +179,7 @@ class Fleet(Closing):
         if self.binary.dialect is not Dialect.LLAMA_CPP or any(map(_PLACES.search, names)):
             return
         try:
-            self._guard.check(request_of(setup))
+            self._guard.check(PlanRequest.of(setup))
         except DoesNotFitError as error:
             if not self._alive:
                 raise
@@ -185,23 +200,6 @@ def turns(*, keeps_off: bool) -> str:
 
 
 UNTOLD = "the binary does not tell"
-
-
-def served_by(
-    binary: ServerBinary, arguments: Mapping[str, Sequence[str]], *, keeps_both: bool, n_starts: int
-) -> Json:
-    """The llama-server that has measured and its command lines, in documents."""
-    return {
-        "backend": "server",
-        "server": {
-            "path": binary.path,
-            **version_document(binary.version),
-            "dialect": str(binary.dialect),
-            "keeps_both": keeps_both,
-            "n_starts": n_starts,
-            "arguments": {name: list(words) for name, words in arguments.items()},
-        },
-    }
 
 
 def version_document(version: Version | None) -> Json:

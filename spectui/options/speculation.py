@@ -72,12 +72,6 @@ class Speculation(msgspec.Struct, frozen=True):
         return tuple(one for one in self.chain if isinstance(one, NgramDrafter))
 
     @property
-    def has_server_order(self) -> bool:
-        """Whether llama-server would ask them in this order, each kind once."""
-        kinds = [type(one) for one in self.ngrams]
-        return kinds == [kind for kind in NGRAMS if kind in kinds]
-
-    @property
     def numbers(self) -> dict[str, Any]:
         """A draft model's numbers, for every kind: n-gram drafters have the longest draft alone."""
         return _drafter_numbers(self.own)

@@ -12,7 +12,7 @@ from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
 from spectui.llama.devices import buffer_types
 from spectui.llama.facts import LibraryFacts
-from spectui.llama.library import binding_version, llama_cpp_commit, llama_cpp_version
+from spectui.llama.library import binding_version, llama_cpp_version
 from spectui.llama.native import library_facts
 from spectui.measure.comparable import as_stored, conditions, digest, model_identity, spec_digest
 from spectui.measure.served_models import ServedModel
@@ -102,9 +102,9 @@ class OwnEngine:
     """Whether the recording is kept beside the study, without text."""
 
     @property
-    def llama_cpp(self) -> tuple[str, str | None]:
-        """Version and commit of the library."""
-        return llama_cpp_version(), llama_cpp_commit()
+    def llama_cpp(self) -> str:
+        """Version of the library."""
+        return llama_cpp_version()
 
     @property
     def library(self) -> LibraryFacts:
@@ -234,10 +234,10 @@ class Served:
     forecasts: bool
 
     @property
-    def llama_cpp(self) -> tuple[str, str | None]:
-        """Version and commit of the binary."""
+    def llama_cpp(self) -> str:
+        """Version of the binary."""
         version = self.binary.version
-        return ("unknown", None) if version is None else (version.text, version.commit)
+        return "unknown" if version is None else version.text
 
     @property
     def library(self) -> None:

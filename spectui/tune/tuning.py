@@ -162,7 +162,6 @@ class Tuning:
         leader, setup = result.leader, self.setup
         if leader is None or leader.speedup is None or leader.arm.speculation is None:
             return None
-        version, commit = self.backend.llama_cpp
         promise = Promise(
             case=Case(
                 baseline=self._target_beside(None),
@@ -179,8 +178,7 @@ class Tuning:
             observed=observed_of(leader.pairs),
             speedup=leader.speedup,
             min_gain=setup.min_gain,
-            llama_cpp=version,
-            llama_cpp_commit=commit,
+            llama_cpp=self.backend.llama_cpp,
             library=self.backend.library,
             is_chat=setup.is_chat,
             basis=result.verdict.basis,

@@ -14,6 +14,7 @@ from spectui.documents import Known
 from spectui.engine.demand import Demand, FreeMemory
 from spectui.engine.planning import Planner
 from spectui.llama.buffers import HOST, DeviceMemory
+from spectui.llama.facts import LibraryFacts
 from spectui.llama.planned import Backend, Plan, PlanRequest
 from spectui.llama.search import Origin, Place
 from spectui.monitor.machine import Machine
@@ -23,8 +24,17 @@ from tests.support.models import CLOSE_DRAFT, TARGET, Tiny, TinyPath
 pytest_plugins = ["tests.support.fixtures"]
 
 GIGA = 1_000_000_000
-VERSION = Known(value="0.5")
-BACKEND = Backend(llama_cpp_python="0.3", llama_cpp=VERSION, backends=("cpu",), gpus=())
+LIBRARY = LibraryFacts(
+    name="llama.cpp 0.5 of /opt",
+    file="/opt/libllama.so",
+    origin=Origin.VARIABLE,
+    server=None,
+    version="0.5",
+    commit=None,
+    features=(),
+    unused=(),
+)
+BACKEND = Backend(llama_cpp_python="0.3", backends=("cpu",), gpus=(), library=Known(value=LIBRARY))
 MACHINE = Machine(cpu="Processor", n_cores=2, memory_bytes=16 * GIGA, gpus=("Graphics",))
 AROUND = Surroundings(
     machine=MACHINE,

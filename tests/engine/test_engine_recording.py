@@ -121,14 +121,8 @@ def test_a_full_context_is_predicted(engine: Engine, tiny: TinyPath) -> None:
 
 def test_what_cannot_be_recorded_or_drafted_is_refused(engine: Engine, tiny: TinyPath) -> None:
     engine.load_draft(ModelOptions(path=tiny(CLOSE_DRAFT)))
-    for command, error, reason in (
-        (RecordChains(prompt=PROMPT, output=(), depth=4), BadInputError, "generate one first"),
-        (RecordChains(prompt=PROMPT, output=(1,), depth=0), UsageError, "takes 1 to 254"),
-        (RecordChains(prompt=PROMPT, output=(1,), depth=255), UsageError, "takes 1 to 254"),
-        (RecordChains(prompt=PROMPT, output=(1,) * 510, depth=4), BadInputError, "raise -c"),
-    ):
-        with pytest.raises(error, match=reason):
-            engine.record_chains(command)
+    with pytest.raises(BadInputError, match="raise -c"):
+        engine.record_chains(RecordChains(prompt=PROMPT, output=(1,) * 510, depth=4))
     engine.unload_draft()
     with pytest.raises(UsageError, match="no draft is loaded"):
         engine.record_chains(RecordChains(prompt=PROMPT, output=(1,), depth=4))

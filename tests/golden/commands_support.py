@@ -124,8 +124,6 @@ def neutral() -> Iterator[None]:
         "llama_cpp_version": (library.llama_cpp_version, lambda: "b0000"),
         "library_facts": (native.library_facts, lambda: LIBRARY),
         "known_library": (native.known_library, lambda: Known(value=LIBRARY)),
-        "known_version": (native.known_version, lambda: Known(value="b0000")),
-        "llama_cpp_commit": (library.llama_cpp_commit, lambda: "0000000"),
         "buffer_types": (devices.buffer_types, lambda: {"CPU": 0}),
     }
     with pytest.MonkeyPatch.context() as patch:

@@ -101,11 +101,11 @@ class Chat:
             self.recorder.hear(event)
         self._events.put(event)
 
-    def record(self, *, depth: int = 8, max_tokens: int = 1000) -> ChatRecorder:
+    def record(self, *, mtp_layers: int = 0, max_tokens: int = 1000) -> ChatRecorder:
         self.recorder = ChatRecorder(
             self.engine,
             self.states.put,
-            ChatRecording(draft="close", depth=depth),
+            ChatRecording(draft="close", depth=8, mtp_layers=mtp_layers),
             n_ctx=512,
             rollback=Rollback.TRUNCATE,
             max_tokens=max_tokens,
@@ -192,20 +192,20 @@ def test_a_recording_gives_way_to_the_chat_and_begins_again(
     began: list[int] = []
     second = turn(12, (*PROMPT, 40, 41))
 
-    def interrupted(*arguments: object, cancelled: Callable[[], bool], **more: object) -> object:
+    def interrupted(*arguments: object, check: Callable[[], None], **more: object) -> object:
         began.append(len(began))
         n_asked = 0
 
-        def ask() -> bool:
+        def ask() -> None:
             nonlocal n_asked
             n_asked += 1
             if n_asked == 2 and len(began) == 1:
                 assert chat.recorder is not None
                 chat.recorder.begin(second)
                 chat.client.submit(second)
-            return cancelled()
+            check()
 
-        return read_chains(*arguments, cancelled=ask, **more)  # type: ignore[arg-type]
+        return read_chains(*arguments, check=ask, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(inspection, "read_chains", interrupted)
     chat.ask(turn())
@@ -224,10 +224,10 @@ def test_a_stopped_answer_is_recorded_as_far_as_it_came(chat: Chat) -> None:
             chat.client.stop()
 
     # What cannot be recorded is told and dropped.
-    chat.record(depth=300)
+    chat.record(mtp_layers=1)
     chat.ask(turn())
     state = chat.state(lambda state: state.failure is not None)
-    assert "takes 1 to 254" in str(state.failure)
+    assert "without its MTP layers" in str(state.failure)
     assert state.answers == ()
     chat.record()
     listen = chat.client.sink

@@ -201,7 +201,6 @@ def answer_events(
         n_prompt_tokens=42,
         prompt_s=0.5,
         decode_s=counters.times.total_s,
-        native_s=counters.times.total_s * 0.98,
         counters=counters,
         stop=Stop.END_OF_GENERATION,
     )

@@ -62,7 +62,6 @@ def result(tokens_per_s: float, *, n_tokens: int = 33, drafted: int = 0) -> Gene
         n_prompt_tokens=3,
         prompt_s=0.1,
         decode_s=decode_s,
-        native_s=decode_s,
         counters=Counters(
             n_rounds=n_tokens - 1,
             n_drafted=drafted,

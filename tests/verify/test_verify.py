@@ -204,7 +204,6 @@ def result(
         n_prompt_tokens=2,
         prompt_s=0.1,
         decode_s=seconds,
-        native_s=None,
         counters=Counters(n_drafted=n_drafted, n_accepted=n_accepted),
         stop=Stop.LENGTH,
     )
