@@ -358,8 +358,8 @@ class TrafficState:
     cpu_per_core: tuple[float, ...] = ()
     links: tuple[GpuReading, ...] = ()
     """GPUs, each with its PCIe link."""
-    link_history: tuple[tuple[Samples, Samples], ...] = ()
-    """Bytes per second that each GPU has received and sent."""
+    received_history: Samples = ()
+    """Bytes per second that the GPU has received; empty where there are several, or none."""
     dram_bytes_per_s: Reading = _UNREAD
     """Estimate: active weights in RAM x decodes per second. Caches and activations add to it."""
     dram_limit: DramLimit | None = None
@@ -384,12 +384,11 @@ class TrafficHistory:
         """Take a sample."""
         for gpu in snapshot.gpus:
             self._samples["rx", gpu.index].append(gpu.pcie_rx_bytes_per_s.value)
-            self._samples["tx", gpu.index].append(gpu.pcie_tx_bytes_per_s.value)
         self._samples["dram", 0].append(dram.value)
         self._samples["disk", 0].append(snapshot.host.disk_read_bytes_per_s.value)
 
     def of(self, what: str, gpu: int = 0) -> Samples:
-        """Return the samples of ``rx`` and ``tx`` of a GPU, of ``dram``, or of ``disk``."""
+        """Return the samples of ``rx`` of a GPU, of ``dram``, or of ``disk``."""
         return tuple(self._samples[what, gpu])
 
 
@@ -403,12 +402,11 @@ def traffic_state(
     """Put the numbers together; ``snapshot`` has the GPUs that are shown."""
     if snapshot is None:
         return TrafficState(dram_bytes_per_s=dram, dram_limit=limit, token=token)
+    received = [history.of("rx", gpu.index) for gpu in snapshot.gpus]
     return TrafficState(
         cpu_per_core=snapshot.host.cpu_per_core,
         links=snapshot.gpus,
-        link_history=tuple(
-            (history.of("rx", gpu.index), history.of("tx", gpu.index)) for gpu in snapshot.gpus
-        ),
+        received_history=received[0] if len(received) == 1 else (),
         dram_bytes_per_s=dram,
         dram_limit=limit,
         token=token,

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spectui.cores import cgroups, cores_allowed
+from spectui.monitor.host import CpuTimes, core_times, whole_times
 from spectui.monitor.processes import Key, Processes
-from spectui.monitor.procfs import CpuTimes, core_times, whole_times
 from spectui.monitor.readings import Reading
 
 _PRESSED = re.compile(rb"^some .*\btotal=(\d+)", re.MULTILINE)

@@ -10,7 +10,7 @@ from typing import Protocol
 from spectui.errors import SpectuiError
 from spectui.monitor.drm import KernelGpus
 from spectui.monitor.host import Host
-from spectui.monitor.nvidia import NvidiaGpus
+from spectui.monitor.nvml import NvidiaGpus
 from spectui.monitor.readings import Snapshot
 
 
@@ -63,7 +63,6 @@ class LiveSource:
     def close(self) -> None:
         """Close the driver."""
         self._nvidia.close()
-        self._others.close()
 
 
 _JOIN_S = 0.8

@@ -18,8 +18,7 @@ from spectui.models.ranking import ModelInspected
 from spectui.tui.chat.loading import Load
 from spectui.tui.chat.screen import LiveScreen
 from spectui.tui.chat.session import Takers
-from spectui.tui.dialogs import LogScreen
-from spectui.tui.help import HelpScreen, actions_of
+from spectui.tui.dialogs import HelpScreen, LogScreen, actions_of
 from spectui.tui.mailbox import EventsArrived, Mailbox, Pace
 from spectui.tui.ordered import OrderedApp
 from spectui.tui.threads import Threads

@@ -370,12 +370,12 @@ def test_pcie_use_is_the_busier_direction_of_the_limit() -> None:
     tally = answering()
     tally.snapshot(DECODING)
     traffic = tally.state().traffic
-    (gpu,), ((history, _sent),) = traffic.links, traffic.link_history
+    (gpu,) = traffic.links
     received, limit = gpu.pcie_rx_bytes_per_s.value, gpu.pcie_limit_bytes_per_s.value
     assert received is not None
     assert limit is not None
     assert link_use(gpu) == pytest.approx(received / limit)
-    assert history == (received,)
+    assert traffic.received_history == (received,)
     state = cpu_machine().state()
     assert state.traffic.links == ()
     assert state.memory.gpu_reason == NO_GPU

@@ -15,7 +15,7 @@ from spectui.documents import Known
 from spectui.errors import UsageError
 from spectui.monitor.machine import this_machine
 from spectui.monitor.metrics import RETRY_S, SlowMeter
-from spectui.monitor.nvidia import NvidiaGpus
+from spectui.monitor.nvml import NvidiaGpus
 from spectui.monitor.readings import GpuReading, GpuSource, Reading, Throttle, pci_address
 from spectui.tune.studies.records import check_same
 from tests.support.nvml import StandIn, environment, until

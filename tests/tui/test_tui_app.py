@@ -22,8 +22,8 @@ from spectui.tui import app as app_module
 from spectui.tui.chat.prompt_box import PromptBox
 from spectui.tui.export import ExportScreen, export_choices
 from spectui.tui.look import plain
+from spectui.tui.picker.lists import TargetList
 from spectui.tui.picker.screen import PickerScreen
-from spectui.tui.picker.targets import TargetList
 from spectui.tui.tune.form import PromptSource, TuneSetup, Wanted
 from spectui.tui.tune.screen import TuneScreen
 from spectui.tui.widgets import StatusBar
@@ -492,10 +492,10 @@ def test_what_was_found_is_exported_as_the_note_beside_it_says() -> None:
         (USE_IT, True, "worth +34 %"),
         (TURN_OFF, False, "Turn it off"),
     ):
-        first, second, _off = export_choices(live, state)
+        first, second, _off = export_choices(live, state).items()
         # What is not confirmed does not come first.
-        shown = first if state.confirmed else second
-        assert shown.label == ("found by tuning" if state.confirmed else "best so far")
+        label, (setup, told) = first if state.confirmed else second
+        assert label == ("found by tuning" if state.confirmed else "best so far")
         best = FORECASTS[0].arm if state is PREDICTED else RECORDS[3].arm
-        assert shown.setup.speculation == (best.speculation if exports else None)
-        assert note in (shown.note or "")
+        assert setup.speculation == (best.speculation if exports else None)
+        assert note in told

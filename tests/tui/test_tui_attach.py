@@ -20,10 +20,10 @@ from spectui.server.watch.poller import Attachment, Poller
 from spectui.server.watch.sample import Failure, HostState, Trouble
 from spectui.settings import Settings
 from spectui.tui.app import SpectuiApp
+from spectui.tui.attach import ServerPanel, SlotsPanel
 from spectui.tui.chat.screen import LiveScreen
-from spectui.tui.help import HelpScreen
-from spectui.tui.panels.base import Panel
-from spectui.tui.panels.server import ServerPanel, SlotsPanel
+from spectui.tui.dialogs import HelpScreen
+from spectui.tui.panel import Panel
 from spectui.tui.tune.screen import TuneScreen
 from spectui.tui.widgets import StatusBar
 from tests.support.attached import (

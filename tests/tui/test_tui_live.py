@@ -51,11 +51,10 @@ from spectui.settings import Settings
 from spectui.tui.chat.prompt_box import PromptBox
 from spectui.tui.chat.transcript import Transcript
 from spectui.tui.chat.view import Panels
-from spectui.tui.dialogs import QuestionScreen
-from spectui.tui.help import HelpScreen
+from spectui.tui.dialogs import HelpScreen, QuestionScreen
 from spectui.tui.mailbox import Mailbox
 from spectui.tui.ordered import KeyHandled
-from spectui.tui.panels.base import Panel
+from spectui.tui.panel import Panel
 from spectui.tui.picker.screen import PickerScreen
 from spectui.tui.threads import Threads
 from spectui.tui.widgets import KeyBar, StatusBar

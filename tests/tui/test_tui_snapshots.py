@@ -19,8 +19,8 @@ from spectui.models.files import FoundModel
 from spectui.models.ranking import ModelInspected
 from spectui.monitor.readings import HostReading, Reading, Snapshot
 from spectui.settings import Settings
+from spectui.tui.picker.lists import TargetList
 from spectui.tui.picker.screen import PickerScreen
-from spectui.tui.picker.targets import TargetList
 from spectui.tune.forecast import Forecast
 from spectui.tune.progress import Phase
 from tests.support.cockpit import Cockpit, answer_events, facts, found, launch, press_keys, settled

@@ -17,7 +17,7 @@ from spectui.measure.speedup import Speedup
 from spectui.measure.verdict import judge, undecided
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
-from spectui.tui.tune import words
+from spectui.tui.tune import views
 from spectui.tui.tune.controller import TuneController
 from spectui.tui.tune.form import PromptSource, TuneSetup, Wanted
 from spectui.tui.tune.ledger import Ledger, digest
@@ -345,7 +345,7 @@ def test_the_phase_progress_and_the_time_left_in_words() -> None:
         (INTERRUPTED, "stopped early", "stopped early"),
         (TuningState(phase=Phase.FAILED, error="no"), "failed", "failed"),
     ):
-        assert [words.phase(state, chat_is_busy=busy) for busy in (False, True)] == expected
+        assert [views.phase(state, chat_is_busy=busy) for busy in (False, True)] == expected
     confirming = replace(CONFIRMING, n_done=4, n_steps=16)
     under_way = replace(SEARCHING, n_done=6, n_steps=8)
     for state, said in (
@@ -359,13 +359,13 @@ def test_the_phase_progress_and_the_time_left_in_words() -> None:
         (replace(under_way, current=arm()), ("trial 6, prompt 6 of 8", 0.75)),
         (SEARCHING, ("6 trials", 1.0)),
     ):
-        assert words.progress(state, digest(state)) == said
+        assert views.progress(state, digest(state)) == said
     # Interrupted trials do not count as done.
     stopped = replace(RECORDS[1], state=TrialState.INTERRUPTED)
     assert digest(TuningState(records=(RECORDS[0], stopped))).n_tried == 1
-    assert words.headline(TuningState(study="s"), Ledger()) == "study s"
-    assert "up to 1 min 30 s left" in words.headline(SEARCHING, Ledger())
-    assert "left" not in words.headline(USE_IT, Ledger())
+    assert views.headline(TuningState(study="s"), Ledger()) == "study s"
+    assert "up to 1 min 30 s left" in views.headline(SEARCHING, Ledger())
+    assert "left" not in views.headline(USE_IT, Ledger())
 
 
 def test_the_verdict_or_how_far_it_is_known() -> None:
@@ -383,7 +383,7 @@ def test_the_verdict_or_how_far_it_is_known() -> None:
         ),
         (INTERRUPTED, "Nothing was decided", unconfirmed, 1.4, None),
     ):
-        told = words.verdict(state, digest(state))
+        told = views.verdict(state, digest(state))
         assert (told.advice, told.because, told.pays) == (advice, because, pays)
         assert told.speedup == (None if factor is None else pytest.approx(factor))
 

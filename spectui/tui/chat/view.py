@@ -12,11 +12,17 @@ from spectui.format import percent_text
 from spectui.live.setup import Activity, LiveSetup
 from spectui.live.tally import LiveState
 from spectui.tui import draw
+from spectui.tui.chat.panels import (
+    AcceptancePanel,
+    ExpectationPanel,
+    MemoryPanel,
+    RoundPanel,
+    ThroughputPanel,
+    TrafficPanel,
+)
 from spectui.tui.chat.prompt_box import PromptBox
 from spectui.tui.chat.transcript import Transcript
-from spectui.tui.panels.base import PanelStack
-from spectui.tui.panels.live import AcceptancePanel, ExpectationPanel, RoundPanel, ThroughputPanel
-from spectui.tui.panels.machine import MemoryPanel, TrafficPanel
+from spectui.tui.panel import PanelStack
 from spectui.tui.widgets import KeyBar, StatusBar
 
 _BAR_CELLS = 24

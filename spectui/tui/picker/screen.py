@@ -25,9 +25,8 @@ from spectui.paths import cache_dir
 from spectui.presets import Preset, list_presets
 from spectui.tui.chat.loading import Choice, Load
 from spectui.tui.chat.session import SessionController
-from spectui.tui.picker.drafts import DraftList, detail
-from spectui.tui.picker.list import PickerList
-from spectui.tui.picker.targets import PASTE, TargetList
+from spectui.tui.picker.lists import PASTE, DraftList, TargetList, detail
+from spectui.tui.picker.rows import PickerList
 from spectui.tui.threads import Threads
 from spectui.tui.widgets import KeyBar, hidden, key
 

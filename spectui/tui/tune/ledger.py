@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from spectui.live.replay import ChatReplay
 from spectui.measure.arm import Arm
 from spectui.options.speculation import Speculation
+from spectui.trace.replay import Total
 from spectui.tui import draw
 from spectui.tune.forecast import promising
 from spectui.tune.progress import Phase, TuningState
@@ -104,12 +104,12 @@ def _without_trial(state: TuningState) -> Iterator[Row]:
         )
 
 
-def replayed(chat: ChatReplay, in_use: Speculation | None) -> Ledger:
+def replayed(draft: str, totals: tuple[Total, ...], in_use: Speculation | None) -> Ledger:
     """Return the ledger of a chat: the best setting of each longest draft, and the one in use."""
-    best = {one.model.draft_max: one for one in reversed(chat.totals)}
+    best = {one.model.draft_max: one for one in reversed(totals)}
     rows = tuple(
         Row(
-            arm=Arm(draft=chat.draft, speculation=one.speculation),
+            arm=Arm(draft=draft, speculation=one.speculation),
             origin="in use" if one.speculation == in_use else "replayed",
             speedup=one.speedup,
             tokens_per_s=one.tokens_per_s,
@@ -117,11 +117,11 @@ def replayed(chat: ChatReplay, in_use: Speculation | None) -> Ledger:
             detail=f"{one.n_rounds} rounds, {one.n_drafted} drafted, {one.n_accepted} accepted, "
             f"{draw.number(one.tokens_per_round)} tokens/round",
         )
-        for one in chat.totals
+        for one in totals
         if one is best[one.model.draft_max] or one.speculation == in_use
     )
     # Without costs nothing says which is the best.
-    return Ledger(rows=rows, best=rows[0] if rows and chat.costs is not None else None)
+    return Ledger(rows=rows, best=None if rows[0].speedup is None else rows[0])
 
 
 def available(state: TuningState) -> frozenset[str]:
