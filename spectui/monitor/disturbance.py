@@ -377,7 +377,7 @@ class DisturbanceSummary:
         others = [one.text for one in self.causes if one.kind not in _MOMENTS]
         if watched_s > 0 and self.disturbed_s >= _TOLD_SHARE * watched_s and others:
             n_more = len(others) - _N_TOLD
-            told = others[:_N_TOLD] + ([f"and {counted(n_more, 'cause')} more"] * (n_more > 0))
+            told = others[:_N_TOLD] + ([f"and {counted(n_more, 'more cause')}"] * (n_more > 0))
             found.append(
                 f"The machine was disturbed for {_length_text(self.disturbed_s)} of "
                 f"{_length_text(watched_s)}: {'; '.join(told)}."

@@ -53,6 +53,8 @@ _READ_BYTES = re.compile(rb"^read_bytes: (\d+)", re.MULTILINE)
 _SELF = "self"
 _MAJOR_FAULTS = 9
 """Place of ``majflt`` in a process's ``stat``, behind its name."""
+_CPU_TICKS = slice(11, 13)
+"""Places of ``utime`` and ``stime`` there."""
 _SHORTEST_S = 0.045
 """Time of a core below which its share would be coarse: /proc/stat counts in steps of 10 ms."""
 
@@ -113,14 +115,16 @@ class _Process:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._disk_reads, self._faults = CounterRate(), CounterRate()
+        self._disk_reads, self._faults, self._ticks = CounterRate(), CounterRate(), CounterRate()
 
     def read(self, stat: bytes, now_s: float) -> dict[str, Reading]:
         """Return fields of ``HostReading``; ``stat`` is the content of its ``stat``."""
         _name, words = process_words(stat)
+        ticks = self._ticks.update(sum(map(int, words[_CPU_TICKS])), now_s)
         return {
             "disk_read_bytes_per_s": self._disk_rate(now_s),
             "major_faults_per_s": self._faults.update(int(words[_MAJOR_FAULTS]), now_s),
+            "process_cores": ticks if ticks.value is None else Reading(ticks.value / TICKS_PER_S),
         }
 
     def _disk_rate(self, now_s: float) -> Reading:

@@ -117,6 +117,8 @@ class HostReading:
     """Read from disk by the process with the models: mapped weights that were not in memory."""
     major_faults_per_s: Reading
     """Page faults of the process with the models that had to wait for the disk."""
+    process_cores: Reading = _UNREAD
+    """Cores that the process with the models keeps busy, such as 1.5."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

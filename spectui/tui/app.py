@@ -302,6 +302,7 @@ class SpectuiApp(OrderedApp[None]):
         self.watched = None
         watched.dismiss()
         self.threads.stop_watching()
+        self.notify(f"What process {watched.pid} runs is loaded a second time, to be tuned here.")
         # It imports what the engine's thread will: two threads must not begin that together.
         self._open_tuning(replay=False)
         self._start()

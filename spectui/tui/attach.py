@@ -25,7 +25,7 @@ from spectui.tui.panel import (
     cells,
     labelled,
 )
-from spectui.tui.widgets import KeyBar, StatusBar
+from spectui.tui.widgets import KeyBar, StatusBar, key_of
 
 _SMALLEST_BAR = 4
 _SPEED = len(" 123.4/s")
@@ -166,6 +166,10 @@ class ServerPanel(Panel[AttachState]):
             yield from pen.told(10, ", ".join([*_context_facts(facts), *by]), Look.PLAIN)
         if state.failure is None:
             yield from pen.told(20, _process(state.sample.host), Look.PLAIN)
+        if state.sample.host.process.value is not None:
+            tunes = key_of(self.app, "app.tune")
+            pays = f"{tunes} tells whether a draft pays: it loads these models a second time."
+            yield from pen.told(15, pays)
         build = "" if facts is None or facts.build is None else f", llama.cpp {facts.build}"
         yield from pen.told(25, f"{state.url}{build}")
 

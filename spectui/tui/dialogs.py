@@ -157,5 +157,7 @@ class HelpScreen(ModalScreen[None]):
             colour = self.app.theme_variables[name].removeprefix("ansi_")
             table.add_row(Text.assemble(f" {_SWATCH} ", style=colour), Text(meaning))
         table.add_row()
-        table.add_row("", f"To change a key, write its id under [keys] in {settings_path()}")
+        # A text of its own: as markup the brackets would be gone.
+        told = f"To change a key, write its id under [keys] in {settings_path()}"
+        table.add_row("", Text(told))
         return table

@@ -13,7 +13,8 @@ from textual.widgets import Static, Tabs, TextArea
 
 from spectui.commands.command import Start
 from spectui.commands.formats import Format, file_name, render
-from spectui.commands.launch import ExportSetup
+from spectui.commands.home import shell_words
+from spectui.commands.launch import ExportSetup, Launch, commented
 from spectui.display import displayed
 from spectui.errors import BadInputError
 from spectui.files import write_new_file
@@ -81,9 +82,10 @@ class ExportScreen(Screen[None]):
         try:
             launch = setup.launch(_DIALECTS[chosen_tab(self.query_one("#dialect", Tabs))])
             self.text, self._problem = render(launch, Format.LLAMA_SERVER), ""
+            laid_out = _laid_out(launch)
         except BadInputError as error:
-            self.text, self._problem = None, str(error)
-        self.query_one(TextArea).load_text(displayed((self.text or "").rstrip("\n")))
+            self.text, self._problem, laid_out = None, str(error), ""
+        self.query_one(TextArea).load_text(displayed(laid_out))
         self.query_one("#problem", Static).update(draw.one_line(f"▲ {self._problem}"))
         self.query_one("#note", Static).update(draw.one_line(note))
         self.set_class(self.text is None, "-failed")
@@ -119,6 +121,15 @@ class ExportScreen(Screen[None]):
 
     def _tell(self, text: str, *, severity: SeverityLevel = "information") -> None:
         self.notify(draw.one_line(text), severity=severity, markup=False)
+
+
+def _laid_out(launch: Launch) -> str:
+    """The command with an option on each line, to be read; a shell takes it as well."""
+    command = launch.command
+    words = [command.start.text, *(" ".join(shell_words((item,))) for item in command.items)]
+    # The program stands beside its first option.
+    lines = [" ".join(words[:2]), *words[2:]]
+    return commented(launch.comments) + " \\\n  ".join(lines)
 
 
 def export_choices(setup: LiveSetup, state: "TuningState | None") -> ExportChoices:

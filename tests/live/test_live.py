@@ -105,7 +105,7 @@ def test_before_anything_happens_every_part_says_what_it_lacks() -> None:
     assert state.acceptance.reason == "nothing has been drafted yet"
     assert state.rounds.reason == "no round has been run yet"
     assert state.memory.reason == "the machine has not been read yet"
-    assert state.traffic.dram_bytes_per_s.reason == "nothing is being decoded"
+    assert state.traffic.dram_bytes_per_s.reason == "nothing was decoded yet"
     assert state.expectation.reason == "needs rounds with a draft"
     # A reset forgets the pair and keeps the machine.
     tally = gpu_machine()
@@ -286,7 +286,7 @@ def test_memory_that_runs_out_is_warned_about() -> None:
     ram = memories_of(without_gpu(DECODING), models, is_decoding=False)[-1]
     assert "more is wanted than there is" in str(ram.warning)
     assert ram.free_bytes == 0
-    for used, start in ((0.9, "None"), (0.95, "VRAM is 95% full"), (0.99, "VRAM is full")):
+    for used, start in ((0.9, "None"), (0.95, "VRAM is 95 % full"), (0.99, "VRAM is full")):
         vram = memories_of(with_vram(Reading(used * 1e10), Reading(1e10)))[0]
         assert str(vram.warning).startswith(start)
     # Reading from disk while decoding, and growing swap.

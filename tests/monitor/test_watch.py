@@ -419,7 +419,7 @@ def test_the_largest_causes_are_told(machine: Machine) -> None:
         watch.tick()
         (note,) = watch.summary().notes
     assert [name in note for name in names] == [True] * 2 + [False] * 4
-    assert note.endswith("; and 4 causes more.")
+    assert note.endswith("; and 4 more causes.")
 
 
 def test_summaries_of_several_measurements_are_one() -> None:

@@ -135,7 +135,7 @@ async def test_everything_is_in_sight_at_every_size() -> None:
         stage,
     ):
         inner = [line.strip("│ ") for line in screen_lines(app) if line.startswith("│")]
-        assert "␛[31mred<U+202E>gnp.gguf'-nglall" in "".join(" ".join(inner).split())
+        assert "␛[31mred<U+202E>gnp.gguf'\\-nglall" in "".join(" ".join(inner).split())
         assert app.export.query_one(TextArea).max_scroll_x == 0
         assert "\x1b" not in await stage.press("c")
         assert str(path) in app.clipboard

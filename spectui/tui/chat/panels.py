@@ -5,7 +5,7 @@ And those of the machine: who holds its memories; what moves over PCIe, from DRA
 
 from collections.abc import Iterator, Sequence
 
-from spectui.format import counted, percent_text, time_text, times_text
+from spectui.format import counted, duration_text, percent_text, time_text, times_text
 from spectui.live.machine import (
     DramLimit,
     MemoryPool,
@@ -54,12 +54,13 @@ class ThroughputPanel(Panel[ThroughputState]):
                 20,
                 chart=lambda height: pen.chart(state.history, height, draw.per_s, maximum=baseline),
             )
-        yield Block(60, _prompt(state))
+        yield Block(60, _prompt(state, pen))
 
 
 def _headline(state: ThroughputState, pen: Pen) -> Lines:
     if state.phase is Phase.PROMPT:
-        return ((("reading the prompt", Look.STRONG),),)
+        took: Line = ((f"for {duration_text(state.prompt_s)}", Look.MUTED),)
+        return (pen.spread((("reading the prompt", Look.STRONG),), took),)
     is_decoding = state.phase is Phase.DECODING
     value = state.now_tokens_per_s if is_decoding else state.turn_tokens_per_s
     if value is None:
@@ -77,14 +78,18 @@ def _age(state: ThroughputState) -> Line:
     return ((f"{minutes} min ago", Look.MUTED),) if minutes else ()
 
 
-def _prompt(state: ThroughputState) -> Lines:
+def _prompt(state: ThroughputState, pen: Pen) -> Lines:
     prompt = state.prompt
     if prompt is None:
         return ()
     took = f"{counted(prompt.n_tokens, 'token')} in {time_text(prompt.seconds)}"
     if prompt.n_reused:
         took += f", {prompt.n_reused} reused"
-    return (labelled("prompt", took),)
+    speed = draw.per_s(ratio(prompt.n_tokens - prompt.n_reused, prompt.seconds))
+    line = pen.spread(labelled("prompt", took), ((speed, Look.MUTED),))
+    if not state.n_ctx:
+        return (line,)
+    return (line, labelled("context", f"{state.n_used} of {counted(state.n_ctx, 'token')}"))
 
 
 class ExpectationPanel(Panel[ExpectationState]):
@@ -170,8 +175,11 @@ class RoundPanel(Panel[RoundState]):
             return
         if state.bottleneck is not None:
             limit, reason = state.bottleneck
-            yield Block(10, ((("limited by ", Look.MUTED), (str(limit), Look.STRONG)),))
-            yield Block(35, pen.sentence(reason))
+            line: Line = (("limited by ", Look.MUTED), (str(limit), Look.STRONG))
+            beside = pen.spread(line, ((reason, Look.MUTED),))
+            yield Block(10, (beside,))
+            # Below it where there is no room beside it.
+            yield Block(25, pen.sentence(reason) if beside == line else ())
         yield from _parts(state.times, pen)
         yield Block(12, (_total(state, state.times, pen),))
         yield Block(40, _costs(state.verify_costs, pen), is_whole=True)
@@ -319,7 +327,7 @@ class TrafficPanel(Panel[TrafficState]):
             yield from _token(state.token, pen)
         yield from _disk(state, pen)
         if state.cpu_per_core:
-            yield _cores(state.cpu_per_core, pen)
+            yield _cores(state.cpu_per_core, state.own_cores, pen)
 
 
 def _links(state: TrafficState, pen: Pen) -> Iterator[Block]:
@@ -344,7 +352,8 @@ def _dram(state: TrafficState, pen: Pen) -> Iterator[Block]:
     if reading.value is None:
         yield from pen.told(5, f"DRAM: {reading.reason}")
         return
-    line: Line = (*labelled("DRAM", draw.rate(reading.value)), (" estimated", Look.MUTED))
+    when = " estimated" if state.is_decoding else " last rounds"
+    line: Line = (*labelled("DRAM", draw.rate(reading.value)), (when, Look.MUTED))
     yield Block(5, (pen.spread(line, ((_limit(limit), Look.MUTED),)),))
     top = None if limit is None else limit.bytes_per_s
     yield Block(
@@ -371,10 +380,14 @@ def _token(token: TokenReads, pen: Pen) -> Iterator[Block]:
         yield Block(7, (pen.spread(speed, ((measured, Look.MUTED),)),))
 
 
-def _cores(shares: Sequence[float], pen: Pen) -> Block:
-    """Return how busy each core is, and all together."""
+def _cores(shares: Sequence[float], own: float | None, pen: Pen) -> Block:
+    """Return how busy each core is, and how many the models and other programs take."""
     busy = f"{sum(shares):.1f} of {len(shares)} cores"
-    bars = draw.spark(shares, min(len(shares), pen.width // 2), maximum=1.0)[0]
+    if own is not None:
+        others = max(sum(shares) - own, 0.0)
+        busy = f"own {own:.1f}, others {others:.1f}"
+    room = pen.width - len("CPU ") - len(busy) - 1
+    bars = draw.spark(shares, len(shares), maximum=1.0)[0] if len(shares) <= room else ""
     return Block(9, (pen.spread(labelled("CPU", bars), ((busy, Look.STRONG),)),))
 
 

@@ -179,8 +179,7 @@ class SettingsScreen(ModalScreen[LiveSetup | None]):
         """The drafter's numbers, then the fields of every answer."""
         with VerticalScroll() as form:
             form.border_title = "Settings of the next answer"
-            apply, cancel = (key_of(self, f"settings.{word}") for word in ("apply", "cancel"))
-            form.border_subtitle = f"{apply} applies, {cancel} cancels"
+            form.border_subtitle = f"Enter applies, {key_of(self, 'settings.cancel')} cancels"
             for fields in (self._drafting, self._answer):
                 with Grid():
                     for field in fields:

@@ -64,7 +64,7 @@ class SessionController:
         store = SessionStore(warn, enabled=launch.settings.keep_sessions)
         self.conversation = ConversationController(screen.transcript, store, self.tally)
         self.loader = PairLoader(self, launch, threads)
-        self._queued: str | None = None
+        self._waiting: str | None = None
         """A prompt that waits for the pair, or for the end of an answer."""
 
     @property
@@ -80,9 +80,14 @@ class SessionController:
     def ready(self) -> None:
         """Enter the idle state, and send the prompt that waits for it."""
         self.screen.activity = Activity.READY
-        if self._queued is not None:
-            text, self._queued = self._queued, None
+        if (text := self._queue(None)) is not None:
             self.ask(text)
+
+    def _queue(self, text: str | None) -> str | None:
+        """Let a prompt wait, or none; return the one that has waited."""
+        waited, self._waiting = self._waiting, text
+        self.screen.prompt.show_waiting(text)
+        return waited
 
     def ask(self, text: str) -> None:
         """Send a prompt, or keep it until the pair is ready."""
@@ -94,8 +99,8 @@ class SessionController:
             self.conversation.ask(text, setup)
             self._send(setup)
             self.screen.activity = Activity.ANSWERING
-        elif self._queued is None:
-            self._queued = text
+        elif self._waiting is None:
+            self._queue(text)
             answering = activity is Activity.ANSWERING
             when = "when this answer ends" if answering else "when the pair is loaded"
             self.warn(f"Your prompt will be sent {when}.")
@@ -120,9 +125,8 @@ class SessionController:
 
     def put_back(self) -> None:
         """Give a prompt that waits back to the user."""
-        if self._queued is not None:
-            self.screen.prompt.put_back(self._queued)
-            self._queued = None
+        if (text := self._queue(None)) is not None:
+            self.screen.prompt.put_back(text)
 
     def new_chat(self) -> None:
         """Begin another conversation with the same pair."""

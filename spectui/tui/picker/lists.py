@@ -204,6 +204,7 @@ class TargetList(PickerList):
 ALONE = "alone"
 """Value of the row that takes no draft, and its key."""
 
+_NO_TARGET = "Drafts are listed here for a target that is highlighted among the models found."
 _DRAFT, _STATE = 28, 8
 
 
@@ -250,7 +251,7 @@ class DraftList(PickerList):
         """Show that there is nothing to choose."""
         self.target, self.ranked = None, ()
         self._asked.clear()
-        self.show_rows((), None)
+        self.show_rows(notes(_NO_TARGET), None)
 
     def show_target(self, target: FoundModel, models: Sequence[FoundModel]) -> None:
         """Rank ``models`` for ``target`` with what their inspections told.

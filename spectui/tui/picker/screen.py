@@ -245,6 +245,14 @@ class PickerScreen(Screen[Load | None]):
             self._threads.scan((Path(folder),), self.add_model, self.scan_finished)
         self.action_targets()
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer the way back only where there is one."""
+        del parameters
+        if action != "back" or not self.is_mounted:
+            return True
+        field = self.query_one("#filter", Input)
+        return self._drafts.has_focus or field.has_focus or bool(field.value) or self._can_close
+
     def action_targets(self) -> None:
         """Go to the targets."""
         self.targets.focus()

@@ -19,7 +19,7 @@ from spectui.tui import draw
 from spectui.tui.tune import ledger as settings
 from spectui.tui.tune.controller import TuneController
 from spectui.tui.tune.form import TuneSetup
-from spectui.tui.tune.views import INTRODUCTION, SettingsTable, TuneStatus, basis
+from spectui.tui.tune.views import COMING, INTRODUCTION, SettingsTable, TuneStatus, basis
 from spectui.tui.widgets import KeyBar, key
 from spectui.tune.progress import Phase, TuningState
 
@@ -199,15 +199,23 @@ class TuneScreen(Screen[None]):
                 recording, totals = self._replayed
                 ledger = settings.replayed(recording.draft, totals, self.in_use)
         self.query_one(SettingsTable).show(ledger)
-        self._show_detail()
         self._show_state()
+        self.refresh_bindings()
 
     @on(SettingsTable.RowHighlighted)
-    def _show_detail(self) -> None:
-        row, detail = self.query_one(SettingsTable).selected, self.query_one("#detail", Static)
-        detail.update("" if row is None else row.detail)
-        detail.display = row is not None and bool(row.detail)
+    def _on_row(self) -> None:
+        self._show_detail()
         self.refresh_bindings()
+
+    def _show_detail(self) -> None:
+        """Say what there is to the selected row, or why there is none yet."""
+        row, detail = self.query_one(SettingsTable).selected, self.query_one("#detail", Static)
+        told = "" if row is None else row.detail
+        if row is None and self._state.is_running and not self.shows_replay:
+            told = COMING
+        if detail.content != told:
+            detail.update(told)
+        detail.display = bool(told)
 
     def _show_state(self) -> None:
         state, replays = self._state, self.shows_replay
@@ -215,6 +223,7 @@ class TuneScreen(Screen[None]):
             state, self._ledger, chat_is_busy=self.chat_is_busy, prompts=self.prompts
         )
         self.query_one(TuneStatus).display = not replays
+        self._show_detail()
         setup, line = self.query_one(TuneSetup), self.query_one("#basis", Static)
         setup.display = not replays and (self._is_empty or (self._asks and not state.is_running))
         self.query_one("#introduction").display = self._is_empty and not replays
@@ -240,5 +249,5 @@ class TuneScreen(Screen[None]):
         if self._replayed is not None:
             return basis(*self._replayed)
         if self.recorded is not None and self.recorded[0].recordings:
-            return "Every setting is being replayed on what was answered."
-        return self.not_recorded
+            return "What if: every setting is being replayed on what was answered."
+        return f"What if: {self.not_recorded}"

@@ -1,7 +1,7 @@
 """Parts of the tune screen and their words: the verdict, what the search does, the settings."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.style import Style
@@ -15,6 +15,7 @@ from textual.widgets import DataTable, Static
 
 from spectui.format import counted, left_text, percent_text, times_text
 from spectui.live.recording import ChatRecording
+from spectui.measure.arm import Arm
 from spectui.trace.replay import Total
 from spectui.tui import draw
 from spectui.tui.tune.ledger import FORECAST, Ledger, Row
@@ -29,6 +30,7 @@ INTRODUCTION = """\
 Enter starts. It records some answers, forecasts every setting on them, and measures the best \
 against the target alone; then it says whether a draft pays, with which flags. The chat has \
 priority; what was measured is kept, so stop and go on at will."""
+COMING = "Settings are listed here once some answers are recorded and every setting is forecast."
 _UNCONFIRMED = ", not confirmed"
 _VERDICT = ("advice", "interval", "because")
 _INTERVAL = 48
@@ -117,9 +119,12 @@ def verdict(state: TuningState, ledger: Ledger) -> Headline:
         return so_far
     # The verdict advises to leave it off, which nothing has shown.
     known = so_far.advice[:1].lower() + so_far.advice[1:].removesuffix(_UNCONFIRMED)
-    best = f"; {known}: {so_far.because}" if so_far.because else ""
-    because = f"no setting was confirmed{best}; Start goes on from here"
-    return replace(so_far, advice="Nothing was decided", because=because)
+    best = ""
+    if so_far.because:
+        best = f"; {known}: {so_far.because} ({times_text(so_far.speedup)})"
+    because = f"{result.verdict.because.removesuffix('.')}{best}; Start goes on from here"
+    # A factor that nothing has confirmed would look like the answer.
+    return Headline(advice="Nothing was decided", because=because)
 
 
 def _best_so_far(ledger: Ledger) -> Headline:
@@ -226,9 +231,9 @@ class TuneStatus(Vertical):
         box.show(verdict(state, ledger))
         activity = phase(state, chat_is_busy=chat_is_busy)
         parts = [(f"Tuning: {activity}", "bold $loss" if state.phase is Phase.FAILED else "bold")]
-        if state.is_running:
+        if state.is_running and state.phase is not Phase.STARTING:
             fraction = progress(state, ledger)[1]
-            parts.append((f"  {draw.bar(fraction, _BAR)} {fraction:.0%}", "$primary"))
+            parts.append((f"  {draw.bar(fraction, _BAR)} {percent_text(fraction)}", "$primary"))
         if not is_idle and (more := headline(state, ledger)):
             parts.append((f" • {more}", ""))
         self.query_one("#state", Static).update(Content.assemble(*parts))
@@ -250,6 +255,8 @@ def _table(found: list[Fact]) -> Table:
 
 
 _NUMBERS = ("speedup", "tokens/s", "accepted")
+_SHORT = 12
+"""Longest name of a draft that stands in every row, even where it is the only draft."""
 
 
 class SettingsTable(DataTable[Text]):
@@ -298,6 +305,12 @@ class SettingsTable(DataTable[Text]):
             self.move_cursor(row=arms.index(selected.arm), scroll=False)
             self.scroll_to(*at, animate=False)
 
+    def _label(self, arm: Arm) -> str:
+        """Name of a setting; a long name that all drafts share would hide what differs."""
+        label, draft = draw.one_line(arm.label), arm.draft or ""
+        is_shared = len({row.arm.draft for row in self._rows} - {None}) == 1
+        return label.replace(draft, "draft", 1) if is_shared and len(draft) > _SHORT else label
+
     def _cells(self, row: Row, *, is_best: bool) -> list[Text]:
         look = Style.null()
         if is_best:
@@ -313,5 +326,5 @@ class SettingsTable(DataTable[Text]):
         return [
             *(Text(text, look, justify="right") for text in numbers),
             Text(origin, look),
-            Text(draw.one_line(row.arm.label), look),
+            Text(self._label(row.arm), look),
         ]
