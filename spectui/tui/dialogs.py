@@ -111,6 +111,13 @@ class LogScreen(Screen[None]):
 _SWATCH = "███"
 _KEY_CELLS = 16
 """Cells for keys: some actions have several."""
+_OTHERS = (
+    ("Up, Down", "In the prompt: what was asked before, and back"),
+    ("PgUp, PgDn", "Scroll what has the focus"),
+    ("Ctrl+P", "Other looks, and a picture of the screen"),
+    ("Mouse", "Select text; Ctrl+C copies it"),
+)
+"""Keys that every terminal program has, or Textual."""
 
 
 def actions_of(node_type: type[DOMNode], keys: Mapping[str, str]) -> Iterator[Binding]:
@@ -152,6 +159,8 @@ class HelpScreen(ModalScreen[None]):
             # A span: the style of a whole text would fill its cell.
             keys = Text.assemble((f" {action.key_display} ", "reverse"))
             table.add_row(keys, Text(action.tooltip or action.description), str(action.id))
+        for others, about in _OTHERS:
+            table.add_row(Text(f" {others} "), Text(about))
         table.add_row()
         for name, (meaning, _colours) in ROLES.items():
             colour = self.app.theme_variables[name].removeprefix("ansi_")

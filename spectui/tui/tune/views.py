@@ -28,8 +28,9 @@ from spectui.tune.result import TuneResult
 
 INTRODUCTION = """\
 Enter starts. It records some answers, forecasts every setting on them, and measures the best \
-against the target alone; then it says whether a draft pays, with which flags. The chat has \
-priority; what was measured is kept, so stop and go on at will."""
+against the target alone; then it says whether a draft pays, with which flags. How long that \
+takes is told once the target is timed. The chat has priority; what was measured is kept, so stop \
+and go on at will."""
 COMING = "Settings are listed here once some answers are recorded and every setting is forecast."
 _UNCONFIRMED = ", not confirmed"
 _VERDICT = ("advice", "interval", "because")
