@@ -128,8 +128,12 @@ def test_memory_is_in_bytes_and_reads_from_disk_are_a_rate(proc: Proc) -> None:
     assert reading.swap_used_bytes == 50 * 1024
     assert reading.disk_read_bytes_per_s.reason == "measuring: a rate needs two samples"
     proc.write("self/io", "read_bytes: 1004096\n")
+    proc.write("self/stat", "7 (a) b) R 1 7 7 0 -1 4194304 500 0 3 0 61 17 0 0 20 0 1 0 9\n")
     now_s.append(100.5)
-    assert host.read().disk_read_bytes_per_s == Reading(2_000_000)
+    reading = host.read()
+    assert reading.disk_read_bytes_per_s == Reading(2_000_000)
+    # 75 ticks of a hundredth of a second in half a second.
+    assert reading.process_cores == Reading(1.5)
     # A kernel that counts no disk reads says so.
     for content, reason in (
         ("rchar: 7\n", "the kernel does not count disk reads of a process"),

@@ -215,6 +215,7 @@ async def test_one_key_takes_over_what_it_runs_to_tune_it() -> None:
         assert "Tune" not in footer()
         await watched.told(pilot, sample(1.0))
         assert "Tune" in footer()
+        assert "F5 tells whether a draft pays" in text_of(pilot.app.screen.query_one(ServerPanel))
         assert not {"Models", "Export", "What if"}.intersection(footer())
         await press_keys(pilot, "f5")
         assert notices(watched.app) == ["process 7 belongs to another user"]

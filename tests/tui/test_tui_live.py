@@ -132,6 +132,7 @@ async def test_questions_wait_for_the_pair_and_for_each_other_and_answers_are_st
     async with cockpit.shown():
         await cockpit.reach(Activity.LOADING)
         await cockpit.ask("early")
+        assert "Will be sent: early" in "\n".join(cockpit.lines())
         await cockpit.ask("too many")
         assert cockpit.app.live.query_one(PromptBox).text == "too many"
         assert "send" not in cockpit.script.names()
@@ -147,6 +148,7 @@ async def test_questions_wait_for_the_pair_and_for_each_other_and_answers_are_st
         await cockpit.settled(lambda: cockpit.script.names().count("send") == 3)
         await cockpit.is_ready()
         assert cockpit.app.session.conversation.chat.questions == ["early", "one", "two"]
+        assert "Will be sent" not in "\n".join(cockpit.lines())
         for n, key in enumerate(("escape", "ctrl+c"), start=1):
             await cockpit.ask()
             await cockpit.reach(Activity.ANSWERING)
@@ -217,6 +219,8 @@ async def test_keys_work_and_help_and_log_say_what_they_do_and_what_was_logged()
         await cockpit.resize(100, 40)
         shown = "\n".join(cockpit.lines())
         assert re.search(r"Stop the answer or the load +live\.stop", shown)
+        await cockpit.press("end")
+        assert "write its id under [keys] in" in " ".join(" ".join(cockpit.lines()).split())
         await cockpit.press("escape")
         await cockpit.ask()
         await cockpit.settled(lambda: "the log (Alt+V) has" in cockpit.said)

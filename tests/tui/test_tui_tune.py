@@ -22,7 +22,7 @@ from spectui.tui.tune.controller import TuneController
 from spectui.tui.tune.form import PromptSource, TuneSetup, Wanted
 from spectui.tui.tune.ledger import Ledger, digest
 from spectui.tui.tune.screen import TuneScreen
-from spectui.tui.tune.views import SettingsTable, VerdictBox
+from spectui.tui.tune.views import SettingsTable, TuneStatus, VerdictBox
 from spectui.tune.forecast import Forecast
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.race import Standing
@@ -393,7 +393,7 @@ async def test_at_every_size_what_matters_is_in_view() -> None:
     open_case = judge(speedup(1.1, 0.9, 1.2), min_gain=0.02, what=BEST, temp=0.8)
     undecided = tuned(speedup=speedup(1.1, 0.9, 1.2))
     undecided = replace(undecided, verdict=open_case, conditions=DISTURBED)
-    lost = replace(tuned(), not_kept="the disk is full")
+    lost = replace(tuned(), not_kept=", and ".join(["the disk is full"] * 40))
     broken = replace(SEARCHING, phase=Phase.FAILED, error="the GPU is gone")
     running = ("searching", "trial 6, prompt 2 of 8", "25 %", "1.40×", "tokens/s", "Stop", "Apply")
     cases = [
@@ -414,6 +414,10 @@ async def test_at_every_size_what_matters_is_in_view() -> None:
             # The whole verdict, and keys of the trials.
             box = app.tune.query_one(VerdictBox)
             assert box.max_scroll_y == 0
+            # Long findings leave no gap above the table.
+            status = app.tune.query_one(TuneStatus)
+            parts = [part for part in status.children if part.display]
+            assert status.region.height == sum(part.region.height for part in parts)
             assert app.tune.region.contains_region(box.region)
 
 

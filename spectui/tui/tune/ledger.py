@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from spectui.measure.arm import Arm
 from spectui.options.speculation import Speculation
+from spectui.speculative.counters import Counters
 from spectui.trace.replay import Total
 from spectui.tui import draw
-from spectui.tune.forecast import promising
+from spectui.tune.forecast import Forecast, promising
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.race import finalist
 from spectui.tune.trials import TrialRecord, TrialState
@@ -100,8 +101,18 @@ def _without_trial(state: TuningState) -> Iterator[Row]:
             arm=arm,
             origin="raced" if arm in raced else FORECAST,
             speedup=raced[arm] if arm in raced else forecast[arm],
-            acceptance_rate=known[arm].acceptance_rate if arm in known else None,
+            acceptance_rate=_acceptance_rate(state, arm, known.get(arm)),
         )
+
+
+def _acceptance_rate(state: TuningState, arm: Arm, forecast: Forecast | None) -> float | None:
+    """Acceptance in the race once that has ended, else as forecast."""
+    finalists = () if state.result is None else state.result.finalists
+    pairs = [pair for one in finalists if one.arm == arm for pair in one.pairs]
+    counters = sum((pair.speculative.counters for pair in pairs), Counters())
+    if counters.n_drafted:
+        return counters.acceptance_rate
+    return None if forecast is None else forecast.acceptance_rate
 
 
 def replayed(draft: str, totals: tuple[Total, ...], in_use: Speculation | None) -> Ledger:
