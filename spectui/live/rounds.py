@@ -301,7 +301,7 @@ def undrafted_reason(turn: Counters, *, by_ngrams: bool) -> str | None:
     if turn.n_drafted:
         return None
     if not turn.n_rounds:
-        return "nothing has been drafted yet"
+        return "this turn has drafted nothing yet"
     if by_ngrams:
         return f"no draft in {counted(turn.n_rounds, 'round')} of this turn: too little to repeat"
     why = "draft_p_min or draft_min drops them all"

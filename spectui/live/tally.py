@@ -293,6 +293,8 @@ class LiveTally:
     def _acceptance(self) -> rounds.AcceptanceState:
         if self._speculation is None:
             return rounds.AcceptanceState(reason=_ALONE, turn=self._turn)
+        if not self._recent:
+            return rounds.AcceptanceState()
         by_ngrams = self._speculation.model is None
         return rounds.AcceptanceState(
             reason=rounds.undrafted_reason(self._turn, by_ngrams=by_ngrams),
