@@ -125,8 +125,6 @@ class HostReading:
 class Snapshot:
     """The machine at one moment."""
 
-    time_s: float
-    """On the sampler's clock."""
     gpus: tuple[GpuReading, ...]
     gpu_reason: str | None
     """Why ``gpus`` is empty; None if it is not."""
@@ -134,7 +132,6 @@ class Snapshot:
 
 
 MEASURING = Reading(None, "measuring: a rate needs two samples")
-_RESET = Reading(None, "the counter was reset; the next sample has a rate again")
 
 
 class CounterRate:
@@ -151,7 +148,6 @@ class CounterRate:
             self._last = count, now_s
         before, before_s = self._last
         if now_s > before_s:
-            grown = count - before
-            self._rate = _RESET if grown < 0 else Reading(grown / (now_s - before_s))
+            self._rate = Reading((count - before) / (now_s - before_s))
             self._last = count, now_s
         return self._rate

@@ -54,7 +54,6 @@ class LiveSource:
         nvidia, reason = self._nvidia.read(now_s)
         gpus = nvidia + self._others.read(now_s, len(nvidia))
         return Snapshot(
-            time_s=now_s,
             gpus=gpus,
             gpu_reason=None if gpus else reason,
             host=self._host.read(),

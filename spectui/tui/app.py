@@ -15,9 +15,8 @@ from spectui.errors import SpectuiError
 from spectui.live.sessions import earlier_prompts
 from spectui.live.setup import Activity, ChatRecorded, Launch, TuningChanged
 from spectui.models.ranking import ModelInspected
-from spectui.tui.chat.loading import Load
 from spectui.tui.chat.screen import LiveScreen
-from spectui.tui.chat.session import Takers
+from spectui.tui.chat.session import Load, Takers
 from spectui.tui.dialogs import HelpScreen, LogScreen, actions_of
 from spectui.tui.mailbox import EventsArrived, Mailbox, Pace
 from spectui.tui.ordered import OrderedApp

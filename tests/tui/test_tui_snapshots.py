@@ -62,7 +62,7 @@ class SnapCompare(Protocol):
 
 
 def without_gpu(n: int) -> list[Snapshot]:
-    return [Snapshot(time_s=index / 4, gpus=(), gpu_reason=NO_GPU, host=HOST) for index in range(n)]
+    return [Snapshot(gpus=(), gpu_reason=NO_GPU, host=HOST)] * n
 
 
 def with_gpu() -> list[Snapshot]:

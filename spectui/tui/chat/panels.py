@@ -47,7 +47,9 @@ class ThroughputPanel(Panel[ThroughputState]):
         yield Block(0, _headline(state, pen))
         baseline = state.baseline_tokens_per_s
         alone = draw.tokens_per_s(baseline) if baseline else "not measured yet"
-        yield Block(10, (pen.spread(labelled("target alone", alone), _age(state)),))
+        minutes = state.baseline_age_min
+        age: Line = ((f"{minutes} min ago", Look.MUTED),) if minutes else ()
+        yield Block(10, (pen.spread(labelled("target alone", alone), age),))
         if any_of(state.history):
             # With the baseline in the picture, a gain is seen as one.
             yield Block(
@@ -71,11 +73,6 @@ def _headline(state: ThroughputState, pen: Pen) -> Lines:
         (" now" if is_decoding else " last turn", Look.MUTED),
     )
     return (pen.spread(speed, (pen.factor(factor),)),)
-
-
-def _age(state: ThroughputState) -> Line:
-    minutes = state.baseline_age_min
-    return ((f"{minutes} min ago", Look.MUTED),) if minutes else ()
 
 
 def _prompt(state: ThroughputState, pen: Pen) -> Lines:

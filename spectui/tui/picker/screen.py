@@ -23,8 +23,7 @@ from spectui.models.files import FoundModel, expand_home, usual_folders
 from spectui.models.ranking import DraftOption, ModelInspected
 from spectui.paths import cache_dir
 from spectui.presets import Preset, list_presets
-from spectui.tui.chat.loading import Choice, Load
-from spectui.tui.chat.session import SessionController
+from spectui.tui.chat.session import Choice, Load, SessionController
 from spectui.tui.picker.lists import PASTE, DraftList, TargetList, detail
 from spectui.tui.picker.rows import PickerList
 from spectui.tui.threads import Threads

@@ -95,15 +95,6 @@ class Headline:
     """The verdict; None before there is one."""
 
 
-def interval(told: Headline, width: int) -> str:
-    """Return the interval of a verdict as a bar beside 1.00, and its ends; empty without one."""
-    if told.interval is None or told.speedup is None:
-        return ""
-    low, high = told.interval
-    drawn = draw.on_scale(low, told.speedup, high, 1.0, width)
-    return f"{drawn}  {low:.2f} to {high:.2f}, │ 1.00: no draft"
-
-
 def verdict(state: TuningState, ledger: Ledger) -> Headline:
     """Return the verdict; before there is one, the best so far."""
     result = state.result
@@ -200,7 +191,11 @@ class VerdictBox(Vertical):
         self.set_class(is_judged and bool(told.pays), "-gain")
         self.set_class(is_judged and (told.speedup or 1.0) < 1, "-loss")
         factor = "" if told.speedup is None else f"{times_text(told.speedup)}  "
-        bar = interval(told, min(_INTERVAL, self.app.size.width // 3))
+        bar = ""
+        if told.interval is not None and told.speedup is not None:
+            (low, high), width = told.interval, min(_INTERVAL, self.app.size.width // 3)
+            drawn = draw.on_scale(low, told.speedup, high, 1.0, width)
+            bar = f"{drawn}  {low:.2f} to {high:.2f}, │ 1.00: no draft"
         lines = (f"{factor}{told.advice}", bar, told.because)
         for part, text in zip(_VERDICT, lines, strict=True):
             self.query_one(f"#{part}", Static).update(text)
