@@ -153,7 +153,7 @@ class HelpScreen(ModalScreen[None]):
     def _table(self) -> Table:
         table = Table.grid(padding=(0, 1))
         table.add_column(max_width=_KEY_CELLS)
-        table.add_column(ratio=1)
+        table.add_column(ratio=1, overflow="fold")
         table.add_column(no_wrap=True, style="dim")
         for action in self._actions:
             # A span: the style of a whole text would fill its cell.

@@ -172,7 +172,7 @@ async def test_without_a_pair_or_a_draft_the_form_says_how_to_get_one() -> None:
         # The picker lies below: F7 would lead nowhere.
         assert "Models" not in [one.binding.description for one in tune.active_bindings.values()]
         await cockpit.press("enter")
-        assert "choose a target and a draft first (F7)" in form_problem(cockpit)
+        assert "go back, and choose a target and a draft first" in form_problem(cockpit)
         await cockpit.press("escape")
         assert isinstance(cockpit.app.screen, PickerScreen)
         cockpit.choose(Pair(target=TARGET, draft=None))

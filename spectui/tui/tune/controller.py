@@ -159,12 +159,12 @@ class TuneController:
     def _start(self, prompts: tuple[Prompt, ...], chats: Chats | None, wanted: Wanted) -> None:
         session = self._session
         setup, engine, target = session.setup, session.engine, session.loader.target
-        by = key_of(session.screen.app, "app.models")
         if setup is None:
-            raise UsageError(f"choose a target and a draft first ({by})")
+            raise UsageError("go back, and choose a target and a draft first")
         if engine is None or not session.can_measure:
             raise UsageError("wait until the pair is loaded")
         if setup.draft is None and not (target and target.mtp_layers):
+            by = key_of(session.screen.app, "app.models")
             raise UsageError(f"tuning needs a draft; choose a pair with one ({by})")
         # Imported here: it brings the search, which is not needed to start.
         from spectui.live.pair import SearchRequest  # noqa: PLC0415

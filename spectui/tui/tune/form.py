@@ -136,7 +136,7 @@ class TuneSetup(Vertical):
 def _about(source: PromptSource) -> str:
     """What the prompts of a source are, where no path says so."""
     if source is PromptSource.CHAT:
-        return "what was asked in this chat, each time with all that was said before"
+        return "the turns of this chat, each with what was said before it"
     suite = builtin_suite()
     kinds = list(dict.fromkeys(prompt.category for prompt in suite))
     return f"{len(suite)} prompts of {len(kinds)} kinds, from {kinds[0]} to {kinds[-1]}"
