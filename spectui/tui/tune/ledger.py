@@ -116,8 +116,14 @@ def _acceptance_rate(state: TuningState, arm: Arm, forecast: Forecast | None) ->
 
 
 def replayed(draft: str, totals: tuple[Total, ...], in_use: Speculation | None) -> Ledger:
-    """Return the ledger of a chat: the best setting of each longest draft, and the one in use."""
+    """Return the ledger of a chat: the best setting of each longest draft, and the one in use.
+
+    The best comes first; without costs, the shortest drafts.
+    """
     best = {one.model.draft_max: one for one in reversed(totals)}
+    # Without costs nothing says which is the best.
+    is_priced = totals[0].speedup is not None
+    by_length = sorted(totals, key=lambda one: one.model.draft_max)
     rows = tuple(
         Row(
             arm=Arm(draft=draft, speculation=one.speculation),
@@ -128,11 +134,10 @@ def replayed(draft: str, totals: tuple[Total, ...], in_use: Speculation | None) 
             detail=f"{one.n_rounds} rounds, {one.n_drafted} drafted, {one.n_accepted} accepted, "
             f"{draw.number(one.tokens_per_round)} tokens/round",
         )
-        for one in totals
+        for one in (totals if is_priced else by_length)
         if one is best[one.model.draft_max] or one.speculation == in_use
     )
-    # Without costs nothing says which is the best.
-    return Ledger(rows=rows, best=None if rows[0].speedup is None else rows[0])
+    return Ledger(rows=rows, best=rows[0] if is_priced else None)
 
 
 def available(state: TuningState) -> frozenset[str]:
