@@ -79,7 +79,7 @@ class LiveSetup(Setup):
 class Activity(StrEnum):
     """State of a live session's pair."""
 
-    STARTING = "starting"
+    STARTING = "starting: loading llama.cpp"
     NO_MODEL = "no model"
     LOADING = "loading"
     READY = "ready"

@@ -15,11 +15,9 @@ from spectui.errors import SpectuiError
 from spectui.live.sessions import earlier_prompts
 from spectui.live.setup import Activity, ChatRecorded, Launch, TuningChanged
 from spectui.models.ranking import ModelInspected
-from spectui.tui.chat.loading import Load
 from spectui.tui.chat.screen import LiveScreen
-from spectui.tui.chat.session import Takers
-from spectui.tui.dialogs import LogScreen
-from spectui.tui.help import HelpScreen, actions_of
+from spectui.tui.chat.session import Load, Takers
+from spectui.tui.dialogs import HelpScreen, LogScreen, actions_of
 from spectui.tui.mailbox import EventsArrived, Mailbox, Pace
 from spectui.tui.ordered import OrderedApp
 from spectui.tui.threads import Threads
@@ -303,6 +301,7 @@ class SpectuiApp(OrderedApp[None]):
         self.watched = None
         watched.dismiss()
         self.threads.stop_watching()
+        self.notify(f"What process {watched.pid} runs is loaded a second time, to be tuned here.")
         # It imports what the engine's thread will: two threads must not begin that together.
         self._open_tuning(replay=False)
         self._start()

@@ -17,8 +17,7 @@ from spectui.engine.events import (
 )
 from spectui.engine.thread import EngineThread
 from spectui.engine.worker import LocalWorker
-from spectui.live.recording import ChatRecorder, ChatRecording, newest
-from spectui.live.replay import ChatReplay, replay_chat
+from spectui.live.recording import ChatRecorder, ChatRecording, newest, replay_chat
 from spectui.live.setup import BaselineMeasured, ChatRecorded, LiveSetup
 from spectui.options.drafters import Model
 from spectui.options.setup import ModelOptions
@@ -48,15 +47,14 @@ def counts(total: Total | Counters) -> tuple[int, int, int]:
     return total.n_rounds, total.n_drafted, total.n_accepted
 
 
-def at(chat: ChatReplay, setting: Model) -> Total:
-    return next(total for total in chat.totals if total.model == setting)
+def at(totals: tuple[Total, ...], setting: Model) -> Total:
+    return next(total for total in totals if total.model == setting)
 
 
 def test_every_setting_of_the_space_is_exact_and_the_best_comes_first() -> None:
-    chat, unpriced = replay_chat(CHAT, COSTS), replay_chat(CHAT, None)
-    assert (chat.draft, chat.costs, unpriced.costs) == ("draft", COSTS, None)
+    totals, unpriced = replay_chat(CHAT, COSTS), replay_chat(CHAT, None)
     for longest, shortest, p_min in product(range(2, DEPTH + 1), range(3), (0.0, 0.35, 0.95)):
-        total = at(chat, drafting(longest, shortest, p_min))
+        total = at(totals, drafting(longest, shortest, p_min))
         # As replays of this setting alone are.
         grid = Grid(draft_max=(longest,), draft_min=(shortest,), draft_p_min=(p_min,))
         prices = COSTS.prices(DEPTH)
@@ -67,13 +65,13 @@ def test_every_setting_of_the_space_is_exact_and_the_best_comes_first() -> None:
         assert total.seconds == pytest.approx(seconds.item())
         assert counts(at(unpriced, total.model)) == counts(total)
     # Of those that do the same, the one that asks for the least; without costs, most tokens.
-    best = chat.totals[0]
-    assert best.speedup == max(total.speedup or 0.0 for total in chat.totals)
-    alike = [total.model for total in chat.totals if total.speedup == best.speedup]
+    best = totals[0]
+    assert best.speedup == max(total.speedup or 0.0 for total in totals)
+    alike = [total.model for total in totals if total.speedup == best.speedup]
     assert best.model.draft_min == min(setting.draft_min for setting in alike)
-    lengths = [total.tokens_per_round or 1.0 for total in unpriced.totals]
+    lengths = [total.tokens_per_round or 1.0 for total in unpriced]
     assert lengths == sorted(lengths, reverse=True)
-    assert all(total.model.check() is None for total in chat.totals)
+    assert all(total.model.check() is None for total in totals)
 
 
 def test_the_newest_are_kept() -> None:

@@ -20,10 +20,10 @@ from spectui.server.watch.poller import Poller
 from spectui.server.watch.sample import Failure, Trouble
 from spectui.settings import Settings
 from spectui.tui.app import SpectuiApp
+from spectui.tui.attach import ServerPanel, SlotsPanel
 from spectui.tui.chat.screen import LiveScreen
-from spectui.tui.help import HelpScreen
-from spectui.tui.panels.base import Panel
-from spectui.tui.panels.server import ServerPanel, SlotsPanel
+from spectui.tui.dialogs import HelpScreen
+from spectui.tui.panel import Panel
 from spectui.tui.tune.screen import TuneScreen
 from spectui.tui.widgets import StatusBar
 from tests.support.attached import (
@@ -215,6 +215,7 @@ async def test_one_key_takes_over_what_it_runs_to_tune_it() -> None:
         assert "Tune" not in footer()
         await watched.told(pilot, sample(1.0))
         assert "Tune" in footer()
+        assert "F5 tells whether a draft pays" in text_of(pilot.app.screen.query_one(ServerPanel))
         assert not {"Models", "Export", "What if"}.intersection(footer())
         await press_keys(pilot, "f5")
         assert notices(watched.app) == ["process 7 belongs to another user"]

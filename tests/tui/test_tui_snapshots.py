@@ -19,8 +19,8 @@ from spectui.models.files import FoundModel
 from spectui.models.ranking import ModelInspected
 from spectui.monitor.readings import HostReading, Reading, Snapshot
 from spectui.settings import Settings
+from spectui.tui.picker.lists import TargetList
 from spectui.tui.picker.screen import PickerScreen
-from spectui.tui.picker.targets import TargetList
 from spectui.tune.forecast import Forecast
 from spectui.tune.progress import Phase
 from tests.support.cockpit import Cockpit, answer_events, facts, found, launch, press_keys, settled
@@ -63,7 +63,7 @@ class SnapCompare(Protocol):
 
 
 def without_gpu(n: int) -> list[Snapshot]:
-    return [Snapshot(time_s=index / 4, gpus=(), gpu_reason=NO_GPU, host=HOST) for index in range(n)]
+    return [Snapshot(gpus=(), gpu_reason=NO_GPU, host=HOST)] * n
 
 
 def with_gpu() -> list[Snapshot]:
