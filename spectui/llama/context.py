@@ -101,11 +101,8 @@ class Context(Closing):
             model, options, max_outputs=max_outputs, n_snapshots=n_snapshots, n_slots=n_slots
         )
         self._adapt(params)
-        native_log.mark()
-        self.c: Any = C.llama_init_from_model(model.c, params)
+        self.c: Any = _created(model, options, params)
         """The ``llama_context`` pointer, valid until ``close``."""
-        if not self.c:
-            raise _creation_error(model, options)
         self._memory = SequenceMemory(self.c, swa_full=options.swa_full)
         self.n_ctx = self.n_cells = int(C.llama_n_ctx_seq(self.c))
         """Tokens of a sequence at most, and of all sequences together."""
@@ -113,8 +110,7 @@ class Context(Closing):
         """Sequences that can be decoded at once, the own one included."""
         self._others: set[int] = set()
         """Sequences beside its own that have cells."""
-        self.n_batch: int = C.llama_n_batch(self.c)
-        self.max_outputs: int = params.n_outputs_max
+        self.n_batch, self.max_outputs = int(C.llama_n_batch(self.c)), int(params.n_outputs_max)
         self.tokens: list[int] = []
         """Tokens in the cache."""
         self._batch, self._each = self._new_batch(), Batch(self.n_sequences)
@@ -402,15 +398,20 @@ def n_common(tokens: Sequence[int], prompt: Sequence[int]) -> int:
     return next(differing, min(len(tokens), len(prompt) - 1))
 
 
-def _creation_error(model: Model, options: ContextOptions) -> DoesNotFitError | UsageError:
+def _created(model: Model, options: ContextOptions, params: Any) -> Any:
+    """A new ``llama_context``; its log begins with a mark."""
+    native_log.mark()
+    created = C.llama_init_from_model(model.c, params)
+    if created:
+        return created
     name, reason = model.options.path.name, _last_line()
     if ran_out_of_memory():
-        return DoesNotFitError(
+        raise DoesNotFitError(
             f"no context of {options.ctx_size} tokens could be made for {name} ({reason}); "
             "choose a smaller -c, or cache types -ctk/-ctv that take less"
         )
     cache = "--moe-cache-mib, " if options.moe_cache_mib else ""
-    return UsageError(
+    raise UsageError(
         f"no context can be made for {name} with these options ({reason}); change {cache}-fa, "
         "-ctk, -ctv, -b or -ub"
     )
