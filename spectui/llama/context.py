@@ -398,7 +398,7 @@ def n_common(tokens: Sequence[int], prompt: Sequence[int]) -> int:
     return next(differing, min(len(tokens), len(prompt) - 1))
 
 
-def _created(model: Model, options: ContextOptions, params: Any) -> Any:
+def _created(model: Model, options: ContextOptions, params: Any) -> Any:  # noqa: ANN401 - of C
     """A new ``llama_context``; its log begins with a mark."""
     native_log.mark()
     created = C.llama_init_from_model(model.c, params)
