@@ -108,6 +108,16 @@ class Confirmation:
             while self._goes_on(race):
                 race.run()
 
+    @property
+    def cut(self) -> tuple[int, int] | None:
+        """Prompts that were timed, and those to be timed, where time ended it; else None."""
+        race = self._race
+        if race is None or race.is_decided or not race.left:
+            return None
+        if self.pace.n_affordable(race.arm, race.left):
+            return None
+        return len(race.items) - len(race.left), len(race.items)
+
     def _prepared(self, arm: Arm, items: Sequence[WorkItem], evidence: Evidence | None) -> Race:
         return Race(
             self.pace.runs(arm, self.pace.check_race),

@@ -55,6 +55,8 @@ class TuneResult:
     """Seconds of the search's own work."""
     cut_trials: tuple[int, int] | None = None
     """Trials that were run, and those that were asked for, where time ended them; else None."""
+    cut_race: tuple[int, int] | None = None
+    """Prompts of the confirmation that were timed, and all, where time ended it; else None."""
     conditions: DisturbanceSummary | None = None
     """Load of the rest of the machine meanwhile; None where nobody watched it."""
     not_kept: str | None = None

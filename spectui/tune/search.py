@@ -285,6 +285,7 @@ class Search:
             outlook=self._forecasting.outlook,
             took_s=self._spent_s + self._pace.took_s,
             cut_trials=self._cut_trials,
+            cut_race=None if interrupted else self._confirmation.cut,
         )
 
     def _verdict(self, leader: Standing | None, requests: Sequence[Request]) -> Verdict | None:

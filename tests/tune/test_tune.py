@@ -351,6 +351,7 @@ def test_where_time_is_too_short_for_a_trial_the_defaults_are_raced(tmp_path: Pa
     assert 30.0 < result.took_s <= 1.5 * 30.0 + 4
     assert result.best == default
     assert result.verdict.use_speculation
+    assert result.cut_race is None
     # What was begun is tried again.
     again = run(open_study(tmp_path), Timed(), n_trials=1)
     assert [(one.arm, one.state) for one in again.trials[1:]] == [(default, TrialState.COMPLETE)]
@@ -365,6 +366,8 @@ def test_a_long_trial_gives_way_to_the_race_which_ends_soon_after_the_budget(
     assert [one.state for one in result.trials] == [TrialState.INTERRUPTED]
     assert result.cut_trials == (0, 12)
     assert len(result.pairs) == n_prompts
+    # Seven prompts decide against it.
+    assert (result.cut_race is None) == bool(n_prompts)
     assert result.took_s <= 1.5 * 100.0 + 1 + on_s
 
 
