@@ -16,7 +16,7 @@ class Phase(StrEnum):
 
     IDLE = "idle"
     """Never started."""
-    STARTING = "starting"
+    STARTING = "measuring the target alone"
     RECORDING = "recording"
     """The prompts are recorded once, to replay every setting on them."""
     SEARCHING = "searching"
@@ -31,7 +31,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseStarted:
-    """A recording begins, a trial, or runs with speculation that are behind the verdict."""
+    """The target is timed; or a recording begins, a trial, or the runs behind the verdict."""
 
     phase: Phase
     text: str
@@ -39,7 +39,7 @@ class PhaseStarted:
     n_steps: int
     """Upper bound."""
     arm: Arm | None = None
-    """The setting that is measured; None of a recording."""
+    """The setting that is measured; None of the target and of a recording."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

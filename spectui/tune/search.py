@@ -239,6 +239,9 @@ class Search:
         """Forecast, search and race. An interrupt ends it early with what was measured."""
         interrupted, failure, lossless = False, None, None
         try:
+            self._setup.on_event(
+                PhaseStarted(phase=Phase.STARTING, text=str(Phase.STARTING), n_steps=0)
+            )
             self._setup.measurer.warm_up(None)
             self._forecasting.look_ahead()
             self._pace.expected_s = self._forecasting.seconds(self._setup.study.space.off)

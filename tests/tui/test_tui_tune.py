@@ -335,7 +335,7 @@ def test_the_phase_progress_and_the_time_left_in_words() -> None:
     for state, *expected in (
         # Without and with a turn of the chat.
         (TuningState(), "not started", "not started"),
-        (TuningState(phase=Phase.STARTING), "starting", "held back by the chat"),
+        (TuningState(phase=Phase.STARTING), "measuring the target alone", "held back by the chat"),
         (RECORDING, "recording", "held back by the chat"),
         (replace(SEARCHING, current=OFF), "measuring the target alone", "held back by the chat"),
         (SEARCHING, "searching", "held back by the chat"),
