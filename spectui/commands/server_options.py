@@ -87,6 +87,8 @@ class ServerOption(msgspec.Struct, frozen=True, kw_only=True):
     flags: tuple[str, ...]
     negations: tuple[str, ...]
     """Flags that switch it off; they take no value."""
+    place: int
+    """Its place in the tables, and so in llama-server's own list of options."""
     arity: Arity
     is_file: bool
     """Whether its value is a path."""
@@ -118,6 +120,13 @@ class ServerOption(msgspec.Struct, frozen=True, kw_only=True):
         flags = [name for name in self.flags if name in taken and name.startswith("--")]
         offs = [name for name in self.negations if name in taken and name.startswith("--")]
         return next(iter(flags), self.long_flag), next(iter(offs), self.negation)
+
+    def read_by(self, variable: str) -> frozenset[Dialect]:
+        """The dialects that read a variable that stands for the option."""
+        if variable in self.variables:
+            return self.variables[variable]
+        # The NO form is llama.cpp's own.
+        return self.variables[variable.replace(NEGATION, PREFIX, 1)] - {Dialect.IK}
 
     def known_to(self, flag: str) -> frozenset[Dialect]:
         """The dialects that take a spelling, or did."""
@@ -268,6 +277,7 @@ def _option(place: int) -> ServerOption:
     return ServerOption(
         flags=tuple(flags),
         negations=negations,
+        place=place,
         arity=_ARITIES.get(tuple(sorted({line.n_values for line in whole})), Arity.UNTOLD),
         is_file=any(line.is_file for line in lines),
         taken={

@@ -25,6 +25,8 @@ _RULES: tuple[Rule, ...] = (
     names.spelling_rule,
     kinds_rule,
     settings.misread_rule,
+    settings.devices_rule,
+    settings.template_rule,
     drafters_rule,
     settings.ngrams_rule,
     settings.caches_rule,

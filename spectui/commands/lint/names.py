@@ -7,11 +7,11 @@ from spectui.commands import rewriting
 from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import is_of_stage
 from spectui.commands.finding import Finding, Severity, about, error, note, warning
-from spectui.commands.items import Item
+from spectui.commands.items import Item, is_ignored
 from spectui.commands.programs import SERVER, as_server, program_of, started_by
 from spectui.commands.reader import Reader
 from spectui.commands.renames import RULES_TODAY
-from spectui.commands.server_options import PREFIX, Arity, drawn_from, flags_of
+from spectui.commands.server_options import PREFIX, TRUE, Arity, drawn_from, flags_of
 from spectui.commands.takeover import names_model, prints_and_ends
 from spectui.options.dialect import Dialect
 
@@ -82,7 +82,10 @@ def spelling_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
 
 def _unknown_variables(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield findings on variables that look like options, and that no server is known to read."""
-    for name, _value in command.start.environment:
+    for name, value in command.start.environment:
+        if is_ignored(name, value):
+            what, why = f"{reader.name} ignores {name}={value}", "it is for on, true, enabled or 1"
+            yield warning(name, what, why, write=(f"{name}=1",), is_misread=True)
         if not name.startswith(PREFIX) or reader.reads(name):
             continue
         why = f"{_known_builds(reader)}; any build that does not know it ignores it without a word"
@@ -152,8 +155,17 @@ def _why(item: Item, reader: Reader) -> str:
     return f"it {whose}, and stops the server{today}"
 
 
+def _too_many(at: int, item: Item, n_taken: int, reader: Reader) -> Finding:
+    """An error at an option of which another build takes more words."""
+    # Numbers of lists of files stand behind a colon.
+    is_meant = n_taken or item.value in TRUE
+    words = (item.flag, *([":".join(item.values)] * n_taken)) if is_meant else None
+    what = f"{reader.name} takes {n_taken or 'no'} word{'s' * (n_taken != 1)} behind {item.flag}"
+    return error((at, item), what, "it stops at any other", fix=words)
+
+
 def _without_value(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
-    """Find an option that the reader takes, and not without a value."""
+    """Find an option that the reader takes, and not without a value, or not with so many."""
     server = item.server
     if item.n_missing:
         yield error(
@@ -161,7 +173,10 @@ def _without_value(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
             f"{item.text} lacks its value",
             "the server stops where the command ends without one",
         )
-    if server is None or item.values or not server.counts.get(reader.dialect):
+    n_taken = None if server is None else server.counts.get(reader.dialect)
+    if n_taken is not None and len(item.values) > n_taken and reader.accepted is None:
+        yield _too_many(at, item, n_taken, reader)
+    if server is None or item.values or not n_taken:
         return
     is_bare = item.flag in reader.bare or item.is_negation
     if server.arity is Arity.MAYBE and not is_bare:

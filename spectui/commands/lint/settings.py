@@ -5,10 +5,11 @@ from collections.abc import Iterator
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import NEW_LENGTHS, old_lengths, own_words
-from spectui.commands.finding import Finding, note, warning
+from spectui.commands.finding import Finding, error, note, warning
 from spectui.commands.items import Item
 from spectui.commands.reader import Reader
 from spectui.commands.renames import BY_LAYERS, KINDS, MODEL_FLAGS
+from spectui.options.dialect import Dialect
 from spectui.options.drafters import MTP_KIND, ngram_of
 from spectui.options.option import Decimal, Form, Whole
 
@@ -85,6 +86,32 @@ def _number(at: int, item: Item) -> Iterator[Finding]:
             write=(item.flag, str(int(read[0]) * 1024)) if is_context else None,
             is_misread=True,
         )
+
+
+def devices_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    """Yield errors on devices of RPC servers ahead of these: llama-server adds them one by one."""
+    found = command.last("rpc")
+    if found is None or reader.dialect is Dialect.IK:
+        return
+    for at, item in command.all("device", "device-draft", "mmproj-device"):
+        if at < found[0] and "RPC" in item.value.upper():
+            what = f"{item.shown} {item.value} stands ahead of {found[1].shown}"
+            words = (*found[1].words, *item.words)
+            why = "the server knows such a device only behind that option, and stops"
+            yield error((at, item), what, why, write=words, fix={at: (), found[0]: words})
+
+
+def template_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    """Yield a finding on a name of a chat template, which Jinja takes for the template itself."""
+    found, engine = command.last("chat-template", "chat-template-file"), command.last("jinja")
+    if found is None or not reader.is_current or (engine and engine[1].is_negation):
+        return
+    item = found[1]
+    is_named = item.name == "chat-template" and "{" not in item.value
+    if is_named and item.value not in {"", "chatml"}:
+        what = f"{item.shown} {item.value} is the template itself, and every prompt that word"
+        why = "Jinja knows chatml alone by its name, and --no-jinja the others"
+        yield warning(found, what, why, is_misread=True)
 
 
 def caches_rule(command: ServerCommand, _reader: Reader) -> Iterator[Finding]:
