@@ -19,7 +19,7 @@ _SECTION = re.compile(r"[^\]\s]([^\]]*[^\]\s])?")
 _READS_IT = "--models-preset"
 _OF_THE_ROUTER = re.compile(r"--(host|port|api-key(-file)?|ssl-(key|cert)-file|models-.+)")
 """Options that the router takes out of a section (``unset_reserved_args``), or sets itself."""
-_PLACING = ("--override-tensor", "--cpu-moe", "--n-cpu-moe", "--n-cpu-ffn")
+_PLACING = ("override-tensor", "cpu-moe", "n-cpu-moe", "n-cpu-ffn")
 """Options of which the first that matches a tensor applies."""
 _CUTS = re.compile(r"[;#\r\n]|^[ \t]|[ \t]$")
 
@@ -59,12 +59,10 @@ def _check_placing(items: Sequence[Item]) -> None:
     Raises:
         BadInputError: there are such placements.
     """
-    servers = ((item, item.server) for item in items)
-    placing = [(one, own.long_flag) for one, own in servers if own and own.long_flag in _PLACING]
-    names = [name for _item, name in placing]
-    moved = (item.value for item, name in placing if name == _PLACING[0])
-    if len(set(names)) > 1 and any(map(puts_elsewhere, moved)):
-        flags = " and ".join(dict.fromkeys(item.flag for item, _name in placing))
+    placing = [item for item in items if item.name in _PLACING]
+    moved = (item.value for item in placing if item.name == _PLACING[0])
+    if len({item.name for item in placing}) > 1 and any(map(puts_elsewhere, moved)):
+        flags = " and ".join(dict.fromkeys(item.flag for item in placing))
         first = f"the first of {flags} that matches a tensor counts"
         raise _unfit(f"{first}, and a models preset file would not keep their order")
 

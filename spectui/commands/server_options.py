@@ -75,11 +75,6 @@ class _Line(NamedTuple):
         """Every spelling."""
         return (*self.flags, *self.negations)
 
-    @property
-    def gone(self) -> tuple[str, ...]:
-        """Every spelling that is taken no more."""
-        return self.names if self.until else ()
-
 
 class ServerOption(msgspec.Struct, frozen=True, kw_only=True):
     """One option of llama-server, whatever the dialects call it."""
@@ -115,8 +110,7 @@ class ServerOption(msgspec.Struct, frozen=True, kw_only=True):
 
     def spelled_for(self, variable: str) -> tuple[str, str | None]:
         """The long spellings that a variable's readers take, of the option and its negation."""
-        plain = variable if variable in self.variables else variable.replace(NEGATION, PREFIX, 1)
-        taken = {name for one in self.variables.get(plain, ()) for name in self.taken.get(one, ())}
+        taken = {name for one in self.read_by(variable) for name in self.taken.get(one, ())}
         flags = [name for name in self.flags if name in taken and name.startswith("--")]
         offs = [name for name in self.negations if name in taken and name.startswith("--")]
         return next(iter(flags), self.long_flag), next(iter(offs), self.negation)
@@ -284,7 +278,7 @@ def _option(place: int) -> ServerOption:
             dialect: frozenset(name for one, line in today if one is dialect for name in line.names)
             for dialect in dict.fromkeys(one for one, _line in today)
         },
-        until={(line.dialect, name): line.until for line in lines for name in line.gone},
+        until={(one.dialect, name): one.until for one in lines if one.until for name in one.names},
         variables={
             name: frozenset(one for one, line in today if line.variable == name)
             for name in dict.fromkeys(line.variable for line in lines)

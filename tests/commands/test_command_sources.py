@@ -283,8 +283,10 @@ FULL = "docker run -v /srv:/models ghcr.io/ggml-org/llama.cpp:full-cuda{}"
             "--no-kv-offload -m a",
         ),
         (
-            "LLAMA_ARG_REASONING=off LLAMA_ARG_DEVICE=RPC0 LLAMA_ARG_RPC=h:1 "
-            "LLAMA_ARG_CHAT_TEMPLATE_KWARGS={} llama-server -m a",
+            (
+                "LLAMA_ARG_REASONING=off LLAMA_ARG_DEVICE=RPC0 LLAMA_ARG_RPC=h:1 "
+                "LLAMA_ARG_CHAT_TEMPLATE_KWARGS={} llama-server -m a"
+            ),
             "--rpc h:1 --device RPC0 --chat-template-kwargs '{}' --reasoning off -m a",
         ),
         # LLAMA_ARG_NO_HOST is no negation, but an option's own.

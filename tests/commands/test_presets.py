@@ -49,8 +49,10 @@ def errors(text: str, folder: Path) -> list[str]:
             ["--ctx-size", "1", "--cpu-moe", "--override-tensor", "exps=CUDA0"],
         ),
         (
-            "reasoning = off\ndevice = RPC0\nrpc = h:1\nspec-ngram-mod-n-max = 20\n"
-            "spec-default = on\nchat-template-kwargs = {}",
+            (
+                "reasoning = off\ndevice = RPC0\nrpc = h:1\nspec-ngram-mod-n-max = 20\n"
+                "spec-default = on\nchat-template-kwargs = {}"
+            ),
             [
                 *("--chat-template-kwargs", "{}", "--rpc", "h:1", "--spec-default"),
                 *("--spec-ngram-mod-n-max", "20", "--device", "RPC0", "--reasoning", "off"),

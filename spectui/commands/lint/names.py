@@ -11,7 +11,7 @@ from spectui.commands.items import Item, is_ignored
 from spectui.commands.programs import SERVER, as_server, program_of, started_by
 from spectui.commands.reader import Reader
 from spectui.commands.renames import RULES_TODAY
-from spectui.commands.server_options import PREFIX, TRUE, Arity, drawn_from, flags_of
+from spectui.commands.server_options import FALSE, PREFIX, TRUE, Arity, drawn_from, flags_of
 from spectui.commands.takeover import names_model, prints_and_ends
 from spectui.options.dialect import Dialect
 
@@ -86,10 +86,10 @@ def _unknown_variables(command: ServerCommand, reader: Reader) -> Iterator[Findi
         if is_ignored(name, value):
             what, why = f"{reader.name} ignores {name}={value}", "it is for on, true, enabled or 1"
             yield warning(name, what, why, write=(f"{name}=1",), is_misread=True)
-        if not name.startswith(PREFIX) or reader.reads(name):
-            continue
-        why = f"{_known_builds(reader)}; any build that does not know it ignores it without a word"
-        yield warning(name, f"spectui does not know {name}", why, is_misread=True)
+        elif name.startswith(PREFIX) and not reader.reads(name):
+            known = _known_builds(reader)
+            why = f"{known}; any build that does not know it ignores it without a word"
+            yield warning(name, f"spectui does not know {name}", why, is_misread=True)
 
 
 def _variable(at: int, item: Item, command: ServerCommand, reader: Reader) -> Iterator[Finding]:
@@ -157,11 +157,12 @@ def _why(item: Item, reader: Reader) -> str:
 
 def _too_many(at: int, item: Item, n_taken: int, reader: Reader) -> Finding:
     """An error at an option of which another build takes more words."""
+    off = None if item.server is None else item.server.negation
+    flag = item.flag if n_taken or item.value in TRUE else off if item.value in FALSE else None
     # Numbers of lists of files stand behind a colon.
-    is_meant = n_taken or item.value in TRUE
-    words = (item.flag, *([":".join(item.values)] * n_taken)) if is_meant else None
+    words = flag and (flag, *([":".join(item.values)] * n_taken))
     what = f"{reader.name} takes {n_taken or 'no'} word{'s' * (n_taken != 1)} behind {item.flag}"
-    return error((at, item), what, "it stops at any other", fix=words)
+    return error((at, item), what, "it stops at any other", fix=words or None)
 
 
 def _without_value(at: int, item: Item, reader: Reader) -> Iterator[Finding]:

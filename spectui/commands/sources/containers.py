@@ -102,13 +102,12 @@ def contained(service: Tree, folder: Path) -> ServerCommand:
     is_named = entry or names_server(command[:1])
     image = str(service.get("image", ""))
     other = None if is_named else _OTHER_PROGRAMS.search(image)
-    if other is not None:
-        if other[1] == "light" or command[:1] not in (["--server"], ["-s"]):
-            raise BadInputError(
-                f"the image {image} starts a llama-server behind the word --server, or none at "
-                "all; give a command that starts one"
-            )
-        command = command[1:]
+    if other and (other[1] == "light" or command[:1] not in (["--server"], ["-s"])):
+        raise BadInputError(
+            f"the image {image} starts a llama-server behind the word --server, or none at all; "
+            "give a command that starts one"
+        )
+    command = command[1:] if other else command
     own, words = assigned([*entry, *command] if is_named else ["llama-server", *command])
     inner = command_of(words, {**_environment(service), **own})
     mounts = _mounts(service, folder)

@@ -32,7 +32,7 @@ _UNNAMED = "default"
 """The router's name for keys before any section."""
 _VERSION = "version"
 _OF_THE_ROUTER = frozenset({_VERSION, "load-on-startup", "stop-timeout", "dedup-cache-models"})
-_SERVED = frozenset({"--model", "--model-url", "--hf-repo", "--docker-repo"})
+_SERVED = frozenset({"-m", "-mu", "-hf", "-dr"})
 _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+(:[\w.-]+)?")
 
 Section = dict[str, str]
@@ -87,21 +87,20 @@ def preset_command(
     for section in dict.fromkeys((_EVERY, name)):
         # Among several keys of an option the router takes the last in the order of their names.
         lines = sections.get(section, {})
-        last = {_option_name(key): key for key in sorted(lines, key=str.encode)}
-        given |= {_option_name(key): (key, lines[key]) for key in lines if key in last.values()}
-    options = {option: one for option, one in given.items() if one[0] not in _OF_THE_ROUTER}
-    if _SERVED.isdisjoint(options) and _REPOSITORY.fullmatch(name):
+        last = {_first_spelling(key): key for key in sorted(lines, key=str.encode)}
+        given |= {_first_spelling(key): (key, lines[key]) for key in lines if key in last.values()}
+    if _SERVED.isdisjoint(given) and _REPOSITORY.fullmatch(name):
         # The router knows what is in Hugging Face's cache by such names (``load_from_cache``).
-        options["--hf-repo"] = ("hf", name)
+        given["-hf"] = ("hf", name)
     # It passes options in the order of their first spellings (``common_preset::options``).
-    ordered = sorted(options.values(), key=lambda one: _first_spelling(one[0]))
-    items = divide([word for one in ordered for word in _arguments(*one)])
+    options = [one for _, one in sorted(given.items()) if one[0] not in _OF_THE_ROUTER]
+    items = divide([word for one in options for word in _arguments(*one)])
     return replace(
         ServerCommand.of(map(with_paths_read, items)),
         known_as=None if name == _EVERY else name,
         is_section=True,
         beside=tuple(key for key, _value in given.values() if key in _OF_THE_ROUTER - {_VERSION}),
-        remarks=tuple(remark for one in options.values() for remark in _remarks(*one)),
+        remarks=tuple(remark for one in options for remark in _remarks(*one)),
     )
 
 
@@ -110,14 +109,9 @@ def _option(key: str) -> ServerOption | None:
     return option_of_variable(key) or server_option(_flag(key))
 
 
-def _option_name(key: str) -> str:
+def _first_spelling(key: str) -> str:
     option = _option(key)
-    return key if option is None else option.long_flag
-
-
-def _first_spelling(key: str) -> bytes:
-    option = _option(key)
-    return (_flag(key) if option is None else option.flags[0]).encode()
+    return key if option is None else option.flags[0]
 
 
 def _flag(key: str) -> str:
