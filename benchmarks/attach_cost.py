@@ -37,10 +37,10 @@ from benchmarks.common import start_server, write_results
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite
-from spectui.server.address import parse_address
 from spectui.server.client import ChatMessage
 from spectui.server.process import LlamaServer
-from spectui.server.watch.poller import Attachment, Poller
+from spectui.server.watch.locator import parse_address
+from spectui.server.watch.poller import Poller
 from spectui.server.watch.sample import Sample
 from spectui.server.watch.tracker import Tracker
 from tests.support.terminal import Terminal
@@ -236,7 +236,7 @@ def asking(server: LlamaServer, interval_s: float) -> Iterator[Watcher]:
 
 def watch(url: str, interval_s: float) -> None:
     """Ask for ever, and put samples together as the screen does; say when the first has come."""
-    wanted = Attachment(address=parse_address(url), api_key=os.environ["LLAMA_API_KEY"])
+    wanted = parse_address(url, os.environ["LLAMA_API_KEY"])
     tracker, has_begun = Tracker(url), threading.Event()
 
     def take(sample: Sample) -> None:

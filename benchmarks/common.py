@@ -20,7 +20,7 @@ from spectui.llama.library import binding_version, llama_cpp_version
 from spectui.llama.search import LIBRARY_VARIABLE
 from spectui.measure.workload import Workload, tokenize
 from spectui.monitor.machine import this_machine
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from spectui.options.setup import ContextOptions, Devices, ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite

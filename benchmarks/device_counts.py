@@ -22,8 +22,8 @@ from spectui.commands.arguments import server_arguments
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.measure.workload import tokenize
-from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple
+from spectui.options.option import Dialect
 from spectui.options.setup import (
     ContextOptions,
     Devices,

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from benchmarks.common import write_results
 from spectui.doctor.examination import Surroundings, examine
-from spectui.doctor.speed import Bandwidth
 from spectui.engine.demand import FreeMemory
 from spectui.engine.planning import Planner
 from spectui.errors import DoesNotFitError
@@ -91,7 +90,7 @@ def count(target: Path, draft: Path) -> dict[str, int]:
             machine=this_machine(),
             backend=planner.backend(),
             free=FreeMemory(by_memory={HOST: RAM_BYTES}),
-            bandwidth=Bandwidth(ram_bytes_per_s=2e10),
+            ram_bytes_per_s=2e10,
         )
         request = PlanRequest(target=ModelOptions(path=target), max_draft=16)
         drafts = {"draft": ModelOptions(path=draft)}

@@ -49,7 +49,6 @@ from spectui.speculative.drafters import (
     Draft,
     Drafter,
     DraftModelDrafter,
-    NoDrafter,
 )
 from spectui.speculative.models import Rollback
 from spectui.speculative.mtp import MtpDrafter
@@ -273,7 +272,7 @@ def case_of(pair: Pair, number: int, n_before: int, n_predict: int) -> Case:
 def alone(pair: Pair, prompt: Sequence[int], n_predict: int) -> tuple[int, ...]:
     """What the target says without a draft."""
     pair.forget()
-    return pair.generate(prompt, NoDrafter(), n_predict).tokens
+    return pair.generate(prompt, Drafter(), n_predict).tokens
 
 
 def compare(pair: Pair, way: Way, cases: Sequence[Case], *, stops: bool) -> dict[str, Any]:

@@ -23,7 +23,6 @@ from spectui.demo import DemoModel, ensure_demo_models
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.measure.workload import WorkItem, Workload, tokenize
-from spectui.options.dialect import Dialect
 from spectui.options.drafters import (
     NGRAM_KINDS,
     NgramCache,
@@ -32,6 +31,7 @@ from spectui.options.drafters import (
     NgramMod,
     NgramSimple,
 )
+from spectui.options.option import Dialect
 from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.prompts import load_prompts

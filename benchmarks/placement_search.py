@@ -32,9 +32,9 @@ from spectui.measure.requests import usual_shape
 from spectui.measure.workload import tokenize
 from spectui.options.setup import Devices, SamplingConfig
 from spectui.prompts import builtin_suite
-from spectui.tune.division import mixed
 from spectui.tune.places import Knob, Parameter, Placing, Value, Values, knobs_of
 from spectui.tune.placing import PlaceSearch
+from spectui.tune.setup import mixed
 from spectui.tune.studies.study import PlaceStudy
 from tests.support.rpc import RpcBuild, rpc_build
 

@@ -17,6 +17,8 @@ from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
 from spectui.engine.generation import Generation
+from spectui.engine.models import LoadedModels
+from spectui.engine.worker import LocalWorker
 from spectui.llama.context import Context
 from spectui.llama.sampling import SamplerChain
 from spectui.llama.sequence import Batch
@@ -42,7 +44,8 @@ def main() -> None:
     parser.add_argument("--draft-max", type=int, default=4)
     arguments = parser.parse_args()
     speculation = Speculation(DraftSimple(draft_max=arguments.draft_max))
-    with Engine() as engine:
+    worker = LocalWorker()
+    with Engine(worker=worker) as engine:
         workload = load_pair(
             engine,
             max_draft=arguments.draft_max,
@@ -53,17 +56,22 @@ def main() -> None:
             "off": None,
             "on": speculation,
         }
-        shares = {name: measure(engine, workload, way) for name, way in ways.items()}
+        shares = {name: measure(engine, worker.models, workload, way) for name, way in ways.items()}
     write_results("python_share", {"draft_max": arguments.draft_max, "ways": shares})
 
 
-def measure(engine: Engine, workload: Workload, speculation: Speculation | None) -> dict[str, Any]:
+def measure(
+    engine: Engine, models: LoadedModels, workload: Workload, speculation: Speculation | None
+) -> dict[str, Any]:
     """Share of everything but decoding, and its split."""
     run_all(engine, workload, speculation)
+    # Prompts are known from here on: what llama.cpp decodes is of the answers.
+    before_s = sum(context.native_s for context in models.contexts)
     results = run_all(engine, workload, speculation)
+    native_s = sum(context.native_s for context in models.contexts) - before_s
     wall_s = sum(result.decode_s for result in results)
     n_rounds = sum(result.counters.n_rounds for result in results)
-    outside_s = wall_s - sum(result.native_s or 0.0 for result in results)
+    outside_s = wall_s - native_s
     split = timed(lambda: run_all(engine, workload, speculation))
     return {
         "round_ms": 1e3 * wall_s / n_rounds,

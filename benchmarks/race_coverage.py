@@ -45,12 +45,11 @@ from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
-from spectui.tune.division import divide
 from spectui.tune.evidence import evidence_of
 from spectui.tune.forecast import Answers, Forecast, promising
 from spectui.tune.forecasting import STAGE
-from spectui.tune.looks import ERROR
 from spectui.tune.race import Race, RaceRuns, Standing
+from spectui.tune.setup import divide
 
 MIN_GAIN = 0.02
 TASTE = 0.06
@@ -65,7 +64,6 @@ RARE = 2.5
 FEW = (1, 2, 4, 6, 8, 12)
 MANY = (13, 24, 48)
 """The last is the number of built-in prompts."""
-N_TRIAL = 8
 N_CATEGORIES = 8
 N_PARTS = 4
 FEWEST_TOLD = 20
@@ -115,7 +113,7 @@ class Setting:
     @property
     def judged(self) -> tuple[tuple[WorkItem, ...], Basis]:
         """Text of a race without a recording."""
-        division = divide(workload(self.n_prompts, self.n_categories), N_TRIAL)
+        division = divide(workload(self.n_prompts, self.n_categories))
         return division.judges, division.basis
 
     @property
@@ -123,7 +121,7 @@ class Setting:
         """Prompts that choose."""
         if self.is_recorded:
             return list(range(self.n_prompts))
-        trials = divide(workload(self.n_prompts, self.n_categories), N_TRIAL).trial_items
+        trials = divide(workload(self.n_prompts, self.n_categories)).trial_items
         return sorted(int(item.id) for item in trials)
 
 
@@ -270,10 +268,7 @@ def forecast_of(arm: Arm, answers: Answers) -> Forecast:
 
 def part(one: Forecast, rows: slice) -> Forecast:
     """A forecast from some of its prompts."""
-    if one.answers is None:
-        raise RuntimeError("only totals are known")
-    whole = one.answers
-    return forecast_of(one.arm, Answers(*(values[rows] for values in whole)))
+    return forecast_of(one.arm, Answers(*(values[rows] for values in one.answers)))
 
 
 def answer(n_tokens: int, seconds: float) -> GenerationResult:
@@ -284,7 +279,6 @@ def answer(n_tokens: int, seconds: float) -> GenerationResult:
         n_prompt_tokens=1,
         prompt_s=0.0,
         decode_s=seconds,
-        native_s=seconds,
         counters=Counters(n_rounds=1, n_drafted=n_tokens, n_accepted=n_tokens - 1),
         stop=Stop.LENGTH,
     )
@@ -300,7 +294,6 @@ def run(
     evidence, names = None, list[tuple[str, str]]()
     whole = workload(setting.n_prompts, setting.n_categories)
     items, basis = setting.judged
-    error = ERROR
     if setting.is_recorded:
         names = [(item.id, item.category) for item in whole.items]
         evidence = evidence_of(
@@ -316,10 +309,9 @@ def run(
             raise RuntimeError("nothing was decoded")
         evidence = replace(evidence, n_resamples=n_resamples)
         n = evidence.n_passes
-        items, basis, error = (
+        items, basis = (
             tuple(whole.passes(whole.items[:STAGE], range(n))),
             evidence.basis,
-            evidence.error,
         )
     race = Race(
         runs,
@@ -327,7 +319,6 @@ def run(
         min_gain=MIN_GAIN,
         basis=basis,
         evidence=evidence,
-        error=error,
         n_resamples=n_resamples,
     )
     race.run()
@@ -336,8 +327,6 @@ def run(
             break
         stage = slice(start, start + STAGE)
         further = part(simulated.all_forecasts[simulated.best], stage)
-        if further.answers is None:
-            raise RuntimeError("only totals are known")
         evidence = evidence.followed_by(names[stage], further.answers)
         race.extend(evidence, whole.items[stage])
         if not race.is_decided:

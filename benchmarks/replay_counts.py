@@ -23,19 +23,17 @@ from benchmarks.common import CONTEXT, add_row, read_rows, write_results
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.engine.commands import Generate, RecordChains
 from spectui.engine.driver import Engine
-from spectui.engine.events import GenerationResult
+from spectui.engine.events import GenerationResult, ModelLoaded
 from spectui.measure.workload import Workload, tokenize
 from spectui.options.drafters import NgramSimple
 from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite
-from spectui.speculative.models import Rollback
 from spectui.trace.grid import Grid
 from spectui.trace.ngrams import replay_settings
 from spectui.trace.record import Recording
 from spectui.trace.replay import Total, replay_trace
-from spectui.tune.candidates import Candidate
-from spectui.tune.loading import Loader
+from spectui.tune.candidates import Candidate, Loader
 from spectui.tune.space import AHEAD
 from spectui.tune.tracing import Tracer
 
@@ -101,7 +99,7 @@ def main() -> None:
             )
             for name, sampling in SAMPLING.items()
         ]
-        found = (cases(engine, one, candidates, configs, loaded.n_ctx) for one in workloads)
+        found = (cases(engine, one, candidates, configs, loaded) for one in workloads)
         rows = compare_all(engine, chain.from_iterable(found), arguments.rows)
     write_results(
         "replay_counts",
@@ -136,15 +134,14 @@ def cases(
     workload: Workload,
     candidates: Sequence[Candidate],
     configs: Sequence[Speculation],
-    n_ctx: int,
+    target: ModelLoaded,
 ) -> Iterator[Case]:
     """Every prompt, drafter and setting; the draft of a case is loaded when it comes."""
     tracing = Tracer(
         workload,
         Loader(engine, candidates),
         depth=DEPTH,
-        n_ctx=n_ctx,
-        rollback=Rollback.TRUNCATE,
+        target=target,
         with_costs=False,
         on_event=lambda _event: None,
     ).run()

@@ -31,8 +31,7 @@ from spectui.trace.costs import Costs
 from spectui.trace.fit import Probed, fit_costs, pooled
 from spectui.trace.grid import Grid
 from spectui.trace.replay import replay_trace
-from spectui.tune.candidates import Candidate
-from spectui.tune.loading import Loader
+from spectui.tune.candidates import Candidate, Loader
 from spectui.tune.probing import CostProbe
 from spectui.tune.tracing import Tracer, Tracing
 
@@ -98,8 +97,7 @@ def record(engine: Engine, arguments: argparse.Namespace) -> tuple[Workload, Tra
         workload,
         Loader(engine, [Candidate(name=DRAFT, options=draft, loaded=None)]),
         depth=DEPTH,
-        n_ctx=loaded.n_ctx,
-        rollback=loaded.rollback,
+        target=loaded,
         on_event=lambda event: print(type(event).__name__, file=sys.stderr),
     )
     return workload, tracer.run()

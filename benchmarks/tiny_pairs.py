@@ -21,7 +21,7 @@ from spectui.llama.sampling import SamplerChain
 from spectui.measure.lossless import Divergence
 from spectui.options.setup import ContextOptions, Devices, ModelOptions, SamplingConfig
 from spectui.speculative.decoder import Decoder
-from spectui.speculative.drafters import Drafter, NoDrafter
+from spectui.speculative.drafters import Drafter
 from spectui.speculative.models import Outputs, Rollback
 from tests.support.architectures import (
     write_cohere2,
@@ -214,7 +214,7 @@ class Pair(Closing):
         stopped = False
         with SamplerChain(GREEDY, target.vocabulary) as sampler:
             target.sampler = sampler
-            target.show_states_to(None if isinstance(drafter, NoDrafter) else self.mtp)
+            target.show_states_to(None if type(drafter) is Drafter else self.mtp)
             decoder = Decoder(target, drafter, n_predict=n_predict, clock=time.perf_counter)
             try:
                 tokens.append(decoder.start(text))

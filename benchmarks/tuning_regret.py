@@ -31,19 +31,17 @@ from spectui.engine.driver import Engine
 from spectui.measure.measurer import Measurer
 from spectui.measure.workload import WorkItem, Workload, tokenize
 from spectui.monitor.machine import this_machine
-from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple
+from spectui.options.option import Dialect
 from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite
 from spectui.server.process import LlamaServer
-from spectui.tune.candidates import Candidate
-from spectui.tune.division import TRIAL_PROMPTS, divide
+from spectui.tune.candidates import Candidate, Loader
 from spectui.tune.forecaster import Forecaster
-from spectui.tune.loading import Loader
 from spectui.tune.result import TuneResult
 from spectui.tune.search import Search
-from spectui.tune.setup import Limits, SearchSetup
+from spectui.tune.setup import Limits, SearchSetup, divide
 from spectui.tune.space import OLD_DEFAULTS, SERVER_DEFAULTS, SearchSpace, longest_draft
 from spectui.tune.studies.study import StudyOptions, TuningStudy
 
@@ -226,13 +224,11 @@ def tune(
         loader = Loader(engine, candidates, loaded=DRAFT)
         space = SearchSpace(drafts=(DRAFT,), max_draft=longest_draft(CONTEXT))
         limits = Limits(n_trials=_MAX_TRIALS, time_budget_s=budget_s)
-        division = divide(workload, TRIAL_PROMPTS)
         forecaster = Forecaster(
-            replace(workload, items=division.trial_items),
+            replace(workload, items=divide(workload).trial_items),
             loader,
             space,
-            n_ctx=loaded.n_ctx,
-            rollback=loaded.rollback,
+            target=loaded,
         )
         study = TuningStudy(
             name,
@@ -245,7 +241,6 @@ def tune(
                 engine=engine,
                 study=study,
                 workload=workload,
-                division=division,
                 measurer=Measurer(engine, workload),
                 loader=loader,
                 limits=limits,

@@ -25,35 +25,6 @@ def head(kind: str) -> Json:
     return {"schema": f"spectui.{kind}/1", "spectui": __version__}
 
 
-def heading(
-    kind: str,
-    machine: Json,
-    *,
-    llama_cpp_python: str,
-    llama_cpp: Known[str],
-    library: Json | None,
-) -> Json:
-    """Fields at the start of the document of a measurement.
-
-    Args:
-        kind: of the document.
-        machine: its document.
-        llama_cpp_python: version of the binding.
-        llama_cpp: version of the library, or why there is none.
-        library: document of the library; None without one.
-    """
-    version = or_reason("llama_cpp", llama_cpp.value, llama_cpp.reason or "")
-    return {
-        **head(kind),
-        "engine": {
-            "llama_cpp_python": llama_cpp_python,
-            **version,
-            **or_reason("library", library, llama_cpp.reason or ""),
-        },
-        "machine": machine,
-    }
-
-
 def or_reason(name: str, value: object, reason: str) -> Json:
     """A value, or null with its sibling ``<name>_reason``: that of a ``Known``, else ``reason``."""
     if isinstance(value, Known):

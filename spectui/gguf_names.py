@@ -4,7 +4,6 @@ The conventions are those of llama.cpp's ``gguf-split`` and of the GGUF naming r
 """
 
 import re
-from dataclasses import dataclass
 
 SUFFIX = ".gguf"
 
@@ -18,31 +17,28 @@ _COMPANION = re.compile(
 """Projectors, importance matrices, bare vocabularies and adapters."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Series:
-    """The files of one model."""
-
-    stem: str
-    """Common beginning of their names."""
-    suffix: str
-    n_shards: int
-    """0 where the model is one file."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of all files, the one that llama.cpp is given first."""
-        numbers = range(1, self.n_shards + 1)
-        shards = (f"{self.stem}-{n:05}-of-{self.n_shards:05}{self.suffix}" for n in numbers)
-        return tuple(shards) or (self.stem + self.suffix,)
+def model_name(name: str) -> str:
+    """The name of the model that the GGUF file called ``name`` belongs to, as shards share it."""
+    stem, _suffix = _split(name)
+    shard = _shard(stem)
+    return stem if shard is None else shard["stem"]
 
 
-def series_of(name: str) -> Series:
-    """Return the files of the model that the GGUF file called ``name`` belongs to."""
+def first_name(name: str) -> str:
+    """The name of that model's file that llama.cpp is given, for all of its shards the same."""
     stem, suffix = _split(name)
-    shard = _SHARD.fullmatch(stem)
-    if shard is None or not 1 <= int(shard["index"]) <= int(shard["total"]):
-        return Series(stem=stem, suffix=suffix, n_shards=0)
-    return Series(stem=shard["stem"], suffix=suffix, n_shards=int(shard["total"]))
+    shard = _shard(stem)
+    return name if shard is None else f"{shard['stem']}-00001-of-{shard['total']}{suffix}"
+
+
+def shard_names(name: str) -> tuple[str, ...]:
+    """Names of all files of that model, in order."""
+    stem, suffix = _split(name)
+    shard = _shard(stem)
+    if shard is None:
+        return (name,)
+    numbers = range(1, int(shard["total"]) + 1)
+    return tuple(f"{shard['stem']}-{n:05}-of-{shard['total']}{suffix}" for n in numbers)
 
 
 def is_part_of_model(name: str) -> bool:
@@ -53,6 +49,12 @@ def is_part_of_model(name: str) -> bool:
     """
     stem, suffix = _split(name)
     return suffix.lower() == SUFFIX and bool(stem) and _COMPANION.fullmatch(stem) is None
+
+
+def _shard(stem: str) -> re.Match[str] | None:
+    """The parts of a shard's name; None for a model of one file."""
+    found = _SHARD.fullmatch(stem)
+    return found if found and 1 <= int(found["index"]) <= int(found["total"]) else None
 
 
 def _split(name: str) -> tuple[str, str]:

@@ -10,7 +10,7 @@ class Line:
 
     text: str
     indent: str = ""
-    """Of what does not fit on its first line."""
+    """Indent of what does not fit on its first line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Paragraph:
 
     text: str
     indent: str = ""
-    """Of its lines but the first."""
+    """Indent of its lines but the first."""
     first: str = ""
     """Indent of its first line."""
     style: str = ""
@@ -92,7 +92,7 @@ class Excerpt:
     after: str
     indent: str = ""
     style: str = ""
-    """Of the marks."""
+    """Style of the marks."""
 
 
 Part = str | Line | Paragraph | Table | Excerpt

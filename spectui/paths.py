@@ -12,7 +12,7 @@ from spectui.errors import BadInputError
 HOME_VARIABLE = "SPECTUI_HOME"
 STORAGE_VARIABLE = "SPECTUI_STORAGE"
 """Address of the studies' storage; it may hold a password, which a command line must not."""
-_PRIVATE, _OF_OTHERS = 0o700, 0o077
+_PRIVATE, _FOR_OTHERS = 0o700, 0o077
 
 
 def data_dir() -> Path:
@@ -85,7 +85,7 @@ def _make_private(path: Path) -> None:
     for own in (data_dir(), config_dir()):
         if path.is_relative_to(own):
             status = own.stat()
-            if status.st_uid == os.geteuid() and status.st_mode & _OF_OTHERS:
+            if status.st_uid == os.geteuid() and status.st_mode & _FOR_OTHERS:
                 # A disk that takes nothing is told below.
                 with suppress(OSError):
                     own.chmod(_PRIVATE)

@@ -114,5 +114,5 @@ def _ignore(_number: int, _frame: object) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _no_server_of_the_machine() -> Iterator[None]:
     """What is said of a command must not depend on the llama-servers that run or are installed."""
-    with patch("spectui.cli.taken.find_servers", lambda: ()):
+    with patch("spectui.cli.from_command.find_servers", lambda: ()):
         yield

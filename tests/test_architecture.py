@@ -52,10 +52,10 @@ Ngram = NgramToy | NgramSimple |''',
 TOY_DRAFTER = '''
 """Says the last token again."""
 
-from spectui.speculative.drafters import Draft, NoDrafter
+from spectui.speculative.drafters import Draft, Drafter
 
 
-class NgramToyDrafter(NoDrafter):
+class NgramToyDrafter(Drafter):
     def __init__(self, size_m):
         self._size_m = size_m
 
@@ -63,7 +63,7 @@ class NgramToyDrafter(NoDrafter):
         n = min(self._size_m, n_max)
         return Draft(tokens=(last,) * n, probabilities=(1.0,) * n)
 '''
-COMMAND = {"cli/app.py": (('    "verify": "', '    "greet": "Greet.",\n    "verify": "'),)}
+COMMAND = {"cli/__init__.py": (('    "verify": "', '    "greet": "Greet.",\n    "verify": "'),)}
 TOY_COMMAND = '''
 """``spectui greet``."""
 

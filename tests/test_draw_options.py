@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from spectui.commands.server_options import LATER, drawn_from
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from tests.support.binaries import CURRENT, write_script
 from tools import newest_options
 

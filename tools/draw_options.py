@@ -27,9 +27,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spectui.commands.server_options import LATER, PREFIX
-from spectui.options.dialect import Dialect
-from spectui.server.binary import TIMEOUT_S, ask
-from spectui.server.help_text import read_help
+from spectui.options.option import Dialect
+from spectui.server.binary import TIMEOUT_S, ask, read_help
 
 TABLES = Path(__file__).parents[1] / "spectui" / "commands" / "tables"
 _PARSERS = (("common/arg.cpp",), ("common/common.cpp", "common/log.h"))

@@ -87,7 +87,7 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("2 * _NORMAL.cdf(bound) - 1", "_NORMAL.cdf(bound)"),
         ("(total - self._spent_before) / 2", "total - self._spent_before"),
     ),
-    "tune/division": (("len(self.unseen) >= MIN_PROMPTS", "len(self.unseen) > MIN_PROMPTS"),),
+    "tune/setup": (("len(self.unseen) >= MIN_PROMPTS", "len(self.unseen) > MIN_PROMPTS"),),
     "llama/planned": (("not one.pattern.startswith(output)", "True"),),
     "engine/demand": (
         ("left + self.mapped_bytes >= 0", "left >= 0"),
@@ -102,7 +102,7 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("context.state_bytes + n_logits > self", "context.state_bytes > self"),
     ),
     "commands/launch": (("if reader.dialect is Dialect.LEGACY or not is_own:", "if not is_own:"),),
-    "commands/recognition": (("len(own) > len(others)", "len(own) >= len(others)"),),
+    "commands/programs": (("len(own) > len(others)", "len(own) >= len(others)"),),
     "server/judge": (("if len(places) == 1 else", "if places else"),),
     "commands/sources/source": (("one: one[1].place", "one: -one[1].place"),),
     "commands/home": (("item.is_path and len(item.words) > 1:", "len(item.words) > 1:"),),

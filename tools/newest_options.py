@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from spectui.commands.server_options import flags_of, server_option, variables_of
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from tools.build_llama_server import (
     BuildError,
     Run,

@@ -10,7 +10,7 @@ import click
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from spectui import __version__
-from spectui.cli.app import app
+from spectui.cli import app
 from spectui.cli.help import Examples, explanation, names, subjects
 from tools.contract import EXIT_CODES, VARIABLES
 

@@ -27,9 +27,8 @@ from spectui.live.pair import SearchRequest
 from spectui.live.setup import Activity
 from spectui.llama.search import LIBRARY_VARIABLE
 from spectui.prompts import builtin_suite
-from spectui.server.address import parse_address
 from spectui.server.process import LlamaServer
-from spectui.server.watch.poller import Attachment
+from spectui.server.watch.locator import parse_address
 from spectui.settings import Settings
 from spectui.tui.app import SpectuiApp
 from spectui.tui.chat.prompt_box import PromptBox
@@ -253,7 +252,7 @@ async def in_time(scenario: Awaitable[None], stage: Stage) -> None:
 
 def watch(server: LlamaServer, size: tuple[int, int], folder: DemoFolder) -> None:
     """Draw what ``spectui attach`` shows of a server that answers."""
-    attachment = Attachment(address=parse_address(server.base_url), api_key=server.api_key)
+    attachment = parse_address(server.base_url, server.api_key)
     request = request_of(Cockpit, command.make_context("cockpit", []))
     launch = make_launch(request, Settings(keep_sessions=False))
     app = SpectuiApp(replace(launch, watched=attachment, look_s=_LOOK_S))

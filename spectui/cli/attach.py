@@ -11,7 +11,7 @@ from spectui.errors import ServerError, UsageError
 from spectui.options.option import Decimal
 
 if TYPE_CHECKING:
-    from spectui.server.watch.poller import Attachment
+    from spectui.server.watch.locator import Address
     from spectui.server.watch.tracker import AttachState
 
 _SCREEN_S, _JSON_S = 0.5, 1.0
@@ -55,26 +55,24 @@ def attach(request: Attach) -> None:
         UsageError: the address is none, or there is no terminal for the screen.
         ServerError: with ``--json``, the server tells nothing.
     """
-    from spectui.server.address import parse_address
-    from spectui.server.watch.poller import Attachment
+    from spectui.server.watch.locator import parse_address
 
     json_path, interval_s = request.json_path, request.interval_s
     if json_path is None and interval_s is not None and interval_s < _SHORTEST_S:
         raise UsageError(f"--interval {interval_s:g} is too short; give {_SHORTEST_S} or more")
     if interval_s is None:
         interval_s = _SCREEN_S if json_path is None else _JSON_S
-    address = parse_address(request.address)
-    attachment = Attachment(address=address, api_key=_api_key())
+    address = parse_address(request.address, _api_key())
     if json_path is None:
         from spectui.cli.cockpit import default_launch, show
 
-        launch = replace(default_launch(), watched=attachment, look_s=interval_s)
+        launch = replace(default_launch(), watched=address, look_s=interval_s)
         show(launch, instead="run spectui attach in one, or give --json - in scripts")
         return
-    from spectui.server.watch.document import attach_document
+    from spectui.server.watch.tracker import attach_document
 
     check_writable(json_path, ())
-    state = _look(attachment, interval_s)
+    state = _look(address, interval_s)
     write_document(attach_document(state, interval_s=interval_s), json_path)
 
 
@@ -98,7 +96,7 @@ def _api_key() -> str | None:
     return None
 
 
-def _look(attachment: "Attachment", interval_s: float) -> "AttachState":
+def _look(address: "Address", interval_s: float) -> "AttachState":
     """Ask the server twice, or once without an interval; return its state.
 
     Raises:
@@ -110,8 +108,8 @@ def _look(attachment: "Attachment", interval_s: float) -> "AttachState":
     from spectui.server.watch.sample import Failure
     from spectui.server.watch.tracker import Tracker
 
-    tracker = Tracker(attachment.address.url)
-    for sample in asyncio.run(ask(attachment, interval_s)):
+    tracker = Tracker(address.url)
+    for sample in asyncio.run(ask(address, interval_s)):
         if isinstance(sample, Failure):
             raise ServerError(sample.reason)
         tracker.add(sample)

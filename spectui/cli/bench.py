@@ -3,10 +3,10 @@
 from spectui.cli.click_options import option, request, request_command
 from spectui.cli.given import Given
 from spectui.cli.options import (
+    BACKEND_OPTIONS,
     CHATS,
     MEASURED,
-    OF_BACKEND,
-    OF_ONE_DRAFT,
+    PAIR_OPTIONS,
     PARALLEL,
     REQUEST,
     SERVER_BIN,
@@ -53,6 +53,6 @@ command = request_command(
     Bench,
     "bench",
     "run_bench:bench",
-    shared=(*OF_ONE_DRAFT, CHATS, *MEASURED, *OF_BACKEND, SERVER_BIN, PARALLEL),
+    shared=(*PAIR_OPTIONS, CHATS, *MEASURED, *BACKEND_OPTIONS, SERVER_BIN, PARALLEL),
     examples=_EXAMPLES,
 )

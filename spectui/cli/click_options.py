@@ -10,8 +10,7 @@ import click
 
 from spectui.cli.given import Given
 from spectui.cli.help import OWN, Command, CommandOption, Examples
-from spectui.options.number import Number
-from spectui.options.option import INT_MAX, Decimal, Form, Option, Values, Whole, Words
+from spectui.options.option import INT_MAX, Decimal, Form, Number, Option, Values, Whole
 from spectui.options.reading import read_value
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ _T = TypeVar("_T")
 def click_type(values: Values) -> click.ParamType[Any] | None:
     """The click type that parses a value; None for a switch."""
     match values:
-        case Words(words=words):
+        case tuple() as words:
             return click.Choice(words)
         case Form.FILE:
             return click.Path(path_type=Path)

@@ -14,7 +14,7 @@ from spectui.cli.named_models import with_kind_of_file, with_preset_models
 from spectui.cli.options import COCKPIT, DRAFTING, YES
 from spectui.cli.output import complaints
 from spectui.cli.request import RunOptions, take_drafting
-from spectui.commands.rendering import rendering_of
+from spectui.commands.takeover import rendering_of
 from spectui.demo import DemoModel
 from spectui.errors import UsageError
 from spectui.live.setup import Launch, LiveSetup, Pair
@@ -118,7 +118,7 @@ def make_launch(request: Cockpit, settings: Settings) -> Launch:
     def with_command(text: str) -> Launch:
         with complaints() as said, _context("--from", text) as context:
             launch = make_launch(request_of(Cockpit, context), settings)
-            notice = "\n".join(filter(None, (*map(_sentence, said), launch.notice)))
+            notice = "\n".join(filter(None, (*map(_as_sentence, said), launch.notice)))
             return replace(launch, notice=notice or None)
 
     pair, demo = _models(shared)
@@ -167,7 +167,7 @@ def _setup(shared: RunOptions, speculation: Speculation, pair: Pair) -> LiveSetu
     if pair.draft is not None:
         speculation = with_kind_of_file(speculation, pair.draft)
     # It loads llama.cpp.
-    from spectui.engine.placing import left_open
+    from spectui.engine.planning import left_open
 
     return LiveSetup(
         target=left_open(shared.target_options(pair.target), shared.fit),
@@ -188,7 +188,7 @@ def _most_tokens(wanted: int, target: Path) -> int:
     return DEMO_TOKENS if is_demo and wanted < 0 else wanted
 
 
-def _sentence(text: str) -> str:
+def _as_sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 

@@ -20,14 +20,13 @@ from spectui.format import (
 )
 from spectui.interrupts import interrupts
 from spectui.measure.measurer import Pair
-from spectui.tune.events import (
+from spectui.tune.progress import (
     ForecastMade,
-    PromptMeasured,
-    RunsStarted,
+    Phase,
+    PhaseStarted,
+    StepDone,
     StudyOpened,
-    TraceProgress,
     TrialFinished,
-    TrialStarted,
     TuneEvent,
 )
 from spectui.tune.trials import TrialRecord, TrialState, best_trial, n_measured
@@ -76,38 +75,34 @@ class Lines(Progress):
             case StudyOpened(records=records) if records:
                 self._records.extend(records)
                 self.say(f"resuming a study with {counted(n_measured(records), 'trial')}")
-            case TrialStarted(number=number, arm=arm, n_prompts=n_prompts):
-                self._begin(f"trial {number}: {arm.label}", n_prompts)
-                self.step(self._task)
+            case PhaseStarted():
+                self._begin(event)
+            case StepDone():
+                self._count(event)
             case TrialFinished(record=record):
                 self._records.append(record)
                 self.announce(_finished(record))
-            case TraceProgress(step=None):
-                self.say("recording the prompts, to replay every setting on them")
-            case TraceProgress(step=step) if step is not None:
-                self.step(step)
             case ForecastMade(forecasts=forecasts):
                 self.say(f"replayed {counted(len(forecasts), 'setting')}")
-            case RunsStarted(text=text, n_runs=n_runs):
-                self._begin(text, n_runs)
-                self.say(text)
-            case PromptMeasured():
-                self._count(event)
             case _:
                 pass
 
-    def _begin(self, task: str, n_planned: int) -> None:
-        self._task, self._n_done, self._n_planned = task, 0, n_planned
+    def _begin(self, event: PhaseStarted) -> None:
+        # Of a recording each step says for itself what it is.
+        self._task = "" if event.phase is Phase.RECORDING else event.text
+        self._n_done, self._n_planned = 0, event.n_steps
+        # Trials are many, and have a line when they are done.
+        tell = self.step if event.phase is Phase.SEARCHING else self.say
+        tell(event.text)
 
-    def _count(self, event: PromptMeasured) -> None:
+    def _count(self, event: StepDone) -> None:
         self._n_done += 1
         left = event.seconds_left
         self._ends_s = None if left is None else self._clock() + left
         # A race that goes faster than planned takes more prompts. The count comes first: a narrow
         # terminal cuts the end.
         done = f"{self._n_done} of {max(self._n_done, self._n_planned)}"
-        rate = rate_text(event.result.tokens_per_s)
-        self.step(f"{done} · {self._task} · {event.prompt_id}: {rate} tokens/s")
+        self.step(" · ".join(filter(None, (done, self._task, event.text))))
 
     def on_pair(self, pair: Pair) -> None:
         """Show a prompt that was measured."""
@@ -152,7 +147,7 @@ class Screen(Lines):
     def on_tune(self, event: TuneEvent) -> None:
         """Show what a search does."""
         super().on_tune(event)
-        self._paint(force=not isinstance(event, PromptMeasured | TraceProgress))
+        self._paint(force=not isinstance(event, StepDone))
 
     def say(self, text: str) -> None:
         """Show ``text`` as the current step."""

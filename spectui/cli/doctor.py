@@ -2,7 +2,7 @@
 
 from spectui.cli.click_options import option, request, request_command
 from spectui.cli.given import Given
-from spectui.cli.options import OF_CANDIDATES
+from spectui.cli.options import CANDIDATE_OPTIONS
 from spectui.options.option import Whole
 
 _EXAMPLES = (
@@ -41,5 +41,5 @@ def start(request: Doctor) -> None:
 
 
 command = request_command(
-    Doctor, "doctor", "doctor:start", shared=OF_CANDIDATES, examples=_EXAMPLES
+    Doctor, "doctor", "doctor:start", shared=CANDIDATE_OPTIONS, examples=_EXAMPLES
 )

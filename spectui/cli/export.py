@@ -3,21 +3,20 @@
 from dataclasses import replace
 
 from spectui.cli.click_options import argument, files, option, request, request_command
+from spectui.cli.from_command import found_reader, given_reader, warn_of_secrets, warn_of_silence
 from spectui.cli.options import DIALECTS, STORAGE, server_bin_option
 from spectui.cli.output import complain, say_exactly
 from spectui.cli.removed import ExportFormats
-from spectui.cli.taken import found_reader, given_reader, warn_of_secrets, warn_of_silence
 from spectui.commands.command import ServerCommand
 from spectui.commands.formats import Format, render
 from spectui.commands.launch import ExportSetup, Launch, translated
-from spectui.commands.programs import starts_server
+from spectui.commands.programs import recognise, starts_server
 from spectui.commands.reader import Reader
-from spectui.commands.recognition import recognise
 from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import names_model
 from spectui.errors import BadInputError, UsageError
 from spectui.format import printable
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 
 _EXAMPLES = (
     ("What the latest tune advised, as a command", "spectui export"),
@@ -175,11 +174,10 @@ def _export(
 
 def _launch(exported: ExportSetup | ServerCommand, reader: Reader) -> Launch:
     """The launch of the program that was named, or of the command's own, for its reader."""
-    program = None if reader.accepted is None else reader.accepted.program
     if isinstance(exported, ExportSetup):
-        setup = replace(exported, program=program, accepted=reader.accepted)
-        return setup.launch(reader.dialect)
-    return translated(exported, reader, program=program)
+        named = None if reader.program is None else reader
+        return replace(exported, program=reader.program, reader=named).launch(reader.dialect)
+    return translated(exported, reader, program=reader.program)
 
 
 def _check_taken(launch: Launch, given: Reader | None) -> None:

@@ -17,7 +17,7 @@ from spectui.presets import Options, Preset, find_preset
 if TYPE_CHECKING:
     from spectui.commands.takeover import Takeover
 
-TAKEN = "spectui.taken"
+TAKEOVER = "spectui.takeover"
 """Key under which click's context keeps the command that ``--from`` has read."""
 
 
@@ -41,7 +41,7 @@ class Given(Mapping[str, Any]):
         flags = {one.name or "": one.opts[0] for one in context.command.params if one.opts}
         sources = {name: context.get_parameter_source(name) for name in flags}
         typed = frozenset(n for n, who in sources.items() if who is ParameterSource.COMMANDLINE)
-        takeover: Takeover | None = context.meta.get(TAKEN)
+        takeover: Takeover | None = context.meta.get(TAKEOVER)
         if takeover is not None:
             names = frozenset(name.replace("_", "-") for name in typed)
             takeover = replace(takeover, typed=names)
@@ -114,9 +114,9 @@ def _apply_preset(ctx: click.Context, preset: Preset) -> None:
 def presettable() -> frozenset[str]:
     """Long names, without dashes, of models, placement, context, sampling, drafting, lengths."""
     # Its options have callbacks of this module.
-    from spectui.cli.options import DRAFTING, OF_A_RUN
+    from spectui.cli.options import CONTENT_OPTIONS, DRAFTING
 
-    flags = chain.from_iterable(one.opts for one in (*OF_A_RUN, *DRAFTING))
+    flags = chain.from_iterable(one.opts for one in (*CONTENT_OPTIONS, *DRAFTING))
     return frozenset(name.removeprefix("--") for name in flags if name.startswith("--"))
 
 
@@ -193,23 +193,23 @@ def from_option(ctx: click.Context, _param: click.Parameter, text: str | None) -
         return None
     _check_alone(ctx, "--from")
     # It loads what reads commands.
-    from spectui.cli.taken import take
+    from spectui.cli.from_command import read_takeover
 
     known = {param.name: param for param in ctx.command.params}
     ours = {name: param for name, param in known.items() if not isinstance(param, FromUserOnly)}
     # Those who may draft are looked for where one way to draft cannot be given.
-    taken = take(
+    takeover = read_takeover(
         text,
         other_drafts="spec_type" in known.keys() - ours.keys(),
         through_server={"spec_type", "backend"} <= ours.keys(),
     )
     defaults = {
         name: _checked(ctx, ours[name], value, f"--from: --{name.replace('_', '-')}")
-        for name, value in default_map(taken.settled.options).items()
+        for name, value in default_map(takeover.settled.options).items()
         if name in ours
     }
     ctx.default_map = {**dict(ctx.default_map or {}), **defaults}
-    ctx.meta[TAKEN] = taken
+    ctx.meta[TAKEOVER] = takeover
     return text
 
 

@@ -110,7 +110,7 @@ def in_child(stdin: int = 0, stderr: int = 2) -> bool:
         os._exit(os.WEXITSTATUS(status) or (_BY_SIGNAL + asked if asked else 0))
     number = os.WTERMSIG(status)
     wanted = number in _ENDING
-    _restore(stdin, stderr, modes, "" if wanted else _sentence(number))
+    _restore(stdin, stderr, modes, "" if wanted else _end_sentence(number))
     os._exit(_BY_SIGNAL + number if wanted else 1)
 
 
@@ -163,7 +163,7 @@ def _restore(stdin: int, stderr: int, modes: _Modes, last_words: str) -> None:
         os.write(stderr, f"{_RESET}{last_words}".encode())
 
 
-def _sentence(number: int) -> str:
+def _end_sentence(number: int) -> str:
     return (
         f"error: spectui was ended by {signal.Signals(number).name}; llama.cpp's last words are in "
         f"{log_path()}, and the next start offers the session again\n"

@@ -100,7 +100,7 @@ def subjects(command: click.Command, ctx: click.Context) -> dict[str, list[click
 
 
 def names(option: click.Option, ctx: click.Context, *, every: bool = False) -> str:
-    """How an option is written, such as ``-m, --model PATH``.
+    """The spelling of an option, such as ``-m, --model PATH``.
 
     Args:
         option: one of a command.
@@ -124,5 +124,5 @@ def explanation(option: click.Option, ctx: click.Context) -> str:
     extra = option.get_help_extra(ctx)
     notes = [f"default: {extra['default']}"] if "default" in extra else []
     notes += [text for text in (range_text(option.type), extra.get("required")) if text]
-    told = f"[{'; '.join(notes)}]" if notes else ""
-    return "  ".join(part for part in (option.help, told) if part)
+    note = f"[{'; '.join(notes)}]" if notes else ""
+    return "  ".join(part for part in (option.help, note) if part)

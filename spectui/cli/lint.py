@@ -5,20 +5,20 @@ from itertools import pairwise
 from pathlib import Path, PurePath
 
 import click
+from msgspec.structs import replace
 
 from spectui.cli.click_options import argument, files, option, request, request_command, switch
+from spectui.cli.from_command import found_reader, given_reader, warn_of_secrets
 from spectui.cli.help import Command
 from spectui.cli.options import DIALECTS, QUIET, json_option, server_bin_option
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.page import next_lines, page_text
-from spectui.cli.taken import found_reader, given_reader, warn_of_secrets
 from spectui.commands.command import ServerCommand
 from spectui.commands.finding import Finding, Severity
 from spectui.commands.home import own_path
-from spectui.commands.lint.checking import check
-from spectui.commands.lint.report import Checked, lint_document, lint_page
+from spectui.commands.lint.checking import Report, check, lint_document, lint_page
+from spectui.commands.programs import recognise
 from spectui.commands.reader import Reader
-from spectui.commands.recognition import recognise
 from spectui.commands.sources.files import MOST_BYTES
 from spectui.commands.sources.reading import read_commands, read_paste
 from spectui.errors import BadInputError
@@ -44,7 +44,6 @@ class _Quoted(Command):
             raise
 
 
-_UNJUDGED = "no llama-server of this machine was asked about it"
 _EXAMPLES = (
     ("A command", 'spectui lint "llama-server -m target.gguf -md draft.gguf --draft 16"'),
     ("The llama-server that runs", "spectui lint pid:"),
@@ -136,7 +135,7 @@ def _pasted() -> str:
 
 def examine(
     command: ServerCommand, name: str | None, given: Reader | None, request: Lint
-) -> Checked:
+) -> Report:
     """Check a command, and its models if they are present.
 
     Args:
@@ -149,7 +148,7 @@ def examine(
     if given is None:
         reader, chosen_by = _own_reader(command)
     else:
-        named_by = "--dialect" if given.accepted is None else "--server-bin"
+        named_by = "--dialect" if given.program is None else "--server-bin"
         reader, chosen_by = given, f"{named_by} names it"
     unseen = "--no-models was given" if request.no_models else _missing(command)
     if unseen is None:
@@ -158,28 +157,25 @@ def examine(
 
         command = with_facts(command)
     report = check(command, reader)
-    of_models: tuple[Finding, ...] = ()
+    on_models: tuple[Finding, ...] = ()
     if unseen is None:
-        of_models, unseen = model_findings(report.corrected, quiet=request.quiet)
-    return Checked(
+        on_models, unseen = model_findings(report.corrected, quiet=request.quiet)
+    return replace(
+        report,
         name=name,
-        command=command,
-        fixed=report.corrected,
-        reader=reader,
         chosen_by=chosen_by,
-        unjudged=None if reader.judge else _UNJUDGED,
-        findings=_together(report.findings, of_models),
+        findings=_worst_first(report.findings, on_models),
         # Nothing else is corrected of what the models tell.
-        left=_together(report.left, of_models),
+        left=_worst_first(report.left, on_models),
         unseen=unseen,
         asked=not request.no_models,
     )
 
 
-def _together(own: tuple[Finding, ...], of_models: tuple[Finding, ...]) -> tuple[Finding, ...]:
+def _worst_first(own: tuple[Finding, ...], on_models: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """The findings on words and models, the worst first."""
     order = list(Severity)
-    return tuple(sorted((*own, *of_models), key=lambda one: order.index(one.severity)))
+    return tuple(sorted((*own, *on_models), key=lambda one: order.index(one.severity)))
 
 
 def _own_reader(command: ServerCommand) -> tuple[Reader, str]:
@@ -200,18 +196,18 @@ def _missing(command: ServerCommand) -> str | None:
     return None if missing is None else f"{missing} is not here"
 
 
-def _next(report: Checked, given: str | None) -> Page:
+def _next(report: Report, given: str | None) -> Page:
     """Lines on what to run after the check; none where the server would stop at the command."""
     if any(one.severity is Severity.ERROR for one in report.left):
         return []
     source = f"{given}:{report.name}" if report.name else given
     # What was pasted is told as it is corrected; a file or a process stays where it is.
     is_named = given not in {None, "-"} and not any(map(str.isspace, str(given)))
-    words = ["spectui", "tune", "--from", str(source) if is_named else report.fixed.text]
+    words = ["spectui", "tune", "--from", str(source) if is_named else report.corrected.text]
     return next_lines("search for something faster", words)
 
 
-def _print(reports: list[Checked], request: Lint) -> None:
+def _print(reports: list[Report], request: Lint) -> None:
     next_ = _next(reports[0], request.command_line)
     page = [*lint_page(reports), *(["", *next_] if next_ else [])]
     write_result(lint_document(reports), page_text(page), request.json_path)

@@ -2,48 +2,24 @@
 
 import os
 import shlex
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from spectui.cli.progress import Progress
 from spectui.cli.request import RunOptions
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.errors import BadInputError, UsageError
-from spectui.models.facts import has_mtp_layers, kind_of_draft
+from spectui.models.facts import has_mtp_layers, kind_of_draft, unmeasured_sentences
 from spectui.models.gguf import check_is_gguf, read_gguf
-from spectui.models.sampling import unmeasured_sentences
 from spectui.options.drafters import MODEL_KIND, MTP_KIND, DraftMtp, ModelDrafter, with_kind
 from spectui.options.setup import Setup
 from spectui.options.speculation import Speculation
 from spectui.paths import text_of
 from spectui.presets import Preset, find_preset
 
-if TYPE_CHECKING:
-    from spectui.tune.candidates import Candidate
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Models:
-    """The models of a run, by path; nothing is loaded."""
-
-    target: Path
-    drafts: dict[str, Path]
-    """Draft models by name."""
-    refused: "tuple[Candidate, ...]" = ()
-    """Those that cannot draft, with the reason."""
-
-    @property
-    def mtp_files(self) -> frozenset[str]:
-        """Names of the drafts that are files of MTP layers alone."""
-        return frozenset(n for n, path in self.drafts.items() if kind_of_file(path) == MTP_KIND)
-
-    def without(self, refused: "tuple[Candidate, ...]") -> "Models":
-        """These models, some of whose drafts cannot draft."""
-        names = {one.name for one in refused}
-        left = {name: path for name, path in self.drafts.items() if name not in names}
-        return replace(self, drafts=left, refused=(*self.refused, *refused))
+Drafts = Mapping[str, Path]
+"""Draft models by name."""
 
 
 def with_preset_models(options: RunOptions, *, most_drafts: int | None = None) -> RunOptions:
@@ -86,7 +62,7 @@ def find_models(
     *,
     needs_draft: bool = True,
     reads_headers: bool = True,
-) -> Models:
+) -> tuple[Path, Drafts]:
     """Find target and drafts: those given, or the demo's, built if necessary.
 
     Args:
@@ -94,16 +70,19 @@ def find_models(
         needs_draft: False where n-gram drafters do as well.
         reads_headers: False where another process will; then the first bytes have to do.
 
+    Returns:
+        The target, and the drafts by name.
+
     Raises:
         BadInputError: a file is missing or no GGUF; checked before anything is loaded.
         UsageError: no target or no draft, or ``--demo`` with a target.
     """
-    target, own = _given(options, needs_draft=needs_draft)
+    target, own = _target_and_drafts(options, needs_draft=needs_draft)
     check: Callable[[Path], object] = read_gguf if reads_headers else check_is_gguf
     if not options.demo:
         for path in (target, *options.model_draft):
             check(path)
-    return Models(target=target, drafts=own)
+    return target, own
 
 
 def find_setup(options: RunOptions, speculation: Speculation, *, several: str) -> Setup:
@@ -133,13 +112,13 @@ def _find_pair(
     options: RunOptions, speculation: Speculation, several: str
 ) -> tuple[Path, Path | None]:
     """Find the target and the one draft; None where no draft model is needed."""
-    models = find_models(options, needs_draft=speculation.needs_draft)
+    target, drafts = find_models(options, needs_draft=speculation.needs_draft)
     options.check_drafts(are_asked=speculation.takes_draft)
-    if len(models.drafts) > 1 and not options.demo:
+    if len(drafts) > 1 and not options.demo:
         raise UsageError(several)
-    warn_of_sampling(models.target, options.progress)
+    warn_of_sampling(target, options.progress)
     has_draft = speculation.needs_draft or (speculation.takes_draft and options.model_draft)
-    return models.target, next(iter(models.drafts.values())) if has_draft else None
+    return target, next(iter(drafts.values())) if has_draft else None
 
 
 def kind_of_file(path: Path) -> str:
@@ -150,28 +129,33 @@ def kind_of_file(path: Path) -> str:
         return MODEL_KIND
 
 
-def of_named_kinds(found: Models, options: RunOptions) -> Models:
-    """The models without drafts of kinds that ``--spec-type`` does not name.
+def only_named_kinds(drafts: Drafts, options: RunOptions) -> Drafts:
+    """The drafts of kinds that ``--spec-type`` names, or all where it names none.
 
     Raises:
         BadInputError: there are drafts, and none is of a named kind.
     """
     if not options.takes_files:
-        return replace(found, drafts={})
+        return {}
     if not options.spec_type:
-        return found
-    kinds = {name: kind_of_file(path) for name, path in found.drafts.items()}
-    wanted = {name: path for name, path in found.drafts.items() if kinds[name] in options.spec_type}
+        return drafts
+    kinds = {name: kind_of_file(path) for name, path in drafts.items()}
+    wanted = {name: path for name, path in drafts.items() if kinds[name] in options.spec_type}
     if options.model_draft and not wanted:
         raise BadInputError(
             "no draft of -md is of a kind that --spec-type names; name its kind, or give another "
             "draft"
         )
-    for name in found.drafts.keys() - wanted.keys():
+    for name in drafts.keys() - wanted.keys():
         options.progress.say(
             f"left out {name}: it drafts as {kinds[name]}, which --spec-type does not name"
         )
-    return replace(found, drafts=wanted)
+    return wanted
+
+
+def mtp_files(drafts: Drafts) -> frozenset[str]:
+    """Names of the drafts that are files of MTP layers alone."""
+    return frozenset(name for name, path in drafts.items() if kind_of_file(path) == MTP_KIND)
 
 
 def with_kind_of_file(
@@ -212,7 +196,7 @@ def warn_of_sampling(target: Path, progress: Progress) -> None:
         progress.announce(f"note: {sentence}")
 
 
-def _given(options: RunOptions, *, needs_draft: bool) -> tuple[Path, dict[str, Path]]:
+def _target_and_drafts(options: RunOptions, *, needs_draft: bool) -> tuple[Path, dict[str, Path]]:
     if options.demo:
         if options.model is not None:
             raise UsageError("--demo brings its own target; leave out -m, or leave out --demo")
@@ -235,7 +219,7 @@ def named(paths: Sequence[Path]) -> dict[str, Path]:
     # The same file given twice is one candidate, under the first of its names.
     distinct: dict[str, Path] = {}
     for path in paths:
-        # Unlike Path.resolve() it takes a link to itself, which is told of where it is opened.
+        # Unlike Path.resolve() it takes a link to itself, which is refused where it is opened.
         distinct.setdefault(os.path.realpath(path), path)
     stems = [text_of(path.stem) for path in distinct.values()]
     return {

@@ -10,15 +10,14 @@ from spectui.cli.click_options import ListOf, click_option, files, option, switc
 from spectui.cli.given import demo_option, from_option, preset_option
 from spectui.cli.help import CommandOption, FromUserOnly
 from spectui.errors import UsageError
-from spectui.options import catalogue, context, placement
-from spectui.options.dialect import Dialect
+from spectui.options import catalogue, placement
 from spectui.options.drafters import (
     HIDDEN_STATE_KINDS,
     MODEL_KIND,
     MTP_KIND,
     NGRAM_KINDS,
 )
-from spectui.options.option import Form, Option, Whole, Words
+from spectui.options.option import Dialect, Form, Option, Whole
 from spectui.options.setup import MOST_SLOTS
 from spectui.paths import STORAGE_VARIABLE
 from spectui.secret import without_passwords
@@ -70,7 +69,7 @@ BACKEND = option(
     ),
     subject=_SERVER,
 )
-OF_BACKEND: tuple[click.Option, ...] = (BACKEND, TIMEOUT)
+BACKEND_OPTIONS: tuple[click.Option, ...] = (BACKEND, TIMEOUT)
 
 
 def _without_password(_ctx: click.Context, _param: click.Parameter, url: str | None) -> str | None:
@@ -155,8 +154,8 @@ _MODEL, _DRAFTS, _DRAFT = _under(
 )
 """The last is the option of a command that takes one draft."""
 _PLACEMENT = _under("Placement", *placement.PLACEMENT)
-_CONTEXT = _under("Context", *context.SIZES)
-_THREADS, *_OTHER_THREADS = _under("Threads", *context.COMPUTE)
+_CONTEXT = _under("Context", *catalogue.SIZES)
+_THREADS, *_OTHER_THREADS = _under("Threads", *catalogue.COMPUTE)
 
 _PRESET: click.Option = option(
     "--preset",
@@ -190,7 +189,7 @@ _DEMO: tuple[click.Option, ...] = (
     ),
     option(
         "--target",
-        type=Words(("dense", "moe")),
+        type=("dense", "moe"),
         default="dense",
         help="Which demo target.",
         subject=_MODELS,
@@ -243,7 +242,7 @@ _CONTENT = (
     *(*_DEMO, *_PLACEMENT, *_CONTEXT, _THREADS, *_OTHER_THREADS),
     *(_TEMPERATURE, *_SAMPLING),
 )
-OF_A_RUN: tuple[click.Option, ...] = (_MODEL, _DRAFTS, _DRAFTERS, *_CONTENT, _LENGTH)
+CONTENT_OPTIONS: tuple[click.Option, ...] = (_MODEL, _DRAFTS, _DRAFTERS, *_CONTENT, _LENGTH)
 """Options for the content of a run, which a preset may set; the others concern its output."""
 
 _RUN: tuple[click.Option, ...] = (
@@ -262,13 +261,13 @@ _RUN: tuple[click.Option, ...] = (
 
 COCKPIT: tuple[click.Option, ...] = (_MODEL, _DRAFT, _PRESET, _FROM, *_CONTENT)
 """Options of the interactive screen that other commands have, too."""
-OF_ONE_DRAFT: tuple[click.Option, ...] = (*COCKPIT, *_RUN, YES)
-OF_CANDIDATES = (_MODEL, _DRAFTS, _DRAFTERS, _PRESET, _FROM, *_CONTENT, *_RUN)
+PAIR_OPTIONS: tuple[click.Option, ...] = (*COCKPIT, *_RUN, YES)
+CANDIDATE_OPTIONS = (_MODEL, _DRAFTS, _DRAFTERS, _PRESET, _FROM, *_CONTENT, *_RUN)
 """Shared options of a command that takes several drafts."""
-OF_SEARCH = tuple(_SEARCHED if one is _DRAFTERS else one for one in OF_CANDIDATES)
+SEARCH_OPTIONS = tuple(_SEARCHED if one is _DRAFTERS else one for one in CANDIDATE_OPTIONS)
 """The same where a llama-server may measure."""
-OF_GRID = tuple(
-    one for one in (*OF_CANDIDATES, YES) if one not in (_DRAFTERS, _THREADS, _TEMPERATURE)
+GRID_OPTIONS = tuple(
+    one for one in (*CANDIDATE_OPTIONS, YES) if one not in (_DRAFTERS, _THREADS, _TEMPERATURE)
 )
 """Shared options of a command whose axes are drafters, threads and temperatures."""
 

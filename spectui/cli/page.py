@@ -66,10 +66,10 @@ def drawn(*parts: RenderableType) -> str:
 
 def page_text(page: Iterable[Part]) -> str:
     """A page as the text that stdout shows."""
-    return "\n".join(map(_text, page))
+    return "\n".join(map(_part_text, page))
 
 
-def _text(part: Part) -> str:
+def _part_text(part: Part) -> str:
     match part:
         case Line(text=text, indent=indent):
             return sentence(_shown(text), indent=indent)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from spectui.demo import DemoProgress
     from spectui.engine.events import Event
     from spectui.measure.measurer import Pair
-    from spectui.tune.events import TuneEvent
+    from spectui.tune.progress import TuneEvent
 
 
 class Progress:
@@ -96,7 +96,7 @@ def open_progress(*, quiet: bool, verbose: bool = False) -> Iterator[Progress]:
 
 
 def _display(*, verbose: bool) -> Progress:
-    # They know all that can be told of, which takes time to load.
+    # They know every event, which takes time to load.
     from rich.console import Console
 
     from spectui.cli.display import Lines, Screen

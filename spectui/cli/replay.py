@@ -42,8 +42,7 @@ def replay(request: Replay) -> None:
     """
     from spectui.cli.page import page_text
     from spectui.trace.file import read_trace
-    from spectui.tune.recorded import Recorded
-    from spectui.tune.replayed import replayed_document, replayed_page
+    from spectui.tune.recorded import Recorded, replayed_document, replayed_page
 
     check_writable(request.json_path, (request.trace,))
     trace = read_trace(request.trace)

@@ -1,7 +1,6 @@
 """``spectui report``: a study as something to show to others."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -9,9 +8,6 @@ from spectui.cli.click_options import argument, option, request, request_command
 from spectui.cli.options import STORAGE
 from spectui.cli.output import check_writable, complain, say_exactly, write_given
 from spectui.format import bytes_text
-
-if TYPE_CHECKING:
-    from spectui.report.content import Content
 
 _STDOUT = Path("-")
 _LONGEST_NAME = 80
@@ -65,27 +61,18 @@ def report(request: Report) -> None:
     # They load Optuna.
     from spectui.commands.launch import slug
     from spectui.report.content import content_of
+    from spectui.report.formats import render_markdown, render_page, render_row
     from spectui.tune.studies.listing import stored_study
 
     study = stored_study(request.storage, request.study)
     page = Path(f"spectui-report-{slug(study.name)[:_LONGEST_NAME]}.html")
     place = request.out or (page if request.format == "html" else _STDOUT)
     check_writable(str(place), (), option="--out", must_be_file=True)
-    text = _rendered(content_of(study), request.format)
+    renders = {"html": render_page, "md": render_markdown, "row": render_row}
+    text = renders[request.format](content_of(study))
     if place == _STDOUT:
         say_exactly(text.removesuffix("\n"))
     else:
         encoded = text.encode()
         write_given(place, encoded, is_private=True)
         complain(f"written to {place} ({bytes_text(len(encoded))})")
-
-
-def _rendered(content: "Content", format_: str) -> str:
-    # Each loads what it needs alone.
-    if format_ == "html":
-        from spectui.report.page import render_page
-
-        return render_page(content)
-    from spectui.report.markdown import render_markdown, render_row
-
-    return render_markdown(content) if format_ == "md" else render_row(content)

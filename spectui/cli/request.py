@@ -10,9 +10,10 @@ from spectui.cli.given import Given
 from spectui.cli.progress import Progress, open_progress
 from spectui.cores import threads_to_take
 from spectui.errors import UsageError
-from spectui.models.sampling import model_sampling
+from spectui.models.facts import model_sampling
 from spectui.options import placement
 from spectui.options.drafters import (
+    FILE_KINDS,
     HIDDEN_STATE_KINDS,
     MODEL_KIND,
     MTP_KIND,
@@ -22,9 +23,6 @@ from spectui.options.drafters import (
 from spectui.options.reading import context_of, draft_of, fit_of, margins_of, target_of
 from spectui.options.setup import ContextOptions, Fit, ModelOptions, SamplingConfig, Setup
 from spectui.options.speculation import Speculation, speculation_of
-
-FILE_KINDS = (MODEL_KIND, *HIDDEN_STATE_KINDS)
-"""Drafters that are always files beside the target."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +51,7 @@ class RunOptions:
     quiet: bool = True
     verbose: bool = False
     spec_type: tuple[str, ...] = ()
-    """Who may draft, for commands that take several drafts; empty for all that are available."""
+    """Drafters to choose from, where a command takes several; empty for all that are available."""
     progress: Progress = field(default_factory=Progress)
     """Where the run says what it does; nowhere outside of ``shown``."""
 

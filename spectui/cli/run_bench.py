@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from spectui.cli.bench import Bench
+from spectui.cli.from_command import warn_of_unmeasured
 from spectui.cli.named_models import find_setup, with_preset_models
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.page import page_text
@@ -21,9 +22,8 @@ from spectui.cli.session import (
     with_backend,
     with_slot_context,
 )
-from spectui.cli.taken import warn_of_unmeasured
 from spectui.documents import Json, or_reason
-from spectui.engine.placing import left_open, placed
+from spectui.engine.planning import left_open, placed
 from spectui.interrupts import interrupts, raise_ended
 from spectui.llama.facts import price_note
 from spectui.llama.native import known_library
@@ -32,9 +32,9 @@ from spectui.measure.chats import MOST_ANSWERS
 from spectui.measure.comparison import NO_MODEL, BenchRun, Comparison, compare
 from spectui.measure.served_models import look_at
 from spectui.measure.server_backend import REMEMBERS, ServerBackend, measurer_of, remembers
-from spectui.measure.servers import measuring_arguments, served_by
+from spectui.measure.servers import measuring_arguments
 from spectui.measure.workload import Workload, lengthened
-from spectui.models.sampling import unmeasured_sentences
+from spectui.models.facts import unmeasured_sentences
 from spectui.monitor.watch import MachineWatch
 from spectui.options.setup import Setup
 from spectui.options.speculation import Speculation
@@ -60,7 +60,7 @@ def bench(request: Bench) -> None:
     unmeasured = warn_of_unmeasured(given, through_server=given.is_server)
     options = with_preset_models(options, most_drafts=int(speculation.needs_draft))
     check_writable(options.json_path, options.input_files())
-    read, chats = read_prompts(options, of_suite=SUITE_PROMPTS), read_chats(options)
+    read, chats = read_prompts(options, n_suite=SUITE_PROMPTS), read_chats(options)
     prompts = (*read.prompts, *(chats.prompts[:MOST_ANSWERS] if chats else ()))
     with options.shown() as shown:
         several = "bench measures one draft; give one -md, or use spectui tune"
@@ -137,7 +137,7 @@ def _through_server(
         n_slots=setup.n_slots,
         target=target.document(n_ctx),
         draft=_draft(None if draft is None else draft.document(n_ctx), found.speculation),
-        backend=served_by(binary, arguments, keeps_both=fleet.keeps_off, n_starts=fleet.n_starts),
+        backend=fleet.document(arguments),
         alteration=target.alteration,
         notes=(*notes, *((REMEMBERS,) if remembers(found.speculation) else ())),
         shapes=request.requests,

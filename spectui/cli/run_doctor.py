@@ -6,20 +6,19 @@ from dataclasses import replace
 from pathlib import Path
 
 from spectui.cli.doctor import Doctor
-from spectui.cli.named_models import find_models, of_named_kinds, with_preset_models
+from spectui.cli.from_command import warn_of_unmeasured, with_home_of_here
+from spectui.cli.named_models import find_models, only_named_kinds, with_preset_models
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.page import next_lines, page_text
 from spectui.cli.progress import open_progress
 from spectui.cli.request import RunOptions
-from spectui.cli.taken import warn_of_unmeasured, with_home_of_here
 from spectui.commands.command import ServerCommand
 from spectui.commands.finding import Finding, Severity
 from spectui.commands.home import own_path
 from spectui.commands.takeover import Takeover, take_over
-from spectui.doctor.document import doctor_document
 from spectui.doctor.examination import Examination, Surroundings, examine, surroundings
 from spectui.doctor.findings import finding, findings
-from spectui.doctor.page import diagnosis
+from spectui.doctor.page import diagnosis, doctor_document
 from spectui.engine.planning import Planner
 from spectui.errors import (
     BadInputError,
@@ -75,7 +74,7 @@ def doctor(planner: Planner, request: Doctor) -> None:
                 error = _verdict(examination, found)
             except MissingLibraryError as missing:
                 error = missing
-        refused = {} if around.backend.library is None else passed_over()
+        refused = {} if around.backend.library.value is None else passed_over()
     document = doctor_document(around, examination, found)
     text = page_text(diagnosis(around, examination, found, refused)).rstrip("\n")
     if error is None:
@@ -104,14 +103,14 @@ def _examine(
 ) -> tuple[Examination, tuple[Finding, ...]]:
     """Examine; return the findings as well, and what --fit has chosen."""
     # Their headers are read where they can do no harm.
-    models = find_models(options, needs_draft=False, reads_headers=False)
-    models = of_named_kinds(models, options)
+    target, named = find_models(options, needs_draft=False, reads_headers=False)
+    named = only_named_kinds(named, options)
     request = PlanRequest(
-        target=options.target_options(models.target),
+        target=options.target_options(target),
         context=options.context,
         max_draft=draft_max,
     )
-    drafts = {name: options.draft_options(path) for name, path in models.drafts.items()}
+    drafts = {name: options.draft_options(path) for name, path in named.items()}
     devices, gpus = request.target.devices, around.backend.gpus
     around = replace(around, free=around.free.with_margins(options.margins, devices, gpus))
     say, mtp = options.progress.say, _mtp(options)
@@ -142,14 +141,14 @@ _WHY = "found as spectui doctor does, by headers and a plan of memory; no weight
 
 def with_facts(command: ServerCommand) -> ServerCommand:
     """The command with facts about its draft, where that is on this machine."""
-    draft = _header(command.value("model-draft"))
+    draft = _draft_header(command.value("model-draft"))
     if draft is None:
         return command
     tensors = frozenset(tensor.name for tensor in draft.tensors)
     return replace(command, draft_tensors=tensors, draft_kind=kind_of_draft(draft))
 
 
-def _header(name: str | None) -> GgufFile | None:
+def _draft_header(name: str | None) -> GgufFile | None:
     try:
         if name is None:
             return None
@@ -180,7 +179,7 @@ def model_findings(
         for path in models:
             check_is_gguf(path)
         fit = fit_of(read_options(takeover.options, catalogue.RUN))
-        found = _of_models(setup, fit, quiet=quiet)
+        found = _plan_findings(setup, fit, quiet=quiet)
     except MissingLibraryError as error:
         return (), str(error)
     except SpectuiError as error:
@@ -189,7 +188,7 @@ def model_findings(
     return (*found, *_unplanned(command)), None
 
 
-def _of_models(setup: Setup, fit: Fit | None, *, quiet: bool) -> tuple[Finding, ...]:
+def _plan_findings(setup: Setup, fit: Fit | None, *, quiet: bool) -> tuple[Finding, ...]:
     draft, speculation = setup.draft, setup.speculation
     rpc = setup.target.devices.rpc
     with open_progress(quiet=quiet) as progress, Planner(rpc=rpc) as planner:

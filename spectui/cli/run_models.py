@@ -21,10 +21,10 @@ from spectui.format import bytes_text, counted, percent_text
 from spectui.llama.architectures import inspect_header, inspect_pair
 from spectui.measure.backend import header
 from spectui.models import files
-from spectui.models.beside import Header, compare_headers, header_of
 from spectui.models.candidates import HubModel, Origin, Repository, candidates, choose_file
 from spectui.models.facts import ModelFacts, check_is_target
 from spectui.models.files import FoundModel, expand_home, usual_folders
+from spectui.models.pairs import Header, compare_headers, header_of
 from spectui.models.ranking import (
     GOOD_SHARE,
     DraftOption,
@@ -93,14 +93,14 @@ def _page(found: _Findings) -> Page:
         groups = [[Paragraph(found.nothing)], _elsewhere(found)]
     elif found.target is None:
         groups = [
-            [_table(found, found.models, _LISTED), _memory_note(found)],
+            [_model_table(found, found.models, _LISTED), _memory_note(found)],
             _reasons("Cannot be used:", found),
         ]
     else:
         groups = [
             [Paragraph(f"Drafts for {shown(found.target.path.name)}")],
             _ranking(found, found.target),
-            _advice(found),
+            _next_command(found),
             _reasons("Not for this target:", found),
         ]
     sentences = [shown(reason) for reason in found.passed_over[:_N_PASSED_OVER]]
@@ -110,7 +110,7 @@ def _page(found: _Findings) -> Page:
     return [part for group in groups if group for part in ("", *group)][1:]
 
 
-def _advice(found: _Findings) -> list[Part]:
+def _next_command(found: _Findings) -> list[Part]:
     if found.command is None:
         none = Paragraph(f"Of {counted(len(found.models), 'model')} none fits.")
         return [none, *_elsewhere(found)]
@@ -146,7 +146,7 @@ def _notes(title: str, sentences: Sequence[str]) -> list[Part]:
     return [title, *notes] if sentences else []
 
 
-def _table(found: _Findings, options: Sequence[DraftOption], cells: _Cells) -> Table:
+def _model_table(found: _Findings, options: Sequence[DraftOption], cells: _Cells) -> Table:
     """Models with facts from their files, or with what they cost."""
     names = _names(found.models)
     kept = {
@@ -208,7 +208,7 @@ def _ranking(found: _Findings, target: ModelFacts) -> list[Part]:
         "reads: weights that a token reads, as a share of what one of the target reads; "
         f"{low} to {high} is promising"
     )
-    return [_table(found, found.fitting, cells), reads, _memory_note(found)]
+    return [_model_table(found, found.fitting, cells), reads, _memory_note(found)]
 
 
 def _memory_note(found: _Findings) -> Paragraph:
@@ -363,8 +363,8 @@ def _describe(model: FoundModel, n_ctx: int) -> DraftOption:
     """Describe a model by its header, without a target."""
     reason, facts = model.damage, None
     if reason is None:
-        told = inspect_header(model.path)
-        reason, facts = told.reason, told.facts
+        inspected = inspect_header(model.path)
+        reason, facts = inspected.reason, inspected.facts
     memory_bytes = needed_memory(model, facts, n_ctx)
     return DraftOption(model=model, facts=facts, reason=reason, memory_bytes=memory_bytes)
 
@@ -380,8 +380,8 @@ def _document(found: _Findings) -> Json:
     return {
         **header("models", this_machine()),
         "n_ctx": found.n_ctx,
-        **or_reason("target", target and _target(target), "none was given with -m"),
-        "models": [_model(option, found) for option in found.models],
+        **or_reason("target", target and _target_document(target), "none was given with -m"),
+        "models": [_option_document(option, found) for option in found.models],
         "passed_over": [text_of(reason) for reason in found.passed_over],
         **or_reason("command", found.command, none),
     }
@@ -390,11 +390,11 @@ def _document(found: _Findings) -> Json:
 _NO_WEIGHTS = "there are no weights in the file"
 
 
-def _target(facts: ModelFacts) -> Json:
+def _target_document(facts: ModelFacts) -> Json:
     return {"path": text_of(str(facts.path)), "size_bytes": facts.file_bytes, **_facts(facts)}
 
 
-def _model(option: DraftOption, found: _Findings) -> Json:
+def _option_document(option: DraftOption, found: _Findings) -> Json:
     model, facts = option.model, option.facts
     unread = text_of(f"it was not read: {option.reason}")
     uncounted = unread if facts is None else "one number per token does not tell its cache"

@@ -14,8 +14,8 @@ from spectui.format import counted, times_text
 from spectui.interrupts import interrupts
 from spectui.measure.verdict import Answer
 from spectui.page import Table, Words
-from spectui.tune.outcome import Outcome
 from spectui.tune.page import machines_page
+from spectui.tune.result import Outcome
 from spectui.tune.studies.listing import (
     StoredStudy,
     delete_studies,
@@ -139,13 +139,13 @@ def _bare_document(study: StoredStudy) -> Json:
 def _bare_text(study: StoredStudy) -> str:
     n = counted(n_measured(study.trials), "measured trial")
     if study.outcome is not None:
-        told = f"{study.outcome.verdict.reason}\n{study.name}, with {n}."
+        text = f"{study.outcome.verdict.reason}\n{study.name}, with {n}."
     else:
-        told = (
+        text = (
             f"The study {study.name} has no verdict yet, with {n}; the same spectui tune command "
             "goes on from there."
         )
-    return "\n".join(map(sentence, told.split("\n")))
+    return "\n".join(map(sentence, text.split("\n")))
 
 
 def delete(request: studies.Delete) -> None:

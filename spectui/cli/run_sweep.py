@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
+from spectui.cli.from_command import warn_of_unmeasured
 from spectui.cli.given import Given
 from spectui.cli.named_models import find_models, warn_of_sampling, with_preset_models
 from spectui.cli.output import check_writable, write_all, write_result
@@ -23,18 +24,17 @@ from spectui.cli.session import (
     with_slot_context,
 )
 from spectui.cli.sweep import Sweep as Request
-from spectui.cli.taken import warn_of_unmeasured
-from spectui.engine.placing import left_open
+from spectui.engine.planning import left_open
 from spectui.errors import BadInputError, CancelledError, SpectuiError
 from spectui.interrupts import interrupts
 from spectui.measure.backend import header
-from spectui.models.sampling import unmeasured_sentences
+from spectui.models.facts import unmeasured_sentences
 from spectui.monitor.machine import this_machine
-from spectui.options.drafters import DRAFTERS, MTP_KIND, numbers_of
+from spectui.options.drafters import DRAFTERS, FILE_KINDS, MTP_KIND, numbers_of
 from spectui.options.setup import SamplingConfig
 from spectui.prompts import Prompt
 from spectui.sweep.cells import Place, Task
-from spectui.sweep.grid import FILE_KINDS, Axes
+from spectui.sweep.grid import Axes, SweepSetup
 from spectui.sweep.measuring import CellMeasurer, EngineMeasurer, ServedMeasurer
 from spectui.sweep.report import (
     begun_line,
@@ -45,7 +45,6 @@ from spectui.sweep.report import (
     summary_page,
     write_folder,
 )
-from spectui.sweep.setup import SweepSetup
 from spectui.sweep.sweep import Sweep
 from spectui.tune.space import MAX_DRAFT
 
@@ -109,15 +108,15 @@ def _setup(
     shared = with_preset_models(shared, most_drafts=None if needs_models else 0)
     takes_models = needs_models or (MTP_KIND in axes.kinds and bool(shared.model_draft))
     shared.check_drafts(are_asked=takes_models)
-    models = find_models(shared, needs_draft=needs_models, reads_headers=binary is None)
-    warn_of_sampling(models.target, shared.progress)
-    sampling = shared.sampling_for(models.target)
-    of_suite = None if shared.prompts is not None else SUITE_PROMPTS
-    drafts = models.drafts if takes_models else {}
+    path, found = find_models(shared, needs_draft=needs_models, reads_headers=binary is None)
+    warn_of_sampling(path, shared.progress)
+    sampling = shared.sampling_for(path)
+    n_suite = None if shared.prompts is not None else SUITE_PROMPTS
+    drafts = found if takes_models else {}
     if given.is_server:
-        target = left_open(shared.target_options(models.target), shared.fit)
+        target = left_open(shared.target_options(path), shared.fit)
     else:
-        shared, target = place_target(shared, models, max_draft=MAX_DRAFT)
+        shared, target = place_target(shared, path, found, max_draft=MAX_DRAFT)
     base = shared.alone(target, given.served_extra)
     n_slots = (slots_of_command(given) if given.is_server else None) or 1
     return SweepSetup(
@@ -130,9 +129,9 @@ def _setup(
         ),
         task=Task(temp=sampling.temp, n_predict=shared.n_predict),
         base=with_slot_context(base, 1, given) if given.is_server else base,
-        drafts={name: shared.draft_options(path) for name, path in drafts.items()},
+        drafts={name: shared.draft_options(one) for name, one in drafts.items()},
         sampling=sampling,
-        prompts=prompts[: request.n_prompts or of_suite],
+        prompts=prompts[: request.n_prompts or n_suite],
         machine=this_machine(),
         binary=binary,
         repeats=request.repeats,

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import click
 
+from spectui.cli.from_command import warn_of_unmeasured
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.page import page_text
 from spectui.cli.request import RunOptions, check_engine
@@ -14,17 +15,16 @@ from spectui.cli.session import (
     with_backend,
     with_candidates,
 )
-from spectui.cli.taken import warn_of_unmeasured
 from spectui.cli.tune import Tune
 from spectui.cli.tune_search import Search
 from spectui.errors import CancelledError, UsageError
 from spectui.format import counted
 from spectui.llama.search import find_server
 from spectui.measure.backend import ENGINE
-from spectui.models.sampling import unmeasured_sentences
-from spectui.tune.document import Tuned
+from spectui.models.facts import unmeasured_sentences
 from spectui.tune.page import commands_page, findings_page, machines_page
 from spectui.tune.trials import n_measured
+from spectui.tune.tuning import Tuned
 
 
 def tune(request: Tune) -> None:

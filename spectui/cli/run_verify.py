@@ -2,26 +2,26 @@
 
 from pathlib import Path
 
+from spectui.cli.from_command import set_variables_of
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.page import page_text
 from spectui.cli.progress import open_progress
 from spectui.cli.session import own_prompts, wanted_binary
-from spectui.cli.taken import set_variables_of
 from spectui.cli.verify import Verify
 from spectui.errors import BadInputError
 from spectui.format import counted
 from spectui.interrupts import interrupts, raise_ended
 from spectui.measure.backend import header
 from spectui.measure.promise import Promise
-from spectui.models.sampling import unmeasured_sentences
+from spectui.measure.served_models import keeps_off
+from spectui.measure.servers import Fleet
+from spectui.models.facts import unmeasured_sentences
 from spectui.monitor.machine import this_machine
 from spectui.prompts import Prompt, builtin_suite
-from spectui.tune.outcome import advice_of
-from spectui.tune.studies.listing import find_study, list_studies
-from spectui.verify.claim import Claim
-from spectui.verify.page import verified_page
-from spectui.verify.result import Verified
-from spectui.verify.verification import Serving, verify
+from spectui.tune.result import advice_of
+from spectui.tune.studies.listing import StoredStudy, find_study, list_studies
+from spectui.verify.comparison import subject_of
+from spectui.verify.verification import verified_page, verify
 
 
 def run(request: Verify) -> None:
@@ -34,18 +34,24 @@ def run(request: Verify) -> None:
     binary = wanted_binary(request.server_bin)
     check_writable(request.json_path, (request.prompts, Path(binary.path)))
     with open_progress(quiet=request.quiet) as progress:
-        serving = Serving(
-            binary=binary,
-            say=progress.say,
-            announce=progress.announce,
-            on_pair=progress.on_pair,
+        study, promise = _promised(request)
+        case, prompts = promise.case, _prompts(promise, request.prompts)
+        advice = advice_of(study.outcome, case)
+        subject = subject_of(case, study.name, study.changed, advice)
+        progress.say(subject)
+        fleet = Fleet(
+            binary,
+            keeps_off=keeps_off(case),
             timeout_s=request.timeout,
-            repeats=request.repeats,
+            say=progress.say,
             from_disk=request.yes,
         )
-        found = verify(_claim(request), serving)
+        found = verify(promise, prompts, fleet, repeats=request.repeats, on_pair=progress.on_pair)
         interrupts.hold()
-    _report(found, request.json_path)
+    document = {**header("verify", this_machine()), **found.document(study.name, advice)}
+    asked = unmeasured_sentences(case.target.path)
+    document["notes"] = [*asked, *document["notes"]]
+    write_result(document, page_text(verified_page(found, subject)), request.json_path)
     raise_ended(
         found.comparison.ended,
         f"interrupted after {counted(len(found.comparison.pairs), 'prompt')} of llama-server's; "
@@ -53,15 +59,14 @@ def run(request: Verify) -> None:
     )
 
 
-def _claim(request: Verify) -> Claim:
-    """The promise of a study and its prompts; sets the variables of its original command.
+def _promised(request: Verify) -> tuple[StoredStudy, Promise]:
+    """The study and its promise; sets the variables of its original command.
 
     Raises:
-        BadInputError: it keeps no promise, or its prompts or models are gone.
+        BadInputError: it keeps no promise, or its models are gone.
         UsageError: there is no such study.
     """
-    studies = list_studies(request.storage)
-    entry = find_study(studies, request.study)
+    entry = find_study(list_studies(request.storage), request.study)
     promise = entry.promise
     if promise is None:
         raise BadInputError(
@@ -72,20 +77,13 @@ def _claim(request: Verify) -> Claim:
     names = () if entry.outcome is None else set_variables_of(entry.outcome.start)
     if names:
         complain(f"as the command of the study sets them: {', '.join(names)}")
-    prompts = _prompts(promise, request.prompts)
     for model in (promise.case.target, promise.case.draft):
         if model is not None and not model.path.exists():
             raise BadInputError(
                 f"{model.path}, a model of the study {entry.name}, is not there any more; put it "
                 "back, or measure with spectui bench --backend server"
             )
-    return Claim(
-        prompts=prompts,
-        promise=promise,
-        study=entry.name,
-        changed=entry.changed,
-        advice=advice_of(entry.outcome, promise.case),
-    )
+    return entry, promise
 
 
 def _prompts(promise: Promise, given: Path | None) -> tuple[Prompt, ...]:
@@ -103,11 +101,3 @@ def _prompts(promise: Promise, given: Path | None) -> tuple[Prompt, ...]:
             f"none of the study's prompts is in {promise.prompts} any more; give --prompts"
         )
     return tuple(measured)
-
-
-def _report(found: Verified, json_path: str | None) -> None:
-    """Print promised against delivered."""
-    document = {**header("verify", this_machine()), **found.document()}
-    asked = unmeasured_sentences(found.claim.case.target.path)
-    document["notes"] = [*asked, *document["notes"]]
-    write_result(document, page_text(verified_page(found)), json_path)

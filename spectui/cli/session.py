@@ -8,22 +8,23 @@ from pathlib import Path
 
 from spectui.cli.given import Given
 from spectui.cli.named_models import (
-    Models,
+    Drafts,
     find_models,
-    of_named_kinds,
+    mtp_files,
+    only_named_kinds,
     warn_of_sampling,
     with_preset_models,
 )
 from spectui.cli.output import complain
-from spectui.cli.request import FILE_KINDS, RunOptions
+from spectui.cli.request import RunOptions
 from spectui.commands.items import divide, words_of
 from spectui.commands.measured import beyond_engine
-from spectui.commands.rendering import rendering_of
+from spectui.commands.takeover import rendering_of
 from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
 from spectui.engine.isolation import ProcessWorker
-from spectui.engine.placing import placed
+from spectui.engine.planning import placed
 from spectui.errors import UsageError
 from spectui.llama.library import has_library, library
 from spectui.llama.log import native_log
@@ -34,7 +35,7 @@ from spectui.measure.servers import Fleet, turns
 from spectui.measure.workload import Workload, tokenize
 from spectui.models.gguf import read_gguf
 from spectui.options import placement
-from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple
+from spectui.options.drafters import FILE_KINDS, MTP_KIND, DraftMtp, DraftSimple
 from spectui.options.setup import MOST_SLOTS, ModelOptions, Setup
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt, PromptFile, builtin_suite, load_prompts
@@ -101,8 +102,8 @@ def served_workload(
     )
 
 
-def read_prompts(options: RunOptions, *, of_suite: int | None = None) -> PromptFile:
-    """The user's prompts, or the first of the built-in suite; all of it if ``of_suite`` is None.
+def read_prompts(options: RunOptions, *, n_suite: int | None = None) -> PromptFile:
+    """The user's prompts, or the first of the built-in suite; all of it if ``n_suite`` is None.
 
     With chats there are none of the suite.
 
@@ -110,7 +111,7 @@ def read_prompts(options: RunOptions, *, of_suite: int | None = None) -> PromptF
         BadInputError: one is malformed, or the file cannot be read.
     """
     if options.prompts is None:
-        return PromptFile(prompts=() if options.chats else builtin_suite()[:of_suite])
+        return PromptFile(prompts=() if options.chats else builtin_suite()[:n_suite])
     return own_prompts(options.prompts)
 
 
@@ -167,28 +168,29 @@ def with_candidates(options: RunOptions) -> RunOptions:
 
 
 def place_target(
-    options: RunOptions, models: Models, *, max_draft: int
+    options: RunOptions, target: Path, drafts: Drafts, *, max_draft: int
 ) -> tuple[RunOptions, ModelOptions]:
     """Place the target as ``--fit`` does beside the largest draft.
 
     Args:
         options: as they were given.
-        models: as they were found.
+        target: as it was found.
+        drafts: as they were found.
         max_draft: longest draft.
 
     Returns:
         Options of whatever drafts beside it, and the target.
     """
-    setup = options.alone(options.target_options(models.target))
+    setup = options.alone(options.target_options(target))
     if options.fit is None:
         return options, setup.target
     beside = setup
-    if models.drafts:
-        largest = max(models.drafts.values(), key=lambda path: path.stat().st_size)
-        drafts = Speculation(DraftSimple(draft_max=max_draft))
+    if drafts:
+        largest = max(drafts.values(), key=lambda path: path.stat().st_size)
+        speculation = Speculation(DraftSimple(draft_max=max_draft))
         draft = options.draft_options(largest)
-        beside = replace(setup, draft=draft, speculation=drafts)
-    elif options.takes(MTP_KIND) and read_gguf(models.target).mtp_layers:
+        beside = replace(setup, draft=draft, speculation=speculation)
+    elif options.takes(MTP_KIND) and read_gguf(target).mtp_layers:
         beside = replace(setup, speculation=Speculation(DraftMtp(draft_max=max_draft)))
     found = placed(beside, options.fit, options.progress.announce)
     shares = ",".join(f"{share:g}" for share in found.target.devices.split)
@@ -196,19 +198,20 @@ def place_target(
     return replace(options, placement={**options.placement, **split}), found.target
 
 
-def find_candidates(options: RunOptions) -> Models:
+def find_candidates(options: RunOptions) -> tuple[Path, Drafts]:
     """Like ``find_models``, with the drafts that ``--spec-type`` requires."""
-    found = find_models(options, needs_draft=options.names(*FILE_KINDS))
-    warn_of_sampling(found.target, options.progress)
-    return of_named_kinds(found, options)
+    target, drafts = find_models(options, needs_draft=options.names(*FILE_KINDS))
+    warn_of_sampling(target, options.progress)
+    return target, only_named_kinds(drafts, options)
 
 
 def load_models(
     engine: Engine,
     shared: RunOptions,
-    models: Models,
+    drafts: Drafts,
     command: LoadTarget,
     *,
+    refused: tuple[Candidate, ...] = (),
     takes_mtp: bool = True,
 ) -> tuple[ModelLoaded, tuple[Candidate, ...]]:
     """Load the target, with its MTP layers where these may draft, and every draft once.
@@ -216,8 +219,9 @@ def load_models(
     Args:
         engine: nothing is loaded yet.
         shared: as they were given.
-        models: as they were found.
+        drafts: as they were found.
         command: loads the target, without its MTP layers.
+        refused: drafts that cannot draft, with the reason.
         takes_mtp: False where the target's MTP layers may not draft.
 
     Returns:
@@ -227,25 +231,28 @@ def load_models(
     Raises:
         SpectuiError: the target cannot be loaded, or nobody of those who were named can draft.
     """
+    refused_names = {one.name for one in refused}
+    left = {name: path for name, path in drafts.items() if name not in refused_names}
     target, own = load_target(
         engine,
         command,
         takes_mtp=takes_mtp and shared.takes(MTP_KIND),
         # Files that were given may be those that were named.
-        needs_mtp=takes_mtp and shared.names(MTP_KIND) and not models.drafts,
+        needs_mtp=takes_mtp and shared.names(MTP_KIND) and not left,
     )
-    drafts = [
-        load_draft(engine, name, shared.draft_options(path), target, mtp=name in models.mtp_files)
-        for name, path in models.drafts.items()
+    heads = mtp_files(left)
+    others = [
+        load_draft(engine, name, shared.draft_options(path), target, mtp=name in heads)
+        for name, path in left.items()
     ]
-    drafts += models.refused
+    others += refused
     # The target's own layers come first: nothing has to be loaded for them.
-    candidates = (*own, *drafts)
+    candidates = (*own, *others)
     for candidate in candidates:
         if candidate.reason is not None:
             shared.progress.say(f"left out {candidate.name}: {candidate.reason}")
-    if shared.model_draft and all(one.error is not None for one in drafts):
-        raise none_fits(drafts)
+    if shared.model_draft and all(one.error is not None for one in others):
+        raise none_fits(others)
     return target, candidates
 
 
@@ -313,9 +320,9 @@ def with_slot_context(setup: Setup, n_slots: int, given: Given) -> Setup:
 
     That of the command of ``--from`` is divided, as its llama-server does.
     """
-    theirs, context = slots_of_command(given), setup.context
-    if theirs is not None and given.is_of_command(_CONTEXT):
-        context = replace(context, ctx_size=max(1, context.ctx_size // theirs))
+    n_command, context = slots_of_command(given), setup.context
+    if n_command is not None and given.is_of_command(_CONTEXT):
+        context = replace(context, ctx_size=max(1, context.ctx_size // n_command))
     return replace(setup, context=context, n_slots=n_slots)
 
 

@@ -16,16 +16,16 @@ from spectui.cli.click_options import (
 from spectui.cli.given import Given
 from spectui.cli.help import FromUserOnly
 from spectui.cli.options import (
-    OF_BACKEND,
-    OF_GRID,
+    BACKEND_OPTIONS,
+    GRID_OPTIONS,
     SERVER_BIN,
     SLOTS,
     parallel_option,
     repeats_option,
 )
-from spectui.options import catalogue, context
+from spectui.options import catalogue
 from spectui.options.drafters import (
-    HIDDEN_STATE_KINDS,
+    FILE_KINDS,
     MODEL_KIND,
     MTP_KIND,
     NGRAM_KINDS,
@@ -39,7 +39,7 @@ _AXES: tuple[click.Option, ...] = (
     option(
         "--spec-type",
         cls=FromUserOnly,
-        type=ListOf(click.Choice([MODEL_KIND, *HIDDEN_STATE_KINDS, MTP_KIND, *NGRAM_KINDS])),
+        type=ListOf(click.Choice([*FILE_KINDS, MTP_KIND, *NGRAM_KINDS])),
         multiple=True,
         metavar="LIST",
         help=(
@@ -52,7 +52,7 @@ _AXES: tuple[click.Option, ...] = (
         for drafter in (DraftSimple, *NGRAMS)
         for number in numbers_of(drafter)
     ),
-    listed(context.THREADS, means="one per physical core", help_text="Compute threads."),
+    listed(catalogue.THREADS, means="one per physical core", help_text="Compute threads."),
     option(
         "--prompt-length",
         type=ListOf(Value(Whole(1))),
@@ -107,6 +107,6 @@ command = request_command(
     Sweep,
     "sweep",
     "run_sweep:run",
-    shared=(*OF_GRID, *_AXES, *OF_BACKEND, SERVER_BIN),
+    shared=(*GRID_OPTIONS, *_AXES, *BACKEND_OPTIONS, SERVER_BIN),
     examples=_EXAMPLES,
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from spectui.cli.click_options import option, request, request_command, switch
 from spectui.cli.given import Given
-from spectui.cli.options import CHATS, OF_CANDIDATES, YES
+from spectui.cli.options import CANDIDATE_OPTIONS, CHATS, YES
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.request import RunOptions, check_drafting
 from spectui.errors import CancelledError
@@ -66,7 +66,7 @@ class Trace:
 
 
 command = request_command(
-    Trace, "trace", "trace:trace", shared=(*OF_CANDIDATES, CHATS, YES), examples=_EXAMPLES
+    Trace, "trace", "trace:trace", shared=(*CANDIDATE_OPTIONS, CHATS, YES), examples=_EXAMPLES
 )
 
 
@@ -76,8 +76,8 @@ def trace(request: Trace) -> None:
     Raises:
         CancelledError: it was interrupted; what was complete has been written.
     """
+    from spectui.cli.from_command import warn_of_unmeasured
     from spectui.cli.session import with_candidates
-    from spectui.cli.taken import warn_of_unmeasured
 
     options = with_candidates(RunOptions.of(request.given))
     warn_of_unmeasured(request.given)
@@ -95,12 +95,13 @@ def _check_files(options: RunOptions, out: Path | None) -> None:
         ensure_dir(_folder())
     else:
         json_file = None if options.json_path is None else Path(options.json_path)
-        taken = (*options.input_files(), json_file)
-        check_writable(str(out), taken, option="--out", must_be_file=True)
+        inputs = (*options.input_files(), json_file)
+        check_writable(str(out), inputs, option="--out", must_be_file=True)
 
 
 def _recorded(request: Trace, options: RunOptions) -> "tuple[Tracing, Recorded, tuple[str, ...]]":
     """Record; return the tracing, the trace to store, and notes on what was recorded."""
+    from spectui.cli.named_models import mtp_files
     from spectui.cli.session import (
         find_candidates,
         load_models,
@@ -111,28 +112,27 @@ def _recorded(request: Trace, options: RunOptions) -> "tuple[Tracing, Recorded, 
         tokenized,
     )
     from spectui.engine.commands import LoadTarget
-    from spectui.tune.loading import Loader
+    from spectui.tune.candidates import Loader
     from spectui.tune.tracing import Tracer, trace_of
 
     read, chats, depth = read_prompts(options), read_chats(options), request.depth
-    models = find_candidates(options)
-    options, placement = place_target(options, models, max_draft=depth)
+    path, drafts = find_candidates(options)
+    options, placement = place_target(options, path, drafts, max_draft=depth)
     with open_engine(options) as engine:
         command = LoadTarget(
             options=placement,
             context=options.context,
             max_draft=depth,
-            mtp_file=bool(models.mtp_files),
+            mtp_file=bool(mtp_files(drafts)),
         )
-        target, found = load_models(engine, options, models, command)
+        target, found = load_models(engine, options, drafts, command)
         candidates = tuple(c for c in found if c.error is None)
         workload = tokenized(engine, read.prompts, options, target, chats)
         tracing = Tracer(
             workload,
             Loader(engine, candidates),
             depth=depth,
-            n_ctx=target.n_ctx,
-            rollback=target.rollback,
+            target=target,
             with_costs=request.costs,
             on_event=options.progress.say,
         ).run()
@@ -171,8 +171,8 @@ def _write(recorded: "Recorded", tracing: "Tracing", notes: Sequence[str], reque
         "has_text": recorded.has_text,
         "interrupted": tracing.interrupted,
     }
-    told = f"{counted(n_prompts, 'prompt')}, {counted(n_tokens, 'token')}"
-    text = "\n".join((*map(sentence, (*notes, told)), str(path)))
+    summary = f"{counted(n_prompts, 'prompt')}, {counted(n_tokens, 'token')}"
+    text = "\n".join((*map(sentence, (*notes, summary)), str(path)))
     write_result(document, text, request.given["json_path"])
     if tracing.interrupted:
         what = f"{counted(n_prompts, 'prompt')} with {counted(len(recorded.drafts), 'draft')}"

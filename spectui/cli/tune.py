@@ -7,11 +7,11 @@ import click
 from spectui.cli.click_options import option, request, request_command
 from spectui.cli.given import Given
 from spectui.cli.options import (
+    BACKEND_OPTIONS,
     CHATS,
-    OF_BACKEND,
-    OF_SEARCH,
     PARALLEL,
     REQUEST,
+    SEARCH_OPTIONS,
     SERVER_BIN,
     STORAGE,
     YES,
@@ -163,6 +163,6 @@ command = request_command(
     Tune,
     "tune",
     "run_tune:tune",
-    shared=(*OF_SEARCH, CHATS, YES, SERVER_BIN, *OF_BACKEND, PARALLEL),
+    shared=(*SEARCH_OPTIONS, CHATS, YES, SERVER_BIN, *BACKEND_OPTIONS, PARALLEL),
     examples=_EXAMPLES,
 )

@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from spectui.cli.named_models import Models, with_kind_of_file
+from spectui.cli.from_command import setup_of
+from spectui.cli.named_models import Drafts, mtp_files, with_kind_of_file
 from spectui.cli.request import RunOptions
 from spectui.cli.session import (
     find_candidates,
@@ -17,12 +19,11 @@ from spectui.cli.session import (
     with_slot_context,
     with_slots,
 )
-from spectui.cli.taken import taken_setup
 from spectui.cli.tune import Tune
 from spectui.commands.takeover import Takeover
 from spectui.cores import usable_processors
 from spectui.engine.commands import LoadTarget
-from spectui.engine.placing import has_devices, left_open
+from spectui.engine.planning import has_devices, left_open
 from spectui.errors import UsageError
 from spectui.interrupts import interrupts
 from spectui.llama.buffers import HOST
@@ -32,11 +33,11 @@ from spectui.measure.backend import ENGINE
 from spectui.measure.chats import MOST_ANSWERS
 from spectui.measure.served_models import ServedModel, look_at
 from spectui.measure.server_backend import ServerBackend
-from spectui.measure.servers import measuring_arguments, served_by
+from spectui.measure.servers import measuring_arguments
 from spectui.measure.workload import Workload
 from spectui.models.gguf import read_gguf
-from spectui.options.dialect import NGRAM_DIALECTS, Dialect
 from spectui.options.drafters import MTP_KIND, NGRAM_KINDS
+from spectui.options.option import NGRAM_DIALECTS, Dialect
 from spectui.options.request import check_lengths
 from spectui.options.setup import ModelOptions, Setup
 from spectui.prompts import Prompt
@@ -45,17 +46,15 @@ from spectui.server.binary import ServerBinary
 from spectui.server.client import LlamaClient
 from spectui.tune.backends import OwnEngine, Served
 from spectui.tune.candidates import Candidate
-from spectui.tune.document import Tuned
-from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
 from spectui.tune.layouts import LayoutPlan, Layouts, fit_layouts, plan_caches, plan_experts
 from spectui.tune.places import Parameter, knobs_of
-from spectui.tune.present import Present, arm_of
+from spectui.tune.progress import Notice, SearchEnded, StudyOpened, TuneEvent
 from spectui.tune.result import TuneResult
 from spectui.tune.served_forecast import why_unforecast
-from spectui.tune.setup import CommandOptions, Limits, TuningSetup
+from spectui.tune.setup import CommandOptions, Limits, Present, TuningSetup
 from spectui.tune.space import SearchSpace, longest_draft
 from spectui.tune.studies.study import StudyOptions
-from spectui.tune.tuning import Tuning
+from spectui.tune.tuning import Tuned, Tuning
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +70,7 @@ class Search:
 
     @property
     def dialect(self) -> Dialect:
-        """Whose option names the printed command has."""
+        """The dialect of the printed command."""
         return Dialect.LLAMA_CPP if self.binary is None else self.binary.dialect
 
     @property
@@ -96,27 +95,28 @@ class Search:
 
     def here(self) -> Tuned:
         """Load the models and search with spectui's own engine."""
-        shared, models = self.shared, find_candidates(self.shared)
+        shared, (path, drafts) = self.shared, find_candidates(self.shared)
         asked = _present_of(shared.given.takeover)
         longest = 0 if asked is None else asked.longest
-        shared, models, plan, command = self._placed(models, longest)
+        shared, refused, plan, command = self._placed(path, drafts, longest)
         n_expert_layers = 0 if plan is None else plan.n_expert_layers
         caches_mib = self._moe_caches_mib(command, moves_experts=n_expert_layers > 0)
         with_mtp = self.takes_mtp and not n_expert_layers
         with open_engine(shared) as engine:
-            target, candidates = load_models(engine, shared, models, command, takes_mtp=with_mtp)
+            target, candidates = load_models(
+                engine, shared, drafts, command, refused=refused, takes_mtp=with_mtp
+            )
             self._check_lengths(target.n_ctx, target.remedy)
             space = self._space(
                 target.mtp_layers, candidates, layouts=None if plan is None else plan.needed
             )
-            present = None if asked is None else arm_of(asked, candidates, shared.context, space)
             setup = self._setup(
                 shared.alone(command.options, shared.given.extra),
                 candidates,
-                space if present is None else replace(space, present=present.value),
+                space,
                 tokenized(engine, self.prompts, shared, target, self.chats),
             )
-            given = self._given_place(command, plan, models)
+            given = self._given_place(command, plan)
             knobs = knobs_of(
                 self.options.parameters,
                 given,
@@ -135,41 +135,48 @@ class Search:
             target=target.document(),
             backend=ENGINE,
             alteration=target.info.alteration,
-            present=present,
         )
 
     def _placed(
-        self, models: Models, longest: int
-    ) -> tuple[RunOptions, Models, LayoutPlan | None, LoadTarget]:
-        """Plan how the target lies beside each draft; return how drafts and the target are loaded.
+        self, path: Path, found: Drafts, longest: int
+    ) -> tuple[RunOptions, tuple[Candidate, ...], LayoutPlan | None, LoadTarget]:
+        """Plan how the target lies beside each draft.
 
         Args:
-            models: models of the run.
+            path: the target.
+            found: drafts of the run.
             longest: longest draft of the present setting.
+
+        Returns:
+            Options of whatever drafts, drafts that cannot, the plan, and how to load the target.
         """
         shared, context = self.shared, self.shared.context
         max_draft = longest_draft(context)
         request = PlanRequest(
-            target=shared.target_options(models.target), context=context, max_draft=max_draft
+            target=shared.target_options(path), context=context, max_draft=max_draft
         )
-        drafts = {name: shared.draft_options(path) for name, path in models.drafts.items()}
+        drafts = {name: shared.draft_options(one) for name, one in found.items()}
         plan: LayoutPlan | None = None
+        refused: tuple[Candidate, ...] = ()
         if Parameter.N_CPU_MOE in self.options.parameters:
-            plan, refused = plan_experts(request, drafts, self.shared.progress.say, shared.margins)
-            models = models.without(refused)
+            plan, errors = plan_experts(request, drafts, self.shared.progress.say, shared.margins)
+            refused = tuple(
+                Candidate(name=name, options=drafts[name], loaded=None, error=error)
+                for name, error in errors.items()
+            )
             target = request.target if plan is None else plan.loaded
-        elif drafts and self._may_move(request.target, models) and shared.fit is not None:
+        elif drafts and self._may_move(request.target) and shared.fit is not None:
             plan = fit_layouts(request, drafts, shared.fit, self.shared.progress.say)
             target = request.target if plan is None else plan.loaded
         else:
-            shared, target = place_target(shared, models, max_draft=max_draft)
+            shared, target = place_target(shared, path, found, max_draft=max_draft)
         command = LoadTarget(
             options=target,
             context=context,
             max_draft=max(max_draft, longest),
-            mtp_file=bool(models.mtp_files),
+            mtp_file=not mtp_files(found) <= {one.name for one in refused},
         )
-        return shared, models, plan, command
+        return shared, refused, plan, command
 
     def _moe_caches_mib(self, command: LoadTarget, *, moves_experts: bool) -> tuple[int, ...]:
         """Caches of experts to try, planned before anything is loaded."""
@@ -180,22 +187,20 @@ class Search:
         )
         return plan_caches(request, self.shared.margins, moves_experts=moves_experts)
 
-    def _may_move(self, target: ModelOptions, models: Models) -> bool:
+    def _may_move(self, target: ModelOptions) -> bool:
         """Whether the target may lie otherwise beside each draft.
 
         Not without a device, nor where its own MTP layers may draft: those are loaded with it once.
         """
-        has_own_mtp = self.takes_mtp and read_gguf(models.target).mtp_layers > 0
+        has_own_mtp = self.takes_mtp and read_gguf(target.path).mtp_layers > 0
         return has_devices(target) and not has_own_mtp
 
-    def _given_place(
-        self, command: LoadTarget, plan: LayoutPlan | None, models: Models
-    ) -> LoadTarget:
-        """How the target is loaded as the user's command has it; what does not fit is moved."""
+    def _given_place(self, command: LoadTarget, plan: LayoutPlan | None) -> LoadTarget:
+        """The load of the target as the user's command has it; what does not fit is moved."""
         if plan is None:
             return command
         if plan.fits_as_given:
-            return replace(command, options=self.shared.target_options(models.target))
+            return replace(command, options=self.shared.target_options(command.options.path))
         return replace(command, options=plan.layouts.alone.on(command.options))
 
     def served(self, binary: ServerBinary) -> Tuned:
@@ -206,16 +211,14 @@ class Search:
             UsageError: there is nothing to search.
         """
         shared = self.shared
-        models = find_candidates(shared)
-        target = look_at(left_open(shared.target_options(models.target), shared.fit))
-        drafts = {n: look_at(shared.draft_options(path)) for n, path in models.drafts.items()}
+        path, found = find_candidates(shared)
+        target = look_at(left_open(shared.target_options(path), shared.fit))
+        drafts = {name: look_at(shared.draft_options(one)) for name, one in found.items()}
         alone = shared.alone(target.options, shared.given.served_extra)
         off = with_slot_context(alone, wanted_slots(shared.given), shared.given)
         # What the binary has no words for is said before anything is started.
         measuring_arguments(off, binary)
         candidates, space = self._served_space(binary, target, drafts)
-        asked = _present_of(shared.given.takeover)
-        present = None if asked is None else arm_of(asked, candidates, shared.context, space)
         placed = {name: one.options for name, one in drafts.items()}
         why_not = why_unforecast(
             space, binary, n_slots=off.n_slots, redoes_rounds=target.redoes_rounds
@@ -226,8 +229,6 @@ class Search:
             self._check_lengths(n_ctx, "raise -c")
             backend = ServerBackend(fleet, off, placed, redoes_rounds=target.redoes_rounds)
             workload = self._workload(fleet.of(off), off)
-            if present is not None:
-                space = replace(space, present=present.value)
             setup = self._setup(off, candidates, space, workload)
             served = Served(backend, binary, target, drafts, forecasts=forecasts)
             tuning = Tuning(setup, served)
@@ -236,14 +237,8 @@ class Search:
             tuning=tuning,
             result=result,
             target=target.document(n_ctx),
-            backend=served_by(
-                binary,
-                _server_arguments(backend, binary, result.best),
-                keeps_both=fleet.keeps_off,
-                n_starts=fleet.n_starts,
-            ),
+            backend=fleet.document(_server_arguments(backend, binary, result.best)),
             alteration=target.alteration,
-            present=present,
         )
 
     def _served_space(
@@ -260,7 +255,7 @@ class Search:
         ]
         if mtp_layers:
             candidates.insert(0, Candidate(name=MTP_KIND, options=target.options, loaded=None))
-        known = binary.accepted.drafters
+        known = binary.reader.drafters
         space = self._space(
             mtp_layers,
             candidates,
@@ -314,11 +309,13 @@ class Search:
         """Setup of the search for the best setting beside ``off``."""
         shared, options = self.shared, self.options
         form, budget_s = CommandOptions.of(shared.given.takeover), options.time_budget
+        asked = _present_of(shared.given.takeover)
+        present = None if asked is None else asked.arm(candidates, shared.context, space)
         return TuningSetup(
             off=off,
             candidates=candidates,
             workload=workload,
-            space=space,
+            space=space if present is None else replace(space, present=present.value),
             limits=Limits(
                 n_trials=options.trials,
                 time_budget_s=budget_s,
@@ -335,6 +332,7 @@ class Search:
                 dialect=self.dialect,
                 extra=with_slots(form.extra, shared.given["parallel"]),
             ),
+            present=present,
             prompts=shared.prompts,
             is_chat=bool(shared.chats),
             requests=options.requests,
@@ -390,7 +388,7 @@ def _present_of(takeover: Takeover | None) -> Present | None:
         return None
     if takeover.elsewhere:
         return Present(speculation=None, draft=None, elsewhere=takeover.elsewhere)
-    setup = taken_setup(takeover)
+    setup = setup_of(takeover)
     speculation = setup.speculation
     if speculation is None or not speculation.takes_draft:
         return Present(speculation=speculation, draft=None)

@@ -10,12 +10,10 @@ from spectui.commands.home import is_at_home
 from spectui.commands.renames import Stage
 from spectui.commands.server_options import flags_of
 from spectui.errors import BadInputError
-from spectui.options import context as contexts
-from spectui.options import placement
+from spectui.options import catalogue, placement
 from spectui.options.catalogue import BY_FLAG
-from spectui.options.dialect import Dialect
 from spectui.options.drafters import DrafterSetting, DraftSimple, HiddenStateDrafter, numbers_of
-from spectui.options.option import Option
+from spectui.options.option import Dialect, Option
 from spectui.options.setup import (
     EXPERTS,
     ContextOptions,
@@ -66,8 +64,8 @@ def server_arguments(
         placed = _placement(draft, dialect, beside=target)
         words += _words((*placed, *_cache_types(draft, explicit=explicit)), dialect, draft=draft)
         threads = (
-            (contexts.THREADS_DRAFT, _positive(context.threads_draft)),
-            (contexts.THREADS_BATCH_DRAFT, _positive(context.threads_batch_draft)),
+            (catalogue.THREADS_DRAFT, _positive(context.threads_draft)),
+            (catalogue.THREADS_BATCH_DRAFT, _positive(context.threads_batch_draft)),
         )
         words += _words(threads, dialect)
     return [*words, *_drafting(speculation, dialect)]
@@ -90,7 +88,7 @@ def _words(
 
 
 def _flag(option: Option, dialect: Dialect, draft: ModelOptions | None) -> str:
-    flag = _flag_in(option, dialect, of_draft=draft is not None)
+    flag = _flag_in(option, dialect, is_draft=draft is not None)
     if flag is not None:
         return flag
     lacking = option.long_flag if draft is None else f"{option.long_flag}-draft"
@@ -100,9 +98,9 @@ def _flag(option: Option, dialect: Dialect, draft: ModelOptions | None) -> str:
     )
 
 
-def _flag_in(option: Option, dialect: Dialect, *, of_draft: bool) -> str | None:
+def _flag_in(option: Option, dialect: Dialect, *, is_draft: bool) -> str | None:
     """The flag that is written in a dialect; None where it has none of the same meaning."""
-    own = BY_FLAG.get(f"{option.long_flag}-draft") if of_draft else option
+    own = BY_FLAG.get(f"{option.long_flag}-draft") if is_draft else option
     if own is None or (dialect is Dialect.IK and own in _N_CPU_MOE):
         # ik_llama.cpp counts from the last layer.
         return None
@@ -153,7 +151,7 @@ def _placement(
     # First match wins in the server, so the user's own patterns come before the MoE options.
     overrides = [] if is_fitted else list(model.override_tensor)
     n_layers = 0 if model.cpu_moe else model.n_cpu_moe
-    if n_layers and _flag_in(placement.N_CPU_MOE, dialect, of_draft=beside is not None) is None:
+    if n_layers and _flag_in(placement.N_CPU_MOE, dialect, is_draft=beside is not None) is None:
         overrides.append(first_experts(n_layers))
         n_layers = 0
     yield placement.OVERRIDE_TENSOR, _override_value(overrides)
@@ -192,13 +190,13 @@ def _context(context: ContextOptions) -> Iterator[_Given]:
     yield "-b", str(context.batch_size)
     yield "-ub", str(context.ubatch_size)
     yield "-fa", context.flash_attn.value
-    yield contexts.THREADS, _positive(context.threads)
-    yield contexts.THREADS_BATCH, _positive(context.threads_batch)
+    yield catalogue.THREADS, _positive(context.threads)
+    yield catalogue.THREADS_BATCH, _positive(context.threads_batch)
     yield placement.NO_KV_OFFLOAD, not context.kv_offload
     yield placement.NO_OP_OFFLOAD, not context.op_offload
-    yield contexts.SWA_FULL, context.swa_full
+    yield catalogue.SWA_FULL, context.swa_full
     yield placement.MOE_CACHE_MIB, _positive(context.moe_cache_mib)
-    yield contexts.NUMA, "" if context.numa is None else str(context.numa)
+    yield catalogue.NUMA, "" if context.numa is None else str(context.numa)
 
 
 def _unless(value: object, default: object) -> str:

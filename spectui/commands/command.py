@@ -8,11 +8,11 @@ from pathlib import Path
 from spectui.commands.finding import Edits, Finding
 from spectui.commands.home import own_path, shell_word, shell_words
 from spectui.commands.items import Item, divide, words_of
-from spectui.commands.renames import BY_LAYERS, BY_SWITCH, DRAFTS, NONE, OF_MODELS
+from spectui.commands.renames import BY_LAYERS, BY_SWITCH, DRAFTS, MODEL_KINDS, NONE
 from spectui.commands.server_options import canonical, former_names, new_names
 from spectui.errors import BadInputError
-from spectui.options.dialect import Dialect
 from spectui.options.drafters import MTP_KIND
+from spectui.options.option import Dialect
 from spectui.secret import hidden
 
 ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
@@ -234,7 +234,7 @@ def _is_old(items: tuple[Item, ...]) -> bool:
     """Whether the command has removed names or ik_llama.cpp's, and no newer ones of llama.cpp."""
     shown = {canonical(item.shown) for item in items}
     kinds = {kind for item in items if item.name == "spec-type" for kind in item.value.split(",")}
-    is_new = kinds & OF_MODELS or shown & new_names()
+    is_new = kinds & MODEL_KINDS or shown & new_names()
     return not is_new and (bool(shown & former_names()) or any(map(_is_of_ik, items)))
 
 

@@ -12,7 +12,7 @@ from spectui.commands.launch import Launch, commented, slug
 from spectui.commands.reader import Reader
 from spectui.commands.server_options import canonical
 from spectui.errors import BadInputError
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _SECTION = re.compile(r"[^\]\s]([^\]]*[^\]\s])?")
@@ -73,18 +73,18 @@ def _preset(launch: Launch) -> str:
     Raises:
         BadInputError: the dialect reads no such file, or it cannot hold a value.
     """
-    dialect, accepted = launch.reader.dialect, launch.reader.accepted
+    reader, dialect = launch.reader, launch.reader.dialect
     if dialect is Dialect.IK:
         raise _unfit(f"{dialect} reads no models preset file")
-    if accepted is not None and _READS_IT not in accepted.flags:
-        raise _unfit(f"{accepted.program} reads no models preset file")
+    if reader.program is not None and _READS_IT not in reader.flags:
+        raise _unfit(f"{reader.program} reads no models preset file")
     if places := places_at_home(launch.command):
         raise _unfit(f"{', '.join(places)}: only a shell replaces ~, and none reads such a file")
     items = launch.command.items
     own = [item for item in items if _OF_THE_ROUTER.fullmatch(item.spelling)]
     kept = [item for item in items if item not in own]
     _check_placing(kept)
-    lines = "".join(f"{key} = {value}\n" for key, value in _entries(kept, launch.reader).items())
+    lines = "".join(f"{key} = {value}\n" for key, value in _entries(kept, reader).items())
     # The name that clients use, if the syntax can hold it.
     known_as = launch.command.known_as or ""
     is_name = _SECTION.fullmatch(known_as) and known_as.isprintable()
@@ -101,16 +101,16 @@ def _entries(items: Sequence[Item], reader: Reader) -> dict[str, str]:
     entries: dict[str, str] = {}
     names: set[str] = set()
     for item in items:
-        key, name = _key(item, reader), item.name
+        key, name = _entry_key(item, reader), item.name
         if name in names:
             what = f"{item.flag} is given twice"
             raise _unfit(f"{what}, but a models preset file holds each option once")
         names.add(name)
-        entries[key] = _value(item)
+        entries[key] = _entry_value(item)
     return entries
 
 
-def _key(item: Item, reader: Reader) -> str:
+def _entry_key(item: Item, reader: Reader) -> str:
     flag = item.flag
     if item.server is not None and not flag.startswith("--"):
         names = item.server.negations if flag in item.server.negations else item.server.flags
@@ -123,7 +123,7 @@ def _key(item: Item, reader: Reader) -> str:
     return key
 
 
-def _value(item: Item) -> str:
+def _entry_value(item: Item) -> str:
     if len(item.values) > 1:
         what = f"{item.flag} has {len(item.values)} values"
         raise _unfit(f"{what}, but a models preset file holds one per option")

@@ -127,7 +127,7 @@ def divide(words: Sequence[str], variable: str | None = None) -> Iterator[Item]:
         arity = _arity(flag)
         if equals and arity in {None, Arity.UNTOLD}:
             flag, equals, arity = words[at], "", None
-        end = at + 1 if equals else _end(arity, words, at + 1)
+        end = at + 1 if equals else _values_end(arity, words, at + 1)
         values = (attached,) if equals else tuple(words[at + 1 : end])
         yield _item(flag, values, tuple(words[at:end]), variable)
         at = end
@@ -145,7 +145,7 @@ def _item(flag: str, values: tuple[str, ...], words: tuple[str, ...], variable: 
     return Item(
         flag=flag,
         spelling=canonical(flag),
-        name=_name(flag, option, server),
+        name=_option_name(flag, option, server),
         option=option,
         server=server,
         values=values,
@@ -154,13 +154,13 @@ def _item(flag: str, values: tuple[str, ...], words: tuple[str, ...], variable: 
     )
 
 
-def _name(flag: str, option: Option | None, server: ServerOption | None) -> str:
+def _option_name(flag: str, option: Option | None, server: ServerOption | None) -> str:
     if option is not None:
         return option.name
     return (flag if server is None else server.long_flag).lstrip("-")
 
 
-def _end(arity: Arity | None, words: Sequence[str], start: int) -> int:
+def _values_end(arity: Arity | None, words: Sequence[str], start: int) -> int:
     """Index behind the values of an option, which begin at ``start``."""
     match arity:
         case None | Arity.UNTOLD:

@@ -14,16 +14,15 @@ from spectui.commands.command import LAYERS, ServerCommand, Start
 from spectui.commands.finding import Finding, Severity
 from spectui.commands.items import Item, divide, words_of
 from spectui.commands.lint.checking import check, check_certain
-from spectui.commands.programs import started_by
-from spectui.commands.reader import Accepted, Reader
-from spectui.commands.recognition import recognise
+from spectui.commands.programs import recognise, started_by
+from spectui.commands.reader import Reader
 from spectui.commands.renames import SERVED
 from spectui.commands.rewriting import passed_on
 from spectui.errors import BadInputError
 from spectui.format import printable
 from spectui.options import placement
-from spectui.options.dialect import Dialect
 from spectui.options.drafters import NGRAMS, DraftSimple, numbers_of
+from spectui.options.option import Dialect
 from spectui.options.setup import ContextOptions, ModelOptions, Setup
 
 _ALWAYS = frozenset(
@@ -113,8 +112,8 @@ class ExportSetup(Setup):
     """The words before the arguments."""
     program: str | None = None
     """Program to start instead of that of ``start``."""
-    accepted: Accepted | None = None
-    """Options that the program takes; None for all of its dialect."""
+    reader: Reader | None = None
+    """The llama-server that is started; None for any of the dialect."""
     given: frozenset[str] | None = None
     """Options that a command gave, by name: others stay unwritten at their defaults. None: all."""
 
@@ -131,14 +130,14 @@ class ExportSetup(Setup):
             comments.append(OFF)
             comments += [f"left out of your own arguments: {drafting}"] if drafting else []
             extra = tuple(one for one in extra if not one.is_speculative)
-        own = self._own(extra, dialect)
+        own = self._setup_options(extra, dialect)
         if dialect is not Dialect.LLAMA_CPP:
             # What is left to the server is its default there, and has no word.
             extra = tuple(one for one in extra if one.name not in LAYERS or one.value != "auto")
         items = (*own, *extra)
-        reader = Reader(dialect=dialect, accepted=self.accepted)
+        reader = replace(self.reader or Reader(), dialect=dialect)
         report = check(ServerCommand(items=items), reader)
-        if self.accepted is not None:
+        if self.reader is not None:
             check_certain(report, reader)
         lacking = [items[one.at] for one in report.findings if one.edits.get(one.at) == ()]
         if lacking:
@@ -165,7 +164,7 @@ class ExportSetup(Setup):
         """Files of its models."""
         return tuple(options.path for options in self.models)
 
-    def _own(self, extra: Sequence[Item], dialect: Dialect) -> list[Item]:
+    def _setup_options(self, extra: Sequence[Item], dialect: Dialect) -> list[Item]:
         """The setup's options that are wanted beside the user's own."""
         setup = (self.target, self.draft, self.context, self.speculation)
         words = server_arguments(*setup, dialect=dialect)
@@ -218,12 +217,12 @@ def translated(command: ServerCommand, reader: Reader, *, program: str | None = 
     start = report.corrected.start.running(program)
     findings = [one for one in report.findings if one not in remarks]
     return Launch(
-        name=_name(command),
+        name=_model_name(command),
         command=replace(report.corrected, items=items, prelude=start.program),
         reader=reader,
         notes=(
-            *map(_of_source, command.remarks),
-            *(printable(_change(one, command)) for one in findings if _is_told(one, command)),
+            *map(_remark_note, command.remarks),
+            *(printable(_change_note(one, command)) for one in findings if _is_noted(one, command)),
             *passed_on(items, reader),
         ),
     )
@@ -244,20 +243,20 @@ def _check_dialect(command: ServerCommand, reader: Reader) -> None:
         )
 
 
-def _of_source(remark: Finding) -> str:
+def _remark_note(remark: Finding) -> str:
     """A note on what the reader of the command's file has remarked."""
     ahead = "" if remark.severity is Severity.NOTE else "note: "
     now = f"; it is {remark.replacement} now" if remark.replacement else ""
     return f"{ahead}{remark.what}: {remark.why}{now}"
 
 
-def _is_told(finding: Finding, command: ServerCommand) -> bool:
+def _is_noted(finding: Finding, command: ServerCommand) -> bool:
     """Whether an export tells of a finding: what it writes anew, and what the reader misreads."""
     is_of_program = finding.flag == started_by(command)
     return is_of_program or bool(finding.edits) or finding.is_misread
 
 
-def _change(finding: Finding, command: ServerCommand) -> str:
+def _change_note(finding: Finding, command: ServerCommand) -> str:
     """A note on what is written anew or left out, or read otherwise than it looks."""
     item = command.items[finding.at] if finding.at in finding.edits else None
     own = finding.flag if item is None or item.variable is not None else item.text
@@ -271,7 +270,7 @@ def _change(finding: Finding, command: ServerCommand) -> str:
     return f"changed, since {finding.what}: {own} {becomes} {meant}"
 
 
-def _name(command: ServerCommand) -> str:
+def _model_name(command: ServerCommand) -> str:
     """Name of the served model, for formats that hold several."""
     if command.known_as is not None:
         return command.known_as

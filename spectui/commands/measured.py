@@ -9,7 +9,7 @@ import platformdirs
 
 from spectui.commands.items import Item, divide, words_of
 from spectui.commands.server_options import PREFIX, option_of_variable, table
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from spectui.secret import is_secret
 
 _NEUTRAL = "neutral="
@@ -34,13 +34,13 @@ def _by_kind() -> Mapping[str, frozenset[str]]:
     return {kind: frozenset(names) for kind, names in found.items()}
 
 
-def _is(name: str, *kinds: str) -> bool:
+def _has_kind(name: str, *kinds: str) -> bool:
     return any(name in _by_kind()[kind] for kind in kinds)
 
 
 def is_made_up(item: Item) -> bool:
     """Whether the option replaces the target's judgement of drafts by chance."""
-    return _is(_long(item), "made-up")
+    return _has_kind(_long(item), "made-up")
 
 
 def own_arguments(words: Sequence[str]) -> tuple[str, ...]:
@@ -63,15 +63,15 @@ WITHOUT_CONFIG_FILE = {"XDG_CONFIG_HOME": os.devnull}
 """With which llama-server finds no ``llama.cpp/config.ini`` of the user's."""
 
 
-def config_files(*, of_system: bool) -> tuple[Path, ...]:
+def config_files(*, with_system: bool) -> tuple[Path, ...]:
     """The files of options that llama-server applies before variables and arguments, where present.
 
     As ``common_params_apply_system_config`` of llama.cpp's ``common/arg.cpp`` since autumn 2026.
 
     Args:
-        of_system: whether with the one of ``/etc``.
+        with_system: whether with the one of ``/etc``.
     """
-    folders = (*([Path("/etc")] if of_system else ()), platformdirs.user_config_path())
+    folders = (*([Path("/etc")] if with_system else ()), platformdirs.user_config_path())
     files = (folder / "llama.cpp" / "config.ini" for folder in folders)
     return tuple(file for file in files if file.is_file())
 
@@ -88,7 +88,7 @@ def own_environment(environment: Mapping[str, str]) -> dict[str, str]:
         option = option_of_variable(name) or option_of_variable(name.replace("LLAMA_", PREFIX, 1))
         is_taken = not name.startswith(PREFIX) if option is None else option.is_harmless
         if is_taken and name not in WITHOUT_CONFIG_FILE and not is_secret(name):
-            is_path = _is(name, "path-variable") or (option is not None and option.is_file)
+            is_path = _has_kind(name, "path-variable") or (option is not None and option.is_file)
             found[name] = _absolute(value) if is_path else value
     return found
 
@@ -100,7 +100,7 @@ def _absolute(value: str) -> str:
 
 def tuning_variables(environment: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Variables of a command that processes of spectui's own get."""
-    return {name: value for name, value in environment if _is(name, "tuning-variable")}
+    return {name: value for name, value in environment if _has_kind(name, "tuning-variable")}
 
 
 def unmeasured(words: Sequence[str]) -> tuple[str, ...]:
@@ -114,7 +114,7 @@ def unmeasured(words: Sequence[str]) -> tuple[str, ...]:
 def beyond_engine(words: Sequence[str]) -> tuple[str, ...]:
     """Words of ``unmeasured`` that place or change a model, which a llama-server applies."""
     placed = (
-        item for item in divide(words) if _counts(item) and _is(_long(item), "place", "model")
+        item for item in divide(words) if _counts(item) and _has_kind(_long(item), "place", "model")
     )
     return tuple(dict.fromkeys(item.text for item in placed))
 
@@ -141,10 +141,10 @@ def _counts(item: Item) -> bool:
         if kind.startswith(_NEUTRAL) and name in names:
             return not _equals(value, float(kind.removeprefix(_NEUTRAL)))
     is_negated = item.spelling in option.negations
-    if _is(name, "off"):
+    if _has_kind(name, "off"):
         return is_negated
-    changes = not is_negated and _is(name, "place", "model", "beside", "choice")
-    return changes or option.taken.keys() == {Dialect.IK}
+    changes = not is_negated and _has_kind(name, "place", "model", "beside", "choice")
+    return changes or option.dialects.keys() == {Dialect.IK}
 
 
 def _equals(text: str, value: float) -> bool:

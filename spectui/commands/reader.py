@@ -1,4 +1,4 @@
-"""The llama-server that will read a command, and the options that it takes."""
+"""The llama-server that will read a command: its dialect, and the options that it takes."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -14,7 +14,7 @@ from spectui.commands.server_options import (
     option_of_variable,
     server_option,
 )
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 
 if TYPE_CHECKING:
     from spectui.commands.command import ServerCommand
@@ -30,27 +30,11 @@ _NAMES = {
 """Names of a dialect's llama-server, and of its build."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Accepted:
-    """The options of one llama-server binary."""
-
-    program: str
-    """Name of the program in messages."""
-    flags: frozenset[str]
-    """Every spelling that the server takes."""
-    bare: frozenset[str] = frozenset()
-    """Flags that take no value."""
-    variables: frozenset[str] = frozenset()
-    """Environment variables that the server reads."""
-    drafters: frozenset[str] = frozenset()
-    """Kinds that ``--spec-type`` may name; empty if the server does not list them."""
-
-    @property
-    def dialect(self) -> Dialect:
-        """The dialect that it is closest to."""
-        if self.flags & _IK_ONLY:
-            return Dialect.IK
-        return Dialect.LLAMA_CPP if _CURRENT in self.flags else Dialect.LEGACY
+def dialect_of(flags: Collection[str]) -> Dialect:
+    """The dialect that a binary with these flags is closest to."""
+    if not _IK_ONLY.isdisjoint(flags):
+        return Dialect.IK
+    return Dialect.LLAMA_CPP if _CURRENT in flags else Dialect.LEGACY
 
 
 def drafters_of(placeholder: str) -> frozenset[str]:
@@ -77,31 +61,33 @@ class Reader:
     """A llama-server, described by its dialect or by its own help."""
 
     dialect: Dialect = Dialect.LLAMA_CPP
-    accepted: Accepted | None = None
-    """The options of its binary; None if only the dialect is known."""
+    program: str | None = None
+    """Its binary, whose help the rest is of; None if only the dialect is known."""
+    flags: frozenset[str] = frozenset()
+    """Every spelling that the binary takes."""
+    bare: frozenset[str] = frozenset()
+    """Flags that it takes without a value, though other builds require one."""
+    variables: frozenset[str] = frozenset()
+    """Environment variables that it reads."""
+    drafters: frozenset[str] = frozenset()
+    """Kinds that its ``--spec-type`` may name; empty if it does not list them."""
     judge: Judging | None = None
     """The binary itself as the judge of commands; None without one."""
 
     @property
     def name(self) -> str:
         """Name for use in sentences."""
-        return _NAMES[self.dialect][0] if self.accepted is None else "this llama-server"
+        return _NAMES[self.dialect][0] if self.program is None else "this llama-server"
 
     @property
     def build(self) -> str:
         """The build whose options it takes."""
-        return _NAMES[self.dialect][1] if self.accepted is None else self.accepted.program
-
-    @property
-    def bare(self) -> frozenset[str]:
-        """Flags that it takes without a value, though other builds require one."""
-        return frozenset() if self.accepted is None else self.accepted.bare
+        return self.program or _NAMES[self.dialect][1]
 
     @property
     def kinds(self) -> tuple[str, ...]:
         """Kinds that its ``--spec-type`` may name."""
-        listed = () if self.accepted is None else sorted(self.accepted.drafters)
-        return tuple(listed) or KINDS
+        return tuple(sorted(self.drafters)) or KINDS
 
     @property
     def is_current(self) -> bool:
@@ -111,16 +97,16 @@ class Reader:
     def takes(self, flag: str) -> bool | None:
         """Whether the server takes a flag; None if unknown."""
         spelled = canonical(flag)
-        if self.accepted is not None:
-            return spelled in self.accepted.flags
+        if self.program is not None:
+            return spelled in self.flags
         return None if server_option(spelled) is None else spelled in flags_of(self.dialect)
 
     def reads(self, variable: str) -> bool | None:
         """Whether the server reads a variable that stands for an option; None if unknown."""
         option = option_of_variable(variable)
-        if self.accepted is not None and self.accepted.variables:
+        if self.variables:
             # The NO form is one of options that can be switched off.
             is_plain = option is None or variable in option.variables
             plain = variable if is_plain else variable.replace(NEGATION, PREFIX, 1)
-            return plain in self.accepted.variables
+            return plain in self.variables
         return None if option is None else self.dialect in option.read_by(variable)

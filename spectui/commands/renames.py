@@ -29,7 +29,7 @@ KINDS = (NONE, *map(kind_of, (*MODELS, *NGRAMS)))
 IK_KINDS = {kind_of(one): one.ik_kind for one in MODELS if one.ik_kind is not None}
 """ik_llama.cpp's names of kinds that have other names there; once llama.cpp's own."""
 FORMER_KINDS = {name: kind for kind, name in IK_KINDS.items()}
-OF_MODELS = frozenset(map(kind_of, MODELS))
+MODEL_KINDS = frozenset(map(kind_of, MODELS))
 """Kinds that draft in llama-server's one draft context."""
 NEED_DRAFT = frozenset(
     name for one in MODELS if one.needs_draft for name in (kind_of(one), one.ik_kind) if name

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 
 _TABLES = Path(__file__).with_name("tables")
 PREFIX = "LLAMA_ARG_"
@@ -87,7 +87,7 @@ class ServerOption(msgspec.Struct, frozen=True, kw_only=True):
     arity: Arity
     is_file: bool
     """Whether its value is a path."""
-    taken: Mapping[Dialect, frozenset[str]]
+    dialects: Mapping[Dialect, frozenset[str]]
     """The spellings that each dialect takes, without dialects that take none."""
     until: Mapping[tuple[Dialect, str], str]
     """Until when a dialect took a spelling that it takes no more."""
@@ -110,9 +110,9 @@ class ServerOption(msgspec.Struct, frozen=True, kw_only=True):
 
     def spelled_for(self, variable: str) -> tuple[str, str | None]:
         """The long spellings that a variable's readers take, of the option and its negation."""
-        taken = {name for one in self.read_by(variable) for name in self.taken.get(one, ())}
-        flags = [name for name in self.flags if name in taken and name.startswith("--")]
-        offs = [name for name in self.negations if name in taken and name.startswith("--")]
+        spellings = {name for one in self.read_by(variable) for name in self.dialects.get(one, ())}
+        flags = [name for name in self.flags if name in spellings and name.startswith("--")]
+        offs = [name for name in self.negations if name in spellings and name.startswith("--")]
         return next(iter(flags), self.long_flag), next(iter(offs), self.negation)
 
     def read_by(self, variable: str) -> frozenset[Dialect]:
@@ -124,7 +124,7 @@ class ServerOption(msgspec.Struct, frozen=True, kw_only=True):
 
     def known_to(self, flag: str) -> frozenset[Dialect]:
         """The dialects that take a spelling, or did."""
-        taking = {dialect for dialect, names in self.taken.items() if flag in names}
+        taking = {dialect for dialect, names in self.dialects.items() if flag in names}
         return frozenset(taking | {one for one, name in self.until if name == flag})
 
     def arity_of(self, flag: str) -> Arity:
@@ -274,7 +274,7 @@ def _option(place: int) -> ServerOption:
         place=place,
         arity=_ARITIES.get(tuple(sorted({line.n_values for line in whole})), Arity.UNTOLD),
         is_file=any(line.is_file for line in lines),
-        taken={
+        dialects={
             dialect: frozenset(name for one, line in today if one is dialect for name in line.names)
             for dialect in dict.fromkeys(one for one, _line in today)
         },

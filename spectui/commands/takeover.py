@@ -1,23 +1,31 @@
-"""Reads the user's existing llama-server command into spectui's options."""
+"""Reads an existing llama-server command into spectui's options, and its chat template."""
 
+import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from spectui.commands.arguments import puts_elsewhere
 from spectui.commands.command import LAYERS, ServerCommand, Start
-from spectui.commands.drafting import SPEC_DEFAULT, drafting, old_lengths, own_words
 from spectui.commands.items import FLASH_ATTENTION, Item, divide, words_of
 from spectui.commands.measured import is_made_up
 from spectui.commands.renames import LOADING, SERVED
-from spectui.commands.rewriting import is_of_ngrams
-from spectui.commands.server_options import new_names
+from spectui.commands.rewriting import (
+    SPEC_DEFAULT,
+    drafting,
+    is_ngram_number,
+    old_lengths,
+    own_words,
+)
+from spectui.commands.server_options import FALSE, TRUE, canonical, new_names
 from spectui.errors import BadInputError
+from spectui.files import SMALL_BYTES, read_file
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, NGRAMS, numbers_of
 from spectui.options.placement import LOAD_MODE, LOAD_MODES
 from spectui.options.reading import read_setup
-from spectui.options.setup import Setup, SplitMode
+from spectui.options.setup import Rendering, Setup, SplitMode
 
 _HUB = {"hf-repo": "-m", "docker-repo": "-m", "spec-draft-hf": "-md"}
 """Options that name a model of the hub, and what names a file instead."""
@@ -162,7 +170,7 @@ def take_over(
         # Their draft is none that drafts on its own.
         elsewhere += tuple(item for item in items if item.name == "model-draft")
         items = tuple(item for item in items if item not in elsewhere)
-    options, extra = taken_options(items, through_server=through_server)
+    options, extra = own_options(items, through_server=through_server)
     # What is set aside leaves no draft whose lengths would matter.
     lengths = {} if elsewhere else old_lengths(command)
     return Takeover(
@@ -180,7 +188,7 @@ def _is_elsewhere(item: Item) -> bool:
     return item.name == "spec-type" and not set(kinds).isdisjoint(HIDDEN_STATE_KINDS)
 
 
-def taken_options(
+def own_options(
     given: Iterable[Item], *, through_server: bool = False
 ) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
     """The items in spectui's options, whatever models they name, and the words of the others.
@@ -195,8 +203,8 @@ def taken_options(
     options: dict[str, tuple[str, ...]] = {}
     extra: list[str] = []
     command = ServerCommand(items=tuple(given))
-    for item in (own for one in command.items for own in _of_drafters(one, command)):
-        found = _taken(item, through_server=through_server)
+    for item in (own for one in command.items for own in _by_drafter(one, command)):
+        found = _translated(item, through_server=through_server)
         if found is None or item.option is None or not item.option.is_written:
             extra += item.separate
         # A switch takes its opposite back, and the mode of loading its switches.
@@ -212,10 +220,10 @@ def taken_options(
     return options, tuple(extra)
 
 
-def _of_drafters(item: Item, command: ServerCommand) -> Iterable[Item]:
+def _by_drafter(item: Item, command: ServerCommand) -> Iterable[Item]:
     """The item, or options of each n-gram drafter in place of one that they once shared."""
     is_former = item.spelling not in new_names()
-    is_shared = is_former and is_of_ngrams(item, command)
+    is_shared = is_former and is_ngram_number(item, command)
     return divide(own_words(item, command)) if is_shared else (item,)
 
 
@@ -240,7 +248,7 @@ def _add(options: dict[str, tuple[str, ...]], name: str, values: tuple[str, ...]
     options[name] = joined
 
 
-def _taken(item: Item, *, through_server: bool) -> dict[str, tuple[str, ...]] | None:
+def _translated(item: Item, *, through_server: bool) -> dict[str, tuple[str, ...]] | None:
     """The option in spectui's names; None if spectui does not know it."""
     # Only llama-server can split a model in other ways.
     is_beyond = item.name == "split-mode" and not set(item.values) <= set(SplitMode)
@@ -263,3 +271,63 @@ def _taken(item: Item, *, through_server: bool) -> dict[str, tuple[str, ...]] | 
         case name, values if item.option.is_ours:
             return {name: values}
     return None
+
+
+def rendering_of(words: Sequence[str]) -> Rendering:
+    """The chat template of a server with these arguments, and what it gets.
+
+    Raises:
+        BadInputError: a template cannot be read, or its arguments are no JSON object.
+    """
+    items = [*divide(words)]
+    return Rendering(template=_template(items), arguments=json.dumps(_arguments(items)))
+
+
+def _template(items: Sequence[Item]) -> str | None:
+    template, is_jinja = None, True
+    for item in items:
+        match item.name:
+            case "chat-template":
+                template = item.value
+            case "chat-template-file":
+                template = _content(item)
+            case "jinja":
+                is_jinja = canonical(item.flag) == "--jinja"
+    # A name of llama.cpp's own list is looked up without Jinja alone.
+    return template if is_jinja or "{" in (template or "") else None
+
+
+def _arguments(items: Sequence[Item]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for item in items:
+        match item.name, item.value:
+            case "chat-template-kwargs", _:
+                found |= _object(item)
+            case "reasoning", value if value in TRUE | FALSE:
+                found["enable_thinking"] = value in TRUE
+            case "reasoning-effort", "default":
+                found.pop("reasoning_effort", None)
+            case "reasoning-effort", value:
+                found["reasoning_effort"] = value
+            case "reasoning-preserve", _:
+                found["preserve_reasoning"] = canonical(item.flag) == "--reasoning-preserve"
+    return found
+
+
+def _content(item: Item) -> str:
+    try:
+        return read_file(Path(item.value), SMALL_BYTES).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInputError(
+            f"cannot read the chat template of {item.text} ({error}); check the path and its text"
+        ) from error
+
+
+def _object(item: Item) -> dict[str, object]:
+    try:
+        found = json.loads(item.value)
+    except (ValueError, RecursionError) as error:
+        raise BadInputError(f"{item.text} is no JSON ({error}); write an object") from error
+    if not isinstance(found, dict):
+        raise BadInputError(f"{item.text} is no object; write one in braces")
+    return found

@@ -5,10 +5,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from spectui.doctor.speed import (
-    Bandwidth,
     DraftBound,
     SpeedBound,
-    gpu_bytes_per_s,
+    fastest_gpu_bytes_per_s,
     speed_bound,
 )
 from spectui.engine.demand import (
@@ -71,7 +70,7 @@ class ExaminedDraft:
         own = None if self.plan is None else self.plan.draft
         if own is None or target is None or not self.is_compatible:
             return None
-        return target.of_draft(own.traffic)
+        return target.draft_bound(own.traffic)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +111,9 @@ class Surroundings:
     backend: Backend
     """This llama.cpp, and the GPUs that it can use."""
     free: FreeMemory
-    bandwidth: Bandwidth
+    ram_bytes_per_s: float | None
+    """Bandwidth of the memory, as ``gpu_bytes_per_s``; None where it is not known."""
+    gpu_bytes_per_s: float | None = None
 
 
 def surroundings(planner: Planner, machine: Machine) -> Surroundings:
@@ -123,12 +124,14 @@ def surroundings(planner: Planner, machine: Machine) -> Surroundings:
     """
     backend = planner.backend()
     # After the planner has started: beside it neither would be measured alone.
-    bandwidth = Bandwidth(
-        ram_bytes_per_s=ram_limit(machine.fingerprint, machine.n_cores),
-        gpu_bytes_per_s=gpu_bytes_per_s(backend.gpus),
+    ram_bytes_per_s = ram_limit(machine.fingerprint, machine.n_cores)
+    return Surroundings(
+        machine=machine,
+        backend=backend,
+        free=free_memory(backend.gpus),
+        ram_bytes_per_s=ram_bytes_per_s,
+        gpu_bytes_per_s=fastest_gpu_bytes_per_s(backend.gpus),
     )
-    free = free_memory(backend.gpus)
-    return Surroundings(machine=machine, backend=backend, free=free, bandwidth=bandwidth)
 
 
 def examine(
@@ -149,7 +152,7 @@ def examine(
         request: the target and the context; who drafts is chosen here.
         drafts: candidates by name, the favourite first; ``--fit`` places the target beside that.
         fit: parts of the placement that are free to choose; None where it is given.
-        say: told what is looked at.
+        say: called with what is looked at.
         mtp: whether the target's own MTP layers are a candidate, the last one; None where it has
             any.
 
@@ -180,7 +183,7 @@ def _examined(
     plan: PlanCall, around: Surroundings, chosen: PlanRequest, drafts: tuple[ExaminedDraft, ...]
 ) -> Examination:
     """Find out what fits beside the ``chosen`` draft."""
-    planned, free = plan(chosen), around.free
+    planned, free, traffic = plan(chosen), around.free, plan(alone(chosen)).target.traffic
     # Where --fit has placed experts, they are where they fit.
     has_gpus = bool(around.backend.gpus) and chosen.target.fit is None
     return Examination(
@@ -191,7 +194,7 @@ def _examined(
         largest_context=largest_context(plan, chosen, free),
         smallest_n_cpu_moe=smallest_n_cpu_moe(plan, chosen, free) if has_gpus else None,
         drafts=drafts,
-        bound=speed_bound(plan(alone(chosen)).target.traffic, around.bandwidth),
+        bound=speed_bound(traffic, around.ram_bytes_per_s, around.gpu_bytes_per_s),
     )
 
 

@@ -22,15 +22,15 @@ def finding(severity: Severity, text: str, flag: str = "-m") -> Finding:
 def findings(examination: Examination) -> tuple[Finding, ...]:
     """Everything that is to be said, the worst first."""
     found = [
-        *_of_memory(examination),
-        *_of_training(examination),
-        *(one for draft in examination.drafts for one in _of_draft(examination, draft)),
+        *_memory_findings(examination),
+        *_training_findings(examination),
+        *(one for draft in examination.drafts for one in _draft_findings(examination, draft)),
     ]
     order = list(Severity)
     return tuple(sorted(found, key=lambda finding: order.index(finding.severity)))
 
 
-def _of_draft(examination: Examination, draft: ExaminedDraft) -> Iterator[Finding]:
+def _draft_findings(examination: Examination, draft: ExaminedDraft) -> Iterator[Finding]:
     """Yield why it cannot be used, or what speaks against it."""
     name, reason = draft.name, draft.reason
     # Where the target alone has no room, its drafts are not to blame for that.
@@ -63,7 +63,7 @@ def hard_to_win(bound: DraftBound) -> str | None:
     return None
 
 
-def _of_training(examination: Examination) -> Iterator[Finding]:
+def _training_findings(examination: Examination) -> Iterator[Finding]:
     """Yield that the context is longer than those that the target was trained with."""
     n_ctx_train = examination.plan.target.info.n_ctx_train
     n_ctx = examination.request.context.ctx_size
@@ -75,18 +75,18 @@ def _of_training(examination: Examination) -> Iterator[Finding]:
         )
 
 
-def _of_memory(examination: Examination) -> Iterator[Finding]:
+def _memory_findings(examination: Examination) -> Iterator[Finding]:
     """Yield the findings about every memory."""
     for demand in examination.demands:
         if demand.shortage is not None:
-            advice = _advice(demand, examination)
+            advice = _memory_advice(demand, examination)
             yield finding(Severity.ERROR, f"{demand.shortage}; {advice}")
         elif demand.slowness is not None:
             advice = "choose a smaller quantization, or close other programs"
             yield finding(Severity.WARNING, f"{demand.slowness}; {advice}")
 
 
-def _advice(demand: Demand, examination: Examination) -> str:
+def _memory_advice(demand: Demand, examination: Examination) -> str:
     if examination.smallest_n_cpu_moe:
         return f"use {n_cpu_moe_text(examination)}"
     if examination.largest_context:

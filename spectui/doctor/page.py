@@ -1,4 +1,4 @@
-"""A diagnosis as a page: the machine, the models, their memory, and what was found."""
+"""A diagnosis, as a page and as a document: machine, models, their memory, what was found."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -7,12 +7,14 @@ from spectui.commands.finding import Finding, Severity
 from spectui.doctor.examination import Examination, ExaminedDraft, Surroundings
 from spectui.doctor.findings import n_cpu_moe_text
 from spectui.doctor.speed import SpeedBound
+from spectui.documents import Json, encoded, fields_of, head, or_reason
 from spectui.engine.demand import Demand
 from spectui.format import bytes_text, count_text, counted, percent_text
 from spectui.llama.buffers import HOST, BufferKind
-from spectui.llama.facts import LibraryFacts, unused_text
+from spectui.llama.facts import LibraryFacts, engine_document, unused_text
 from spectui.llama.planned import Backend, ModelPlan
 from spectui.llama.search import Place
+from spectui.options.drafters import MTP_KIND
 from spectui.page import Page, Paragraph, Part, Table, Words, section
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: ""}
@@ -21,6 +23,8 @@ _KINDS = {
     "cache": (BufferKind.KV,),
     "compute": (BufferKind.COMPUTE, BufferKind.OUTPUT),
 }
+_UNKNOWN_SPEED = "weights lie in a memory of unknown speed"
+_UNUSABLE = "it could not be planned beside the target"
 
 
 def diagnosis(
@@ -70,14 +74,14 @@ def _examined(examination: Examination) -> list[Part]:
 
 def _machine(around: Surroundings, refused: Mapping[Place, str]) -> Iterator[str]:
     machine, backend = around.machine, around.backend
-    speed = around.bandwidth.ram_bytes_per_s
+    speed = around.ram_bytes_per_s
     read = "too full to measure its speed" if speed is None else f"read at {_speed_text(speed)}"
     memory = _free(machine.memory_bytes, around.free.by_memory.get(HOST))
     yield f"{machine.cpu}, {machine.n_cores} cores; RAM {memory}, {read}"
     for gpu in backend.gpus:
         part = ", a part of the RAM" if gpu.in_ram else ""
         yield f"{gpu.title}: {gpu.description}, {_free(gpu.total_bytes, gpu.free_bytes)}{part}"
-    if not backend.gpus and backend.llama_cpp.value is not None:
+    if not backend.gpus and backend.library.value is not None:
         seen = ""
         if machine.gpus:
             seen = (
@@ -91,16 +95,15 @@ def _machine(around: Surroundings, refused: Mapping[Place, str]) -> Iterator[str
 
 
 def _library_lines(backend: Backend) -> Iterator[str]:
-    version, library = backend.llama_cpp.value, backend.library
-    if version is None:
-        yield f"llama-cpp-python {backend.llama_cpp_python}; {backend.llama_cpp.reason}"
+    library, binding = backend.library.value, f"llama-cpp-python {backend.llama_cpp_python}"
+    if library is None:
+        yield f"{binding}; {backend.library.reason}"
         return
     built = ", ".join(backend.backends)
-    yield f"llama-cpp-python {backend.llama_cpp_python}, llama.cpp {version}, built for {built}"
-    if library is not None:
-        whose = f", beside {library.server}" if library.server else f" ({library.origin})"
-        yield f"its library: {library.file}{whose}"
-        yield from _unused_lines(library)
+    yield f"{binding}, llama.cpp {library.version_text}, built for {built}"
+    whose = f", beside {library.server}" if library.server else f" ({library.origin})"
+    yield f"its library: {library.file}{whose}"
+    yield from _unused_lines(library)
 
 
 def _unused_lines(facts: LibraryFacts) -> Iterator[str]:
@@ -119,7 +122,7 @@ def _free(total_bytes: int | None, free_bytes: int | None) -> str:
 
 def _target_lines(examination: Examination) -> Iterator[str]:
     """Yield facts about the target, and the speed that reading its weights allows."""
-    yield _model(examination.plan.target)
+    yield _model_line(examination.plan.target)
     traffic, bound = examination.plan.target.traffic, examination.bound
     if traffic.n_experts:
         yield f"{traffic.n_experts_used} of {traffic.n_experts} experts per token"
@@ -127,7 +130,7 @@ def _target_lines(examination: Examination) -> Iterator[str]:
         yield _speed(bound)
 
 
-def _model(plan: ModelPlan) -> str:
+def _model_line(plan: ModelPlan) -> str:
     facts = plan.info
     return (
         f"{facts.path.name}: {facts.arch}, {count_text(facts.n_params)} parameters, "
@@ -158,7 +161,7 @@ def _draft_lines(draft: ExaminedDraft, target: SpeedBound | None) -> Iterator[st
     """Yield facts about a draft relative to its target."""
     plan, bound = draft.plan, draft.bound(target)
     if plan is not None and plan.draft is not None:
-        yield _mtp(plan.target) if draft.is_mtp else _model(plan.draft)
+        yield _mtp(plan.target) if draft.is_mtp else _model_line(plan.draft)
     if bound is not None and bound.draft_step < 1:
         alpha, share = bound.break_even_alpha, percent_text(bound.draft_step)
         pays = "" if alpha is None else f"can pay if α is above {alpha:.2f}, and "
@@ -213,10 +216,10 @@ def _bytes(plan: ModelPlan, demand: Demand, kinds: tuple[BufferKind, ...]) -> st
 def _totals(demand: Demand) -> tuple[str, str, str]:
     """Bytes that are wanted, that are free, and that are left of these."""
     wanted = bytes_text(demand.allocated_bytes + demand.mapped_bytes)
-    return wanted, _known(demand.free_bytes), _known(demand.left_bytes)
+    return wanted, _bytes_or_mark(demand.free_bytes), _bytes_or_mark(demand.left_bytes)
 
 
-def _known(n_bytes: int | None) -> str:
+def _bytes_or_mark(n_bytes: int | None) -> str:
     if n_bytes is None:
         return "?"
     return f"-{bytes_text(-n_bytes)}" if n_bytes < 0 else bytes_text(n_bytes)
@@ -232,3 +235,81 @@ def _what_fits(examination: Examination) -> Iterator[str]:
         yield f"The largest context that fits is {largest} tokens; you asked for {asked}."
     if examination.smallest_n_cpu_moe is not None:
         yield f"As few experts in RAM as fit: {n_cpu_moe_text(examination)}."
+
+
+def doctor_document(
+    around: Surroundings, examination: Examination | None, found: Sequence[Finding]
+) -> Json:
+    """``spectui.doctor/1``; arguments are those of ``diagnosis``."""
+    backend = around.backend
+    device = ("name", "description", "in_ram", "free_bytes", "total_bytes")
+    no_room = "there is no room for what measuring takes, up to half a gigabyte"
+    no_driver = "no NVIDIA driver tells it of a GPU that llama.cpp uses"
+    no_target = or_reason("target", None, "no target was given, or no library is here")
+    return {
+        **head("doctor"),
+        "engine": engine_document(backend.library, backend.llama_cpp_python),
+        "machine": around.machine.document(),
+        "gpus": [fields_of(gpu, "the device does not tell", *device) for gpu in backend.gpus],
+        "free_bytes": dict(around.free.by_memory),
+        **fields_of(around, no_room, "ram_bytes_per_s"),
+        **fields_of(around, no_driver, "gpu_bytes_per_s"),
+        **(no_target if examination is None else _examined_document(examination)),
+        "findings": [{"severity": str(one.severity), "text": one.what} for one in found],
+    }
+
+
+def _examined_document(examination: Examination) -> Json:
+    plan, bound, chosen = examination.plan, examination.bound, examination.chosen
+    unplaced = "without a GPU, without experts, with -ngl 0, or without room even so"
+    draft = chosen and (MTP_KIND if chosen.is_mtp else str(chosen.options.path))
+    return {
+        "target": {
+            **_model_document(plan.target),
+            **or_reason("expected", bound and _bound_document(bound), _UNKNOWN_SPEED),
+        },
+        "drafts": [_draft_document(one, bound) for one in examination.drafts],
+        **or_reason("draft", draft, "none can serve" if examination.drafts else "none was given"),
+        "memory": list(map(_demand_document, examination.demands)),
+        **fields_of(examination, "", "fits", "fits_alone"),
+        **fields_of(examination, "no context fits", "largest_context"),
+        **fields_of(examination, unplaced, "smallest_n_cpu_moe"),
+    }
+
+
+def _model_document(plan: ModelPlan) -> Json:
+    return {
+        **plan.info.document(rollback=str(plan.rollback), n_ctx=plan.n_ctx),
+        **fields_of(plan.info, "", "n_layers", "n_experts", "n_ctx_train", "mtp_layers"),
+    }
+
+
+def _draft_document(one: ExaminedDraft, target: SpeedBound | None) -> Json:
+    own = None if one.plan is None else one.plan.draft
+    unbound = _UNKNOWN_SPEED if one.is_compatible else "it cannot serve the target"
+    never = "not even α = 1 would be enough, if tokens were routed to experts at random"
+    numbers, bound = ("draft_step", "break_even_alpha", "speedup_if_perfect"), one.bound(target)
+    return {
+        "name": one.name,
+        "path": str(one.options.path),
+        **or_reason("compatible", one.is_compatible, _UNUSABLE),
+        **fields_of(one, _UNUSABLE, "fits"),
+        **fields_of(one, "it can serve the target, and be loaded beside it", "reason"),
+        **or_reason("model", own and _model_document(own), _UNUSABLE),
+        **or_reason("bound", bound and fields_of(bound, never, *numbers), unbound),
+    }
+
+
+def _bound_document(bound: SpeedBound) -> Json:
+    numbers = ("token_s", "tokens_per_s", "ram_bytes_per_token", "gpu_bytes_per_token")
+    verify = [{"n_drafted": n, "ratio": ratio} for n, ratio in bound.verify.items()]
+    return {**fields_of(bound, "", *numbers), "verify": verify}
+
+
+def _demand_document(demand: Demand) -> Json:
+    return {
+        **encoded(demand),
+        "title": demand.where,
+        **fields_of(demand, "nobody tells what is free", "free_bytes", "left_bytes"),
+        **fields_of(demand, "", "fits", "can_load"),
+    }

@@ -13,29 +13,10 @@ from spectui.models.weights import WeightTraffic
 from spectui.monitor import nvml
 from spectui.monitor.nvml import NvmlError
 from spectui.monitor.readings import pci_address
-from spectui.speculative.expectation import ideal_speedup
+from spectui.trace.terms import ideal_speedup
 
 LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16)
 """Drafts that are looked at."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bandwidth:
-    """Bandwidth of the memories that weights lie in."""
-
-    ram_bytes_per_s: float | None
-    """None where it is not known, as ``gpu_bytes_per_s``."""
-    gpu_bytes_per_s: float | None = None
-
-    def decode_s(self, traffic: WeightTraffic, n_tokens: int) -> float | None:
-        """Seconds of reading what a decode of ``n_tokens`` reads; None if some speed is unknown."""
-        reads = (
-            (traffic.cpu_bytes_per_decode(n_tokens), self.ram_bytes_per_s),
-            (traffic.gpu_bytes_per_decode(n_tokens), self.gpu_bytes_per_s),
-        )
-        if any(n_bytes and not speed for n_bytes, speed in reads):
-            return None
-        return sum(n_bytes / speed for n_bytes, speed in reads if speed)
 
 
 class DraftBound(NamedTuple):
@@ -54,7 +35,9 @@ class DraftBound(NamedTuple):
 class SpeedBound:
     """Bound of one target, by bandwidth alone."""
 
-    bandwidth: Bandwidth
+    ram_bytes_per_s: float | None
+    """Bandwidth of the memory, as ``gpu_bytes_per_s``; None where it is not known."""
+    gpu_bytes_per_s: float | None
     token_s: float
     """One token of the target alone, at least."""
     ram_bytes_per_token: float
@@ -67,9 +50,9 @@ class SpeedBound:
         """Upper bound of the throughput."""
         return 1 / self.token_s
 
-    def of_draft(self, draft: WeightTraffic) -> DraftBound | None:
+    def draft_bound(self, draft: WeightTraffic) -> DraftBound | None:
         """Bound a draft; None where its weights lie in a memory of unknown speed."""
-        step_s = self.bandwidth.decode_s(draft, 1)
+        step_s = decode_s(draft, 1, self.ram_bytes_per_s, self.gpu_bytes_per_s)
         if step_s is None:
             return None
         step = step_s / self.token_s
@@ -85,14 +68,33 @@ class SpeedBound:
         )
 
 
-def speed_bound(traffic: WeightTraffic, bandwidth: Bandwidth) -> SpeedBound | None:
+def decode_s(
+    traffic: WeightTraffic,
+    n_tokens: int,
+    ram_bytes_per_s: float | None,
+    gpu_bytes_per_s: float | None,
+) -> float | None:
+    """Seconds of reading what a decode of ``n_tokens`` reads; None if some speed is unknown."""
+    reads = (
+        (traffic.cpu_bytes_per_decode(n_tokens), ram_bytes_per_s),
+        (traffic.gpu_bytes_per_decode(n_tokens), gpu_bytes_per_s),
+    )
+    if any(n_bytes and not speed for n_bytes, speed in reads):
+        return None
+    return sum(n_bytes / speed for n_bytes, speed in reads if speed)
+
+
+def speed_bound(
+    traffic: WeightTraffic, ram_bytes_per_s: float | None, gpu_bytes_per_s: float | None = None
+) -> SpeedBound | None:
     """Bound a target's speed; None where weights lie in a memory of unknown speed."""
-    token_s = bandwidth.decode_s(traffic, 1)
+    token_s = decode_s(traffic, 1, ram_bytes_per_s, gpu_bytes_per_s)
     if not token_s:
         return None
-    batches = {n: bandwidth.decode_s(traffic, n + 1) for n in LENGTHS}
+    batches = {n: decode_s(traffic, n + 1, ram_bytes_per_s, gpu_bytes_per_s) for n in LENGTHS}
     return SpeedBound(
-        bandwidth=bandwidth,
+        ram_bytes_per_s=ram_bytes_per_s,
+        gpu_bytes_per_s=gpu_bytes_per_s,
         token_s=token_s,
         ram_bytes_per_token=traffic.cpu_bytes_per_decode(1),
         gpu_bytes_per_token=traffic.gpu_bytes_per_decode(1),
@@ -100,7 +102,7 @@ def speed_bound(traffic: WeightTraffic, bandwidth: Bandwidth) -> SpeedBound | No
     )
 
 
-def gpu_bytes_per_s(devices: Collection[DeviceMemory]) -> float | None:
+def fastest_gpu_bytes_per_s(devices: Collection[DeviceMemory]) -> float | None:
     """Return the fastest GPU's memory bandwidth, by its clock and width; None if not told.
 
     Args:

@@ -7,8 +7,14 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from spectui.llama.planned import PlanRequest
-from spectui.options.rendering import PLAIN, Rendering
-from spectui.options.setup import GREEDY, ContextOptions, ModelOptions, SamplingConfig
+from spectui.options.setup import (
+    GREEDY,
+    OWN_TEMPLATE,
+    ContextOptions,
+    ModelOptions,
+    Rendering,
+    SamplingConfig,
+)
 from spectui.options.speculation import Speculation
 
 
@@ -58,7 +64,7 @@ class Tokenize:
     text: str | None = None
     messages: tuple[tuple[str, str], ...] = ()
     """(role, content) pairs, rendered with the target's chat template."""
-    rendering: Rendering = PLAIN
+    rendering: Rendering = OWN_TEMPLATE
     """Another template, and what it is given."""
 
 

@@ -42,11 +42,6 @@ class FreeMemory:
     titles: Mapping[str, str] = field(default_factory=dict)
     """Names of devices as llama.cpp lists them, where they differ from those of their memories."""
 
-    @property
-    def total_bytes(self) -> int:
-        """Free bytes in all memories together."""
-        return sum(n for name, n in self.by_memory.items() if name not in self.in_ram)
-
     def with_margins(
         self, options: Fit | None, placed: Devices, gpus: Sequence[DeviceMemory]
     ) -> "FreeMemory":

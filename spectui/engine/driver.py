@@ -12,8 +12,7 @@ from spectui.engine.isolation import ProcessWorker
 from spectui.engine.thread import EngineThread, Priority
 from spectui.engine.worker import Worker
 from spectui.interrupts import interrupts
-from spectui.options.rendering import PLAIN, Rendering
-from spectui.options.setup import ContextOptions, ModelOptions
+from spectui.options.setup import OWN_TEMPLATE, ContextOptions, ModelOptions, Rendering
 from spectui.trace.routing import Routing
 
 T = TypeVar("T")
@@ -30,7 +29,7 @@ class Engine(Closing):
 
     n_beside_off: int | None = None
     """Settings that take turns with the target alone: as many as share a draft."""
-    rendering: Rendering = PLAIN
+    rendering: Rendering = OWN_TEMPLATE
     """How conversations are made prompts."""
 
     def __init__(

@@ -117,8 +117,6 @@ class GenerationResult:
     prompt_s: float
     decode_s: float
     """Wall seconds from the first token to the last."""
-    native_s: float | None
-    """Part of ``decode_s`` inside llama.cpp's decode; None where a server decoded."""
     counters: Counters
     stop: Stop
     rounds: tuple[Round, ...] = ()
@@ -197,11 +195,6 @@ class Segment:
     def n_tokens(self) -> int:
         """Tokens that speculation wrote."""
         return sum(len(one.tokens) for one in self.rounds)
-
-    @property
-    def speculative_s(self) -> float:
-        """Seconds of speculation."""
-        return sum(one.times.total_s for one in self.rounds)
 
     @property
     def baseline_decode_s(self) -> float:

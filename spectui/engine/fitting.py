@@ -40,7 +40,7 @@ def largest_context(plan: PlanCall, request: PlanRequest, free: FreeMemory) -> i
     Raises:
         SpectuiError: as ``plan`` does, but for what does not fit.
     """
-    smallest = plan(with_smallest_context(request))
+    smallest = plan(_with_context(request, 1))
     from_disk = reads_from_disk(smallest, free)
 
     def left_bytes(n_steps: int) -> int:
@@ -50,11 +50,6 @@ def largest_context(plan: PlanCall, request: PlanRequest, free: FreeMemory) -> i
     longest = min(smallest.target.info.n_ctx_train, _LONGEST)
     most = max(longest // CONTEXT_STEP, 1)
     return _last_that_fits(left_bytes, most) * CONTEXT_STEP or None
-
-
-def with_smallest_context(request: PlanRequest) -> PlanRequest:
-    """Return the same with the smallest context that llama.cpp makes."""
-    return _with_context(request, 1)
 
 
 def _with_context(request: PlanRequest, n_steps: int) -> PlanRequest:

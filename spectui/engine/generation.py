@@ -12,8 +12,7 @@ from spectui.engine.models import LoadedModels
 from spectui.errors import BadInputError, CancelledError, UsageError
 from spectui.llama.context import Context
 from spectui.llama.sampling import SamplerChain
-from spectui.options.drafters import NGRAM_KINDS, DrafterSetting, DraftMtp, NgramDrafter
-from spectui.options.speculation import Speculation
+from spectui.options.drafters import DrafterSetting, DraftMtp, NgramDrafter
 from spectui.speculative.counters import Round, count
 from spectui.speculative.decoder import Decoder, Stop
 from spectui.speculative.drafters import (
@@ -21,7 +20,6 @@ from spectui.speculative.drafters import (
     Clock,
     Drafter,
     DraftModelDrafter,
-    NoDrafter,
     VariedDrafter,
 )
 from spectui.speculative.models import Outputs, usable_snapshots
@@ -48,18 +46,8 @@ def check_request(models: LoadedModels, command: Generate) -> None:
         )
     if command.n_predict == 0 or command.n_predict < -1:
         raise UsageError(f"-n {command.n_predict}: must be positive, or -1 for no bound")
-    if command.speculation is not None:
-        _check_chain(command.speculation, models.target.max_outputs - 1)
-
-
-def _check_chain(speculation: Speculation, room: int) -> None:
-    if not speculation.has_server_order:
-        raise UsageError(
-            f"{', '.join(one.kind for one in speculation.ngrams)}: llama-server asks each kind of "
-            f"drafter once at most, in the order {', '.join(NGRAM_KINDS)}, and a draft model last"
-        )
-    for one in speculation.chain:
-        _check_drafter(one, room)
+    for one in () if command.speculation is None else command.speculation.chain:
+        _check_drafter(one, models.target.max_outputs - 1)
 
 
 def _check_drafter(drafter: DrafterSetting, room: int) -> None:
@@ -117,12 +105,11 @@ class Generation:
         self._rounds: list[Round] = []
         self._prompt_s = self._prompt_draft_s = 0.0
         self._n_evaluated = self._n_read = 0
-        self._native_before_s = 0.0
 
     def _drafter(self) -> Drafter:
         command, config = self._command, self._command.speculation
         if config is None:
-            return NoDrafter()
+            return Drafter()
         drafters = [self._one_drafter(one) for one in config.chain]
         drafter = drafters[0] if len(drafters) == 1 else ChainedDrafter(drafters)
         return VariedDrafter(drafter, command.draft_lengths) if command.draft_lengths else drafter
@@ -151,14 +138,18 @@ class Generation:
         return result
 
     @contextmanager
-    def attached(self) -> Iterator[None]:
-        """Have the target sample, remember and be read along as this generation needs it."""
+    def attached(self) -> Iterator[SamplerChain]:
+        """Have the target sample, remember and be read along as this generation needs it.
+
+        Yields:
+            The sampler of its tokens: a copy draws what it would draw next.
+        """
         target = self._models.target
         with SamplerChain(self._command.sampling, target.vocabulary) as sampler:
             target.sampler = sampler
             self._attach()
             try:
-                yield
+                yield sampler
             finally:
                 target.sampler = None
                 target.show_states_to(None)
@@ -168,26 +159,16 @@ class Generation:
         target.show_states_to(self._mtp)
         target.use_snapshots(usable_snapshots(self._command.speculation))
 
-    def next_sampler(self) -> SamplerChain:
-        """Return a sampler that draws what this generation would draw next; to be closed."""
-        sampler = self._models.target.sampler
-        if sampler is None:
-            raise RuntimeError("nothing is attached to the target")
-        return sampler.copy()
-
     @contextmanager
     def detached(self, sampler: SamplerChain) -> Iterator[None]:
         """Leave the target to others for a while, who sample with ``sampler``."""
         target = self._models.target
-        own, native_s = target.sampler, target.native_s
-        target.sampler = sampler
+        own, target.sampler = target.sampler, sampler
         target.show_states_to(None)
         try:
             yield
         finally:
             target.sampler = own
-            # What the others decoded is not this generation's.
-            target.native_s = native_s
             self._attach()
 
     def begin(self) -> None:
@@ -209,7 +190,6 @@ class Generation:
             events.PromptEvaluated(n_tokens=n_prompt, seconds=self._prompt_s, n_reused=n_reused)
         )
         self._emit_token(first, from_draft=False)
-        self._native_before_s = self._native_s()
 
     def rounds(self) -> Iterator[Round]:
         """Run rounds until the text ends, or a decode is aborted; each is counted and emitted."""
@@ -238,7 +218,6 @@ class Generation:
             n_prompt_tokens=len(self._command.prompt),
             prompt_s=self._prompt_s,
             decode_s=counters.times.total_s,
-            native_s=self._native_s() - self._native_before_s,
             counters=counters,
             stop=self._decoder.stop or Stop.CANCELLED,
             n_evaluated=self._n_evaluated,
@@ -301,9 +280,6 @@ class Generation:
             self._models.prompts.keep(context, self._command.prompt)
         for context in evaluated:
             context.settle()
-
-    def _native_s(self) -> float:
-        return sum(context.native_s for context in self._contexts)
 
 
 def probe_margin(models: LoadedModels, command: ProbeMargin) -> events.MarginProbed:

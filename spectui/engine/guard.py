@@ -33,7 +33,7 @@ from spectui.llama.devices import gpu_memories, has_gpu, use_rpc
 from spectui.llama.planned import Plan, PlanRequest
 from spectui.models.facts import ModelFacts, facts_of
 from spectui.models.gguf import FileIdentity, read_gguf
-from spectui.options.setup import ModelOptions, Setup
+from spectui.options.setup import ModelOptions
 
 ReadFree = Callable[[tuple[DeviceMemory, ...]], FreeMemory]
 """Such as ``free_memory``."""
@@ -49,19 +49,6 @@ _ADVICE = (
     "choose a shorter -c or a smaller quantization, keep more of it in RAM with -ngl or "
     "--n-cpu-moe, or close other programs (spectui doctor shows what fits)"
 )
-
-
-def request_of(setup: Setup) -> PlanRequest:
-    """The request for all that a setup loads."""
-    speculation = setup.speculation
-    return PlanRequest(
-        target=setup.target,
-        draft=setup.used_draft,
-        mtp=speculation is not None and speculation.is_mtp,
-        context=setup.context,
-        max_draft=1 if speculation is None else speculation.longest,
-        n_slots=setup.n_slots,
-    )
 
 
 class Guard(Closing):

@@ -2,14 +2,15 @@
 
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 
 import numpy as np
 
 from spectui.engine.commands import ReadExperts, RecordChains
 from spectui.engine.events import ChainsRecorded
 from spectui.engine.models import LoadedModels
-from spectui.errors import BadInputError, UsageError
 from spectui.llama.devices import has_gpu
 from spectui.llama.routing import Experts, RoutingContext
 from spectui.llama.sampling import SamplerChain
@@ -17,7 +18,6 @@ from spectui.models.gguf import read_gguf
 from spectui.models.weights import expert_layers
 from spectui.speculative.models import Outputs
 from spectui.trace.chains import can_read, read_chains, record_chains, record_own_chains
-from spectui.trace.costs import MAX_DEPTH
 from spectui.trace.routing import LayerRouting, Routing
 
 
@@ -61,17 +61,19 @@ def record(models: LoadedModels, command: RecordChains) -> ChainsRecorded:
     """Run the draft, or the target's own MTP layers, along ``command.output``.
 
     Raises:
-        BadInputError: prompt and output are empty, or do not fit in the drafter's context.
+        BadInputError: prompt and output do not fit in the drafter's context.
         CancelledError: it was stopped.
-        UsageError: the drafter is not loaded, or the depth is out of range.
+        UsageError: the drafter is not loaded.
     """
-    return (_of_mtp if command.mtp else _of_draft)(models, command)
+    check = partial(models.abort.check, "the recording was cancelled")
+    return (_of_mtp if command.mtp else _of_draft)(models, command, check)
 
 
-def _of_draft(models: LoadedModels, command: RecordChains) -> ChainsRecorded:
+def _of_draft(
+    models: LoadedModels, command: RecordChains, check: Callable[[], None]
+) -> ChainsRecorded:
     """The target does nothing."""
     draft, prompt, output, depth = models.draft, command.prompt, command.output, command.depth
-    _check(command)
     models.conversation.put_aside((draft,))
     draft.clear()
     read_s = None
@@ -85,18 +87,17 @@ def _of_draft(models: LoadedModels, command: RecordChains) -> ChainsRecorded:
         if command.sampling is not None:
             draft.sampler = samplers.enter_context(SamplerChain(command.sampling, draft.vocabulary))
         try:
-            chains = run(
-                draft, output, depth=depth, floor=command.floor, cancelled=models.abort.is_set
-            )
+            chains = run(draft, output, depth=depth, floor=command.floor, check=check)
         finally:
             draft.sampler = None
     return ChainsRecorded(chains=chains, seconds=time.perf_counter() - began, read_s=read_s)
 
 
-def _of_mtp(models: LoadedModels, command: RecordChains) -> ChainsRecorded:
+def _of_mtp(
+    models: LoadedModels, command: RecordChains, check: Callable[[], None]
+) -> ChainsRecorded:
     """The target decodes the output token by token, and shows what it makes of it."""
     target, mtp = models.target, models.mtp
-    _check(command)
     models.conversation.put_aside(models.contexts)
     target.show_states_to(mtp)
     try:
@@ -109,7 +110,7 @@ def _of_mtp(models: LoadedModels, command: RecordChains) -> ChainsRecorded:
             depth=command.depth,
             floor=command.floor,
             n_layers=mtp.n_layers,
-            cancelled=models.abort.is_set,
+            check=check,
         )
     finally:
         target.show_states_to(None)
@@ -136,10 +137,3 @@ def _read_prompt(models: LoadedModels, command: RecordChains) -> float | None:
                 prompts.keep(context, prompt)
                 context.settle()
     return read_s if is_new else None
-
-
-def _check(command: RecordChains) -> None:
-    if not command.prompt or not command.output:
-        raise BadInputError("a recording needs a prompt and an output; generate one first")
-    if not 1 <= command.depth <= MAX_DEPTH:
-        raise UsageError(f"--draft-max {command.depth}: a trace takes 1 to {MAX_DEPTH}")

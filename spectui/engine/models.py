@@ -1,6 +1,6 @@
 """The loaded pair: the native objects, the order in which they close, and caches kept of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from itertools import chain
@@ -34,7 +34,10 @@ _CHAT_BYTES = 2 << 30
 
 
 def _room_for_chat() -> int:
-    """Bytes that a chat which is put aside may take: half of what is free, but not too few."""
+    """Bytes that a chat which is put aside may take: half of what is free, but not too few.
+
+    A larger one is evaluated again.
+    """
     return max(_CHAT_BYTES, psutil.virtual_memory().available // 2)
 
 
@@ -44,9 +47,8 @@ class Conversation:
     What is lost costs time, never correctness: the chat's prompt is then evaluated again.
     """
 
-    def __init__(self, room_bytes: Callable[[], int] = _room_for_chat) -> None:
-        """Put aside at most ``room_bytes``; a larger chat is evaluated again."""
-        self._room_bytes = room_bytes
+    def __init__(self) -> None:
+        """Hold no chat yet."""
         self._present: set[Context] = set()
         self._aside: dict[Context, tuple[bytes, list[int]]] = {}
         self._drafters: dict[Ngram, TextDrafter] = {}
@@ -60,7 +62,7 @@ class Conversation:
         leaving = [context for context in contexts if context in self._present]
         self._present.difference_update(leaving)
         kept_bytes = sum(len(cache) for cache, _tokens in self._aside.values())
-        if kept_bytes + sum(context.state_bytes for context in leaving) <= self._room_bytes():
+        if kept_bytes + sum(context.state_bytes for context in leaving) <= _room_for_chat():
             self._aside |= {context: (context.save(), context.tokens.copy()) for context in leaving}
 
     def take_up(self, contexts: Sequence[Context]) -> None:
@@ -154,11 +156,6 @@ class LoadedModels:
             needed = bytes_beside_weights(planned.c)
             return all(n_bytes <= free.get(name, n_bytes) for name, n_bytes in needed.items())
         return False
-
-    @property
-    def target_model(self) -> Model | None:
-        """The target; None where none is loaded."""
-        return None if self._target is None else self._target.model
 
     @property
     def target(self) -> TargetContext:

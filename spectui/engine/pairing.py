@@ -27,7 +27,7 @@ from spectui.errors import CancelledError
 from spectui.llama.sampling import SamplerChain
 from spectui.speculative.counters import Round, count
 from spectui.speculative.decoder import Decoder, Stop
-from spectui.speculative.drafters import NoDrafter
+from spectui.speculative.drafters import Drafter
 from spectui.speculative.models import Rollback
 
 
@@ -84,7 +84,6 @@ class PairGeneration:
         self._segments: list[events.Segment] = []
         self._alone: list[tuple[int, list[Round]]] = []
         """Positions in the answer, and the rounds of the target alone from there."""
-        self._alone_native_s = 0.0
 
     def run(self) -> events.PairGenerated:
         """Decode to the end.
@@ -93,21 +92,22 @@ class PairGeneration:
             CancelledError: it was cancelled.
         """
         generation = self._speculative
-        with generation.attached():
+        with generation.attached() as sampler:
             generation.begin()
             self._rounds = generation.rounds()
-            with generation.next_sampler() as first_sampler:
+            with sampler.copy() as first_sampler:
                 while generation.stop is None:
-                    self._segment(first_sampler)
+                    self._segment(sampler, first_sampler)
             result = generation.result()
         return events.PairGenerated(
             speculative=result, baseline=self._baseline(result), segments=tuple(self._segments)
         )
 
-    def _segment(self, first_sampler: SamplerChain) -> None:
+    def _segment(self, own_sampler: SamplerChain, first_sampler: SamplerChain) -> None:
         """Decode the next part of the answer with speculation, and as many tokens or less alone.
 
         Args:
+            own_sampler: draws what speculation writes.
             first_sampler: draws what follows on the first token.
         """
         command, written = self._command, self._speculative.tokens
@@ -116,7 +116,7 @@ class PairGeneration:
         if command.baseline_first:
             n_predict = command.speculative.n_predict
             n_left = self._target.n_ctx if n_predict < 0 else n_predict - n_before
-            with self._speculative.next_sampler() as sampler:
+            with own_sampler.copy() as sampler:
                 alone = self._decode_alone(n_before, sampler, n_left, segment_s * share)
             least_s = segment_s if share < 1 else 0.0
             together = self._together(n_least=len(alone), least_s=least_s)
@@ -124,7 +124,7 @@ class PairGeneration:
             together = self._together(least_s=segment_s)
             n_alone = math.ceil(share * (len(written) - n_before))
             if self._speculative.stop is None:
-                with self._speculative.next_sampler() as sampler:
+                with own_sampler.copy() as sampler:
                     alone = self._decode_alone(len(written), sampler, n_alone)
             else:
                 if self._target.rollback is not Rollback.TRUNCATE:
@@ -166,12 +166,11 @@ class PairGeneration:
         target, generation = self._target, self._speculative
         n_past = len(self._command.speculative.prompt) + position - 1
         n_most = min(n_most, target.n_ahead)
-        decoder = Decoder(target, NoDrafter(), n_predict=n_most, clock=time.perf_counter)
+        decoder = Decoder(target, Drafter(), n_predict=n_most, clock=time.perf_counter)
         found: list[Round] = []
         with generation.detached(sampler):
             target.truncate(n_past)
             target.mark()
-            native_before_s = target.native_s
             began = time.perf_counter()
             for finished in decoder.rounds(
                 generation.tokens[position - 1], target.model.abort.is_set
@@ -179,7 +178,6 @@ class PairGeneration:
                 found.append(finished)
                 if time.perf_counter() >= began + most_s:
                     break
-            self._alone_native_s += target.native_s - native_before_s
             if decoder.stop is Stop.CANCELLED:
                 raise CancelledError("the generation was cancelled")
             target.truncate(n_past)
@@ -189,8 +187,6 @@ class PairGeneration:
     def _baseline(self, speculative: events.GenerationResult) -> events.GenerationResult:
         """The target alone on the same text; its counters are of each token of that once."""
         written = speculative.tokens
-        decode_s = sum(one.baseline_decode_s for one in self._segments)
-        alone_s = sum(sum(one.baseline_s) for one in self._segments)
         by_position = {n + i: one for n, rounds in self._alone for i, one in enumerate(rounds)}
         return replace(
             speculative,
@@ -198,8 +194,7 @@ class PairGeneration:
             prompt_draft_s=0.0,
             n_read=0,
             tokens=_choices(written, ((n, _emitted(rounds)) for n, rounds in self._alone)),
-            decode_s=decode_s,
-            native_s=self._alone_native_s * decode_s / alone_s if alone_s else 0.0,
+            decode_s=sum(one.baseline_decode_s for one in self._segments),
             counters=count(one for at, one in by_position.items() if at < len(written)),
         )
 

@@ -1,6 +1,9 @@
-"""Memory plans from a child process, so that no header of a file can end or fill this one."""
+"""Memory plans from a child process, so that no header of a file can end or fill this one.
 
-from collections.abc import Sequence
+The same child places a target as llama-server's ``--fit`` would, before this process loads it.
+"""
+
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar, get_args
@@ -11,6 +14,7 @@ from spectui.engine.demand import FreeMemory, free_memory
 from spectui.engine.fitting import alone
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
 from spectui.llama.buffers import DeviceMemory, devices_of
+from spectui.llama.devices import has_gpu
 from spectui.llama.library import handed_down
 from spectui.llama.planned import (
     Answer,
@@ -23,8 +27,9 @@ from spectui.llama.planned import (
     Question,
     Refused,
     are_of_rpc,
+    beside,
 )
-from spectui.options.setup import Fit
+from spectui.options.setup import Fit, ModelOptions, Setup
 
 TIMEOUT_S = 60.0
 """Limit for a plan, which takes a second on a free machine, and for the child's start."""
@@ -173,3 +178,48 @@ def fitted(planner: Planner, request: PlanRequest, options: Fit | None) -> Fitte
         if alone(request) == request:
             raise
         return planner.fit(alone(request))
+
+
+def left_open(target: ModelOptions, options: Fit | None) -> ModelOptions:
+    """A target whose placement is left to a llama-server, where there is anything to choose.
+
+    Args:
+        target: as it was given.
+        options: what may be chosen; None for nothing.
+    """
+    if options is None or not has_devices(target):
+        return target
+    return replace(target, fit=replace(options, is_open=True))
+
+
+def placed(setup: Setup, options: Fit | None, say: Callable[[str], None]) -> Setup:
+    """A setup as it is loaded: layers and experts on the devices as ``--fit`` chooses them.
+
+    Memory is planned in child processes, which are gone when this returns.
+
+    Args:
+        setup: target and draft as they were given.
+        options: what may be chosen; None for nothing.
+        say: told what was chosen, if it is not everything.
+
+    Returns:
+        The setup itself where nothing may be chosen, or there is no device.
+
+    Raises:
+        SpectuiError: as ``Planner.plan`` does.
+    """
+    if options is None or not has_devices(setup.target):
+        return setup
+    with Planner(rpc=setup.target.devices.rpc) as planner:
+        found = fitted(planner, PlanRequest.of(setup), options)
+    if found is None:
+        return setup
+    if found.sentence is not None:
+        say(found.sentence)
+    draft = None if setup.draft is None else beside(found.target, setup.draft)
+    return replace(setup, target=found.target, draft=draft)
+
+
+def has_devices(target: ModelOptions) -> bool:
+    """Whether a target may lie on a device beside the processor."""
+    return target.devices.names != () and bool(target.devices.rpc or has_gpu())

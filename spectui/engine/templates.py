@@ -6,7 +6,7 @@ from spectui.children import Child, ProtocolError
 from spectui.closing import Closing
 from spectui.errors import BadInputError
 from spectui.llama.model import Model
-from spectui.options.rendering import PLAIN, Rendering
+from spectui.options.setup import OWN_TEMPLATE, Rendering
 
 _LONGEST_REASON = 300
 _CHATML = (
@@ -25,7 +25,7 @@ class Templates(Closing):
         self._child: Child | None = None
 
     def render(
-        self, model: Model, messages: Sequence[tuple[str, str]], rendering: Rendering = PLAIN
+        self, model: Model, messages: Sequence[tuple[str, str]], rendering: Rendering = OWN_TEMPLATE
     ) -> str:
         """Render (role, content) pairs as llama-server does, ready for the model's answer.
 

@@ -52,7 +52,7 @@ class LocalWorker:
         self.guard = guard or Guard()
         self._templates = Templates()
         self._request: PlanRequest | None = None
-        """Request of the target that was loaded last."""
+        """Request of the target; None where none is loaded."""
         self._free: tuple[ModelOptions, FreeMemory] | None = None
         """Target that drafts were compared with last, and the memory for pairs of it."""
 
@@ -102,6 +102,7 @@ class LocalWorker:
     def _load_target(self, command: commands.LoadTarget, sink: events.Sink) -> events.ModelLoaded:
         # Free memory counts once what makes room is gone.
         self.models.close()
+        self._request = None
         request = PlanRequest(
             target=command.options,
             draft=command.draft,
@@ -110,22 +111,23 @@ class LocalWorker:
             max_draft=command.max_draft,
         )
         with self.guard:
-            self._request, sentence = self.guard.place(request)
+            request, sentence = self.guard.place(request)
             _warn(sink, sentence)
-            _warn(sink, self.guard.check(self._request, from_disk=command.from_disk))
-        options = self._request.target
+            _warn(sink, self.guard.check(request, from_disk=command.from_disk))
+        options = request.target
         self.models.load_target(replace(command, options=options), sink)
+        self._request = request
         placed = None if options == command.options else options
         return replace(self._loaded(events.Role.TARGET), placed=placed)
 
     def _load_draft(self, command: commands.LoadDraft, sink: events.Sink) -> events.ModelLoaded:
         models = self.models
         models.unload_draft()
-        if self._request is not None and models.target_model is not None:
+        if self._request is not None:
             command = replace(command, options=beside(self._request.target, command.options))
             pair = replace(self._request, draft=command.options, mtp=command.mtp)
-            gone = models.buffers
-            _warn(sink, self.guard.check(pair, gone=gone, from_disk=command.from_disk))
+            warning = self.guard.check(pair, gone=models.buffers, from_disk=command.from_disk)
+            _warn(sink, warning)
         models.load_draft(command, sink)
         return self._loaded(events.Role.DRAFT)
 

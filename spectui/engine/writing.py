@@ -125,17 +125,11 @@ class Writing:
         target, prompts = self._target, self._models.prompts
         for index, prompt in enumerate(self._command.prompts):
             target.clear()
-            if prompts.restore((target,), prompt):
-                continue
-            self._read(index)
+            if (read_s := prompts.read(target, prompt)) is not None:
+                self._read_s[index] = read_s
             if not prompts.keep(target, prompt):
                 break
         target.clear()
-
-    def _read(self, index: int) -> None:
-        began = time.perf_counter()
-        self._target.decode(self._command.prompts[index], Outputs.LAST)
-        self._read_s.setdefault(index, time.perf_counter() - began)
 
     def _has_room(self) -> bool:
         """Whether the next answer fits beside the open ones, however long they get."""
@@ -164,7 +158,9 @@ class Writing:
         target, prompt = self._target, self._command.prompts[index]
         target.truncate(0)
         if not self._models.prompts.restore((target,), prompt):
-            self._read(index)
+            began = time.perf_counter()
+            target.decode(prompt, Outputs.LAST)
+            self._read_s.setdefault(index, time.perf_counter() - began)
         chain = SamplerChain(self._command.sampling, target.vocabulary)
         answer = _Answer(index, prompt, samplers.enter_context(chain))
         target.sampler = answer.sampler

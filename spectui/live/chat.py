@@ -30,11 +30,6 @@ class Chat:
         """Whether nothing of the answer under way has come yet."""
         return self._answer is not None and not self._answer.text
 
-    @property
-    def questions(self) -> list[str]:
-        """The user's turns, oldest first."""
-        return [content for role, content in self._turns if role == _USER]
-
     def messages(self, n_turns: int | None = None) -> Messages:
         """All that the model reads next, or did when there were fewer turns."""
         head = ((_SYSTEM, self.system),) if self.system else ()

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from spectui.engine.events import Role
+from spectui.format import percent_text
 from spectui.live.devices import devices_of, shown_gpus
 from spectui.live.rounds import N_MEAN, VerifyCost, ratio
 from spectui.llama.buffers import HOST, Buffer, BufferKind, ModelMemory
@@ -180,7 +181,7 @@ def _filled(
     """A memory in use; that it is nearly full is told where there is no other warning."""
     used_bytes = min(used_bytes, total_bytes)
     share = ratio(used_bytes, total_bytes) or 0.0
-    near_full = f"{name} is {share:.0%} full" if share > _NEAR_FULL else None
+    near_full = f"{name} is {percent_text(share)} full" if share > _NEAR_FULL else None
     return MemoryPool(
         name=name,
         total_bytes=total_bytes,
@@ -249,7 +250,7 @@ _N_SAMPLES = 160
 Samples = tuple[float | None, ...]
 """A history, oldest first; None where a sample is missing."""
 _UNREAD = Reading(None, "the machine has not been read yet")
-_IDLE = Reading(None, "nothing is being decoded")
+_IDLE = Reading(None, "nothing was decoded yet")
 _UNKNOWN = Reading(None, "the target's file does not tell its weights")
 
 
@@ -356,12 +357,16 @@ class TrafficState:
     """All traffic, with a history each, oldest first."""
 
     cpu_per_core: tuple[float, ...] = ()
+    own_cores: float | None = None
+    """Cores that the process with the models keeps busy; None where that is not known."""
     links: tuple[GpuReading, ...] = ()
     """GPUs, each with its PCIe link."""
-    link_history: tuple[tuple[Samples, Samples], ...] = ()
-    """Bytes per second that each GPU has received and sent."""
+    received_history: Samples = ()
+    """Bytes per second that the GPU has received; empty where there are several, or none."""
     dram_bytes_per_s: Reading = _UNREAD
     """Estimate: active weights in RAM x decodes per second. Caches and activations add to it."""
+    is_decoding: bool = False
+    """Whether that is of now; else it is of the last turn."""
     dram_limit: DramLimit | None = None
     token: TokenReads | None = None
     """Bytes that a token reads; None before a target is loaded, or where its file does not say."""
@@ -384,12 +389,11 @@ class TrafficHistory:
         """Take a sample."""
         for gpu in snapshot.gpus:
             self._samples["rx", gpu.index].append(gpu.pcie_rx_bytes_per_s.value)
-            self._samples["tx", gpu.index].append(gpu.pcie_tx_bytes_per_s.value)
         self._samples["dram", 0].append(dram.value)
         self._samples["disk", 0].append(snapshot.host.disk_read_bytes_per_s.value)
 
     def of(self, what: str, gpu: int = 0) -> Samples:
-        """Return the samples of ``rx`` and ``tx`` of a GPU, of ``dram``, or of ``disk``."""
+        """Return the samples of ``rx`` of a GPU, of ``dram``, or of ``disk``."""
         return tuple(self._samples[what, gpu])
 
 
@@ -403,12 +407,12 @@ def traffic_state(
     """Put the numbers together; ``snapshot`` has the GPUs that are shown."""
     if snapshot is None:
         return TrafficState(dram_bytes_per_s=dram, dram_limit=limit, token=token)
+    received = [history.of("rx", gpu.index) for gpu in snapshot.gpus]
     return TrafficState(
         cpu_per_core=snapshot.host.cpu_per_core,
+        own_cores=snapshot.host.process_cores.value,
         links=snapshot.gpus,
-        link_history=tuple(
-            (history.of("rx", gpu.index), history.of("tx", gpu.index)) for gpu in snapshot.gpus
-        ),
+        received_history=received[0] if len(received) == 1 else (),
         dram_bytes_per_s=dram,
         dram_limit=limit,
         token=token,

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from spectui.format import counted
+from spectui.format import counted, percent_text
 from spectui.speculative.counters import Counters, Round, RoundTimes
-from spectui.speculative.expectation import expected_tokens, ideal_speedup
-from spectui.trace.terms import Findings, Term, measured_terms
+from spectui.trace.terms import Findings, Term, expected_tokens, ideal_speedup, measured_terms
 
 _DISK_BYTES_PER_S = 50e6
 """Mapped weights come in at hundreds of MB/s from the slowest SSD; logs and the like need less."""
@@ -37,7 +36,7 @@ class Limit(StrEnum):
     DRAFT = "draft cost"
     VERIFY = "verify cost"
     ROLLBACK = "rollback"
-    OVERHEAD = "overhead"
+    OVERHEAD = "sampling and the rest"
     DISK = "disk"
     PCIE = "PCIe"
     GPU = "GPU"
@@ -81,15 +80,15 @@ def find_bottleneck(evidence: Evidence) -> Bottleneck | None:
     times = evidence.times
     if times.total_s <= 0:
         return None
-    longest_s, limit, what = max(
-        (times.verify_s, Limit.VERIFY, "verifying takes"),
-        (times.draft_s, Limit.DRAFT, "drafting takes"),
-        (times.rollback_s, Limit.ROLLBACK, "rollback takes"),
-        (times.sample_s + times.other_s, Limit.OVERHEAD, "sampling and the rest take"),
+    longest_s, limit = max(
+        (times.verify_s, Limit.VERIFY),
+        (times.draft_s, Limit.DRAFT),
+        (times.rollback_s, Limit.ROLLBACK),
+        (times.sample_s + times.other_s, Limit.OVERHEAD),
         key=lambda part: part[0],
     )
     resource = _resource(evidence) if limit is Limit.VERIFY else None
-    return resource or (limit, f"{what} {longest_s / times.total_s:.0%} of a round")
+    return resource or (limit, f"{percent_text(longest_s / times.total_s)} of a round")
 
 
 def _resource(evidence: Evidence) -> Bottleneck | None:
@@ -98,9 +97,9 @@ def _resource(evidence: Evidence) -> Bottleneck | None:
     if disk is not None and disk > _DISK_BYTES_PER_S:
         return Limit.DISK, "mapped weights are being read from disk"
     if pcie is not None and pcie > _PCIE_USE:
-        return Limit.PCIE, f"the link is {pcie:.0%} used"
+        return Limit.PCIE, f"the link is {percent_text(pcie)} used"
     if gpu is not None and gpu > _GPU_USE:
-        return Limit.GPU, f"the GPU is {gpu:.0%} busy"
+        return Limit.GPU, f"the GPU is {percent_text(gpu)} busy"
     if evidence.ram_share is not None and evidence.ram_share >= _RAM_SHARE:
         # Batches below some 32 tokens: llama.cpp computes what is in RAM on the CPU.
         return _host(evidence)
@@ -118,8 +117,8 @@ def _host(evidence: Evidence) -> Bottleneck:
         return Limit.DRAM, f"verifying reads {rate / 1e9:.0f} GB/s from RAM"
 
     if busy is None or busy >= _CORES_BUSY:
-        return Limit.CPU, f"RAM is read at {rate / limit:.0%} of its limit, cores compute"
-    return Limit.VERIFY, f"cores are {busy:.0%} busy, no link is full"
+        return Limit.CPU, f"RAM is read at {percent_text(rate / limit)} of its limit, cores compute"
+    return Limit.VERIFY, f"cores are {percent_text(busy)} busy, no link is full"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,7 +231,7 @@ class ExpectationState:
 def draft_step_s(counters: Counters) -> float | None:
     """Return the mean seconds per drafted token; of a drafter without a model, of all its work."""
     if counters.n_steps:
-        return counters.draft_step_s
+        return counters.chain_s / counters.n_steps
     return ratio(counters.times.draft_s, counters.n_drafted)
 
 
@@ -301,7 +300,7 @@ def undrafted_reason(turn: Counters, *, by_ngrams: bool) -> str | None:
     if turn.n_drafted:
         return None
     if not turn.n_rounds:
-        return "nothing has been drafted yet"
+        return "this turn has drafted nothing yet"
     if by_ngrams:
         return f"no draft in {counted(turn.n_rounds, 'round')} of this turn: too little to repeat"
     why = "draft_p_min or draft_min drops them all"

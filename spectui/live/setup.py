@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from spectui.commands.rendering import rendering_of
+from spectui.commands.takeover import rendering_of
 from spectui.demo import DemoModel
 from spectui.errors import EngineDiedError
 from spectui.live.sessions import LoadOptions
 from spectui.models.facts import is_mtp_file
-from spectui.options.rendering import PLAIN, Rendering
-from spectui.options.setup import SamplingConfig, Setup
+from spectui.options.setup import OWN_TEMPLATE, Rendering, SamplingConfig, Setup
 from spectui.options.speculation import Speculation
 from spectui.settings import Settings
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     # They load numpy, or the tables of options; a screen that only waits for events need not.
     from spectui.commands.takeover import Takeover
     from spectui.live.recording import ChatRecording
-    from spectui.server.watch.poller import Attachment
+    from spectui.server.watch.locator import Address
     from spectui.tune.progress import TuningState
 
 
@@ -39,7 +38,7 @@ class LiveSetup(Setup):
     """Most tokens per answer, -1 for as many as the context holds."""
     system: str = ""
     """The system message, empty for none."""
-    rendering: Rendering = PLAIN
+    rendering: Rendering = OWN_TEMPLATE
     """How conversations are made prompts."""
     taken: "Takeover | None" = None
     """The command that ``--from`` has read, in whose form commands are handed over."""
@@ -80,7 +79,7 @@ class LiveSetup(Setup):
 class Activity(StrEnum):
     """State of a live session's pair."""
 
-    STARTING = "starting"
+    STARTING = "starting: loading llama.cpp"
     NO_MODEL = "no model"
     LOADING = "loading"
     READY = "ready"
@@ -111,7 +110,7 @@ class Launch:
     pair: Pair | None = None
     demo: DemoModel | None = None
     """A demo target, to be built if it is not there; instead of ``pair``."""
-    watched: "Attachment | None" = None
+    watched: "Address | None" = None
     """A server that is watched; nothing is loaded before its models are taken over."""
     look_s: float = 0.0
     """Seconds from one look at it to the next."""

@@ -51,7 +51,13 @@ class ThroughputState:
     """The target alone; None before it was measured."""
     baseline_age_min: int | None = None
     """Whole minutes since the baseline was measured."""
+    prompt_s: int = 0
+    """Whole seconds for which the prompt has been read; 0 where none is."""
     prompt: PromptEvaluated | None = None
+    n_used: int = 0
+    """Tokens in the context: the prompt and its answer so far."""
+    n_ctx: int = 0
+    """Tokens that the context holds; 0 where that is not known."""
     history: tuple[float | None, ...] = ()
     """Tokens per second of each half second of decoding; None between turns."""
 
@@ -133,6 +139,7 @@ class ThroughputMeter:
             baseline_tokens_per_s=None if baseline is None else baseline.tokens_per_s,
             baseline_age_min=None if baseline is None else int(age_s // _MINUTE_S),
             prompt=self._prompt,
+            n_used=0 if self._prompt is None else self._prompt.n_tokens + 1 + self._turn.n_tokens,
             history=tuple(self._history),
         )
 
@@ -170,7 +177,8 @@ class LiveTally:
         self._reads = machine.Reads()
         self._swap_before_bytes: float | None = None
         self._baseline: BaselineMeasured | None = None
-        self._measured_s = 0.0
+        self._measured_s = self._began_s = 0.0
+        self._n_ctx = 0
         self._throughput = ThroughputMeter()
         self._verify = rounds.VerifyTimes()
         self._speculation: Speculation | None = Speculation()
@@ -205,16 +213,18 @@ class LiveTally:
         """Speed of the target alone; None before it was measured."""
         return None if self._baseline is None else self._baseline.tokens_per_s
 
-    def generation_started(self, speculation: Speculation | None) -> None:
+    def generation_started(self, speculation: Speculation | None, n_ctx: int = 0) -> None:
         """Begin a turn.
 
         Args:
             speculation: how it drafts; None runs the target alone.
+            n_ctx: tokens that the context holds; 0 where that is not known.
         """
         if speculation != self._speculation:
             self._speculation = speculation
             self._reset_setting()
         self._turn = Counters()
+        self._began_s, self._n_ctx = self._clock(), n_ctx
         self._throughput.begin_turn()
 
     def prompt_evaluated(self, event: PromptEvaluated) -> None:
@@ -242,14 +252,14 @@ class LiveTally:
         if self._is_decoding:
             # What the machine does between two turns says nothing about a round.
             self._loads.append(concerned(snapshot, self._models))
-        self._history.add(snapshot, self._dram())
+        self._history.add(snapshot, self._dram() if self._is_decoding else Reading(None))
 
     @property
     def _is_decoding(self) -> bool:
         return self._throughput.phase is Phase.DECODING
 
     def _dram(self) -> Reading:
-        return self._reads.dram(tuple(self._recent) if self._is_decoding else ())
+        return self._reads.dram(tuple(self._recent))
 
     def _dram_limit(self, costs: Sequence[rounds.VerifyCost]) -> machine.DramLimit | None:
         """The limit of RAM, by decodes of these sizes and the draft's where they show more."""
@@ -277,11 +287,14 @@ class LiveTally:
         snapshot, limit = self._snapshot, self._dram_limit(costs)
         shown = None if snapshot is None else concerned(snapshot, self._models)
         token = self._reads.token(limit, self.baseline_tokens_per_s)
-        return machine.traffic_state(shown, self._history, self._dram(), limit, token)
+        found = machine.traffic_state(shown, self._history, self._dram(), limit, token)
+        return replace(found, is_decoding=self._is_decoding)
 
     def _acceptance(self) -> rounds.AcceptanceState:
         if self._speculation is None:
             return rounds.AcceptanceState(reason=_ALONE, turn=self._turn)
+        if not self._recent:
+            return rounds.AcceptanceState()
         by_ngrams = self._speculation.model is None
         return rounds.AcceptanceState(
             reason=rounds.undrafted_reason(self._turn, by_ngrams=by_ngrams),
@@ -307,8 +320,13 @@ class LiveTally:
         baseline_s = None if baseline is None else baseline.step_s
         step_s, costs = self._verify.step_s(baseline_s), self._verify.costs(baseline_s)
         age_s = 0.0 if baseline is None else self._clock() - self._measured_s
+        is_reading = self._throughput.phase is Phase.PROMPT
         return LiveState(
-            throughput=self._throughput.state(baseline, age_s),
+            throughput=replace(
+                self._throughput.state(baseline, age_s),
+                prompt_s=int(self._clock() - self._began_s) if is_reading else 0,
+                n_ctx=self._n_ctx,
+            ),
             acceptance=self._acceptance(),
             rounds=self._rounds(recent, costs),
             memory=machine.memory_state(

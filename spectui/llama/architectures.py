@@ -10,10 +10,10 @@ from pathlib import Path
 from spectui.errors import BadInputError, MissingLibraryError
 from spectui.llama.library import C
 from spectui.llama.native import ensure_backend, native_function
-from spectui.models.beside import compare_headers, header_of
 from spectui.models.facts import ModelFacts, check_is_target, facts_of
 from spectui.models.gguf import read_gguf
 from spectui.models.header import GgufFile
+from spectui.models.pairs import compare_headers, header_of
 from spectui.models.ranking import ModelInspected
 from spectui.speculative.models import Rollback, unserved
 

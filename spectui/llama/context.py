@@ -95,8 +95,12 @@ class Context(Closing):
             DoesNotFitError: caches or buffers could not be allocated.
             UsageError: llama.cpp makes no context with these options.
         """
-        self.model, self.vocabulary, self.n_slots = model, model.vocabulary, n_slots
-        params = self._params(options, max_outputs, n_snapshots)
+        self.model, self.vocabulary = model, model.vocabulary
+        self.n_slots, self._options = n_slots, options
+        params = context_params(
+            model, options, max_outputs=max_outputs, n_snapshots=n_snapshots, n_slots=n_slots
+        )
+        self._adapt(params)
         native_log.mark()
         self.c: Any = C.llama_init_from_model(model.c, params)
         """The ``llama_context`` pointer, valid until ``close``."""
@@ -115,7 +119,7 @@ class Context(Closing):
         """Tokens in the cache."""
         self._batch, self._each = self._new_batch(), Batch(self.n_sequences)
         try:
-            self._prepare(options)
+            self._prepare()
         except BaseException:
             self.close()
             raise
@@ -132,19 +136,13 @@ class Context(Closing):
         """The way in which it forgets rejected tokens."""
         return self._memory.rollback
 
-    def _params(self, options: ContextOptions, max_outputs: int, n_snapshots: int) -> Any:  # noqa: ANN401 - a C structure
-        return context_params(
-            self.model,
-            options,
-            max_outputs=max_outputs,
-            n_snapshots=n_snapshots,
-            n_slots=self.n_slots,
-        )
+    def _adapt(self, params: Any) -> None:  # noqa: ANN401 - a C structure
+        """Change what another kind of context has otherwise, before it is made."""
 
     def _new_batch(self) -> Batch:
         return Batch(self.n_batch)
 
-    def _prepare(self, options: ContextOptions) -> None:  # noqa: ARG002 - of a target
+    def _prepare(self) -> None:
         """Find out how it forgets; a target makes its compute threads before."""
         if self.model.no_alloc:
             self._memory.foresee(self.model.rollback)

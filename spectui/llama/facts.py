@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from spectui.documents import Json, encoded, or_reason
+from spectui.documents import Json, Known, encoded, or_reason
 from spectui.llama.search import Origin, find_server
 
 _CPUINFO = Path("/proc/cpuinfo")
@@ -48,6 +48,11 @@ class LibraryFacts(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     @property
+    def version_text(self) -> str:
+        """Its version for display."""
+        return self.version or "of unknown version"
+
+    @property
     def without_folder(self) -> str:
         """Whose it is, without a folder of this machine, such as ``xllamacpp, without AVX512``."""
         origin = f"beside a {self.origin}" if self.origin == Origin.SERVER else self.origin
@@ -58,10 +63,20 @@ class LibraryFacts(msgspec.Struct, frozen=True, kw_only=True):
         """Facts that may change the price of a batch."""
         return (self.version or "", *(f"without {name}" for name in self.unused))
 
-    @property
-    def is_users(self) -> bool:
-        """Whether the user chose it, or has a llama-server with it."""
-        return self.origin in {Origin.VARIABLE, Origin.SERVER}
+
+def engine_document(library: Known[LibraryFacts], binding: str) -> Json:
+    """The engine of a measurement in documents.
+
+    Args:
+        library: facts of llama.cpp's library, or why there is none.
+        binding: version of llama-cpp-python.
+    """
+    facts, reason = library.value, library.reason or ""
+    return {
+        "llama_cpp_python": binding,
+        **or_reason("llama_cpp", facts and facts.version_text, reason),
+        **or_reason("library", facts and facts.document(), reason),
+    }
 
 
 def features_in(system_info: str) -> tuple[str, ...]:
@@ -95,7 +110,8 @@ def price_note(facts: LibraryFacts | None) -> str | None:
     """
     if facts is None:
         return None
-    server = None if facts.is_users else find_server()
+    # Of a library that the user chose, or that lies beside a llama-server, nothing is to be said.
+    server = None if facts.origin in {Origin.VARIABLE, Origin.SERVER} else find_server()
     if server is not None:
         return (
             f"measured with {facts.name}; {server} has another llama.cpp, whose batches may cost "

@@ -91,7 +91,7 @@ def library() -> Library:
         MissingLibraryError: there is none that can be used.
     """
     if handed := os.environ.get(_CHOSEN_VARIABLE):
-        return _handed(handed)
+        return msgspec.json.decode(handed, type=Library, dec_hook=lambda kind, text: kind(text))
     refused: dict[Place, str] = {}
     for place in places():
         found = examine(place)
@@ -127,10 +127,8 @@ def handed_down() -> dict[str, str]:
     """Environment variables that let a child use this process's library."""
     if not has_library():
         return {}
-    chosen = library()
-    server = None if chosen.server is None else str(chosen.server)
-    choice = (str(chosen.file), chosen.origin, server, chosen.reading)
-    return {_CHOSEN_VARIABLE: msgspec.json.encode(choice).decode()}
+    # Paths are texts there.
+    return {_CHOSEN_VARIABLE: msgspec.json.encode(library(), enc_hook=str).decode()}
 
 
 @cache
@@ -200,13 +198,6 @@ def _check(reading: Reading, origin: Origin) -> None:
         raise LookupError(f"is of a llama.cpp that spectui does not know: {error}") from None
 
 
-def _handed(text: str) -> Library:
-    file, origin, server, reading = msgspec.json.decode(
-        text, type=tuple[str, Origin, str | None, Reading]
-    )
-    return Library(Path(file), origin, reading, None if server is None else Path(server))
-
-
 def _missing(refused: dict[Place, str]) -> str:
     seen = "".join(f"; {one.folder}: {why}" for one, why in refused.items() if any(one.files()))
     advice = f"compile one with {install_command()}"
@@ -255,11 +246,6 @@ def llama_cpp_version() -> str:
         MissingLibraryError: there is no library.
     """
     return library().reading.version or "of unknown version"
-
-
-def llama_cpp_commit() -> str | None:
-    """Commit that the library was built from; None where it was built outside of a clone."""
-    return library().reading.commit
 
 
 # --- Opening it -------------------------------------------------------------------------------

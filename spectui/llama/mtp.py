@@ -95,8 +95,7 @@ class MtpContext(Context):
             n_slots=target.n_slots,
         )
 
-    def _params(self, options: ContextOptions, max_outputs: int, n_snapshots: int) -> Any:  # noqa: ANN401 - a C structure
-        params = super()._params(options, max_outputs, n_snapshots)
+    def _adapt(self, params: Any) -> None:  # noqa: ANN401 - a C structure
         params.ctx_type = C.LLAMA_CONTEXT_TYPE_MTP
         params.n_seq_max = self.n_slots
         params.ctx_other = self._target.c
@@ -105,16 +104,15 @@ class MtpContext(Context):
             own = self.model.options
             params.type_k = CACHE_TYPES[own.cache_type_k_mtp]
             params.type_v = CACHE_TYPES[own.cache_type_v_mtp]
-        return params
 
     def _new_batch(self) -> _PairBatch:
         return _PairBatch(self.n_batch, self._n_embd)
 
-    def _prepare(self, options: ContextOptions) -> None:
+    def _prepare(self) -> None:
         EXT.llama_set_embeddings_nextn(self.c, True, True)
         # Where nothing can be decoded: their cache is of tokens, also in a hybrid model.
         if not self.model.no_alloc:
-            super()._prepare(options)
+            super()._prepare()
 
     def keep_prefix_of_both(self, prompt: Sequence[int]) -> None:
         """``keep_prefix`` of these layers and of the target, which shows again what they lack.
@@ -253,7 +251,7 @@ class SharingMtpContext(MtpContext):
     def _new_batch(self) -> _PairBatch:
         return _BehindTargetBatch(self.n_batch, self._n_embd, self._target)
 
-    def _prepare(self, options: ContextOptions) -> None:  # noqa: ARG002 - as the others'
+    def _prepare(self) -> None:
         """Leave it at forgetting, of which nothing has to be done."""
         EXT.llama_set_embeddings_nextn(self.c, True, True)
         self._memory = SequenceMemory(self.c, swa_full=True)

@@ -6,23 +6,16 @@ import re
 import threading
 from collections.abc import Callable
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
 from spectui.documents import Known
 from spectui.errors import MissingLibraryError
 from spectui.llama.facts import LibraryFacts, features_in, wide_features
-from spectui.llama.library import C, has_library, library, llama_cpp_version, native
+from spectui.llama.library import C, has_library, library, native
 from spectui.llama.log import native_log
 
 _BACKEND = re.compile(r"libggml-(?!base\b)([\w-]+)\.")
 _starting = threading.RLock()
-
-T = TypeVar("T")
-
-
-def known_version() -> Known[str]:
-    """Version of llama.cpp, or why there is no library."""
-    return _known(llama_cpp_version)
 
 
 def library_facts() -> LibraryFacts:
@@ -48,12 +41,8 @@ def library_facts() -> LibraryFacts:
 
 def known_library() -> Known[LibraryFacts]:
     """Facts of the chosen library, or why there is none."""
-    return _known(library_facts)
-
-
-def _known(read: Callable[[], T]) -> Known[T]:
     try:
-        return Known(value=read())
+        return Known(value=library_facts())
     except MissingLibraryError as error:
         return Known(value=None, reason=str(error))
 

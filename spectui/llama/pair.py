@@ -65,26 +65,20 @@ class TargetContext(Context):
         """
         self.max_draft = max_draft
         super().__init__(
-            model,
-            options,
-            max_outputs=max_draft + 1,
-            n_snapshots=n_snapshots,
-            n_slots=n_slots,
+            model, options, max_outputs=max_draft + 1, n_snapshots=n_snapshots, n_slots=n_slots
         )
         self._n_embd: int = C.llama_model_n_embd_out(model.c)
         if not model.no_alloc:
             # As a slot of llama-server (``n_ctx_slot``). A plan tells what is allocated.
             self.n_ctx = min(self.n_ctx, C.llama_model_n_ctx_train(model.c))
 
-    def _params(self, options: ContextOptions, max_outputs: int, n_snapshots: int) -> Any:  # noqa: ANN401 - a C structure
-        params = super()._params(options, max_outputs, n_snapshots)
-        add_moe_cache(params, options)
-        return params
+    def _adapt(self, params: Any) -> None:  # noqa: ANN401 - a C structure
+        add_moe_cache(params, self._options)
 
-    def _prepare(self, options: ContextOptions) -> None:
+    def _prepare(self) -> None:
         if not self.model.no_alloc:
-            self._pools = ThreadPools(self.c, options, n_threads=C.llama_n_threads(self.c))
-        super()._prepare(options)
+            self._pools = ThreadPools(self.c, self._options, n_threads=C.llama_n_threads(self.c))
+        super()._prepare()
 
     def close(self) -> None:
         """Free caches and buffers, then end the threads."""
@@ -167,11 +161,9 @@ class AnswersContext(Context):
         if target is not None:
             target.lend_threads(self.c)
 
-    def _params(self, options: ContextOptions, max_outputs: int, n_snapshots: int) -> Any:  # noqa: ANN401 - a C structure
-        params = super()._params(options, max_outputs, n_snapshots)
+    def _adapt(self, params: Any) -> None:  # noqa: ANN401 - a C structure
         # As large as a micro-batch, of which llama.cpp makes a multiple of their number.
         params.n_seq_max = params.n_ubatch
-        return params
 
 
 def add_moe_cache(params: Any, options: ContextOptions) -> None:  # noqa: ANN401 - a C structure

@@ -32,7 +32,7 @@ from spectui.llama.fit import fit
 from spectui.llama.library import binding_version
 from spectui.llama.model import Model, check_pair
 from spectui.llama.mtp import mtp_context
-from spectui.llama.native import backends, known_library, known_version
+from spectui.llama.native import backends, known_library
 from spectui.llama.pair import DraftContext, TargetContext
 from spectui.llama.planned import (
     Answer,
@@ -76,10 +76,9 @@ class PlanMaker(Closing):
         self._gpus = gpu_memories()
         return Backend(
             llama_cpp_python=binding_version(),
-            llama_cpp=known_version(),
             backends=backends(),
             gpus=self._gpus,
-            library=known_library().value,
+            library=known_library(),
         )
 
     def plan(self, request: PlanRequest) -> Plan:

@@ -11,7 +11,7 @@ from spectui.llama.facts import LibraryFacts
 from spectui.models.facts import ModelFacts, is_mtp_file
 from spectui.models.weights import WeightTraffic
 from spectui.options.drafters import DraftSimple
-from spectui.options.setup import ContextOptions, ModelOptions
+from spectui.options.setup import ContextOptions, ModelOptions, Setup
 from spectui.speculative.models import Rollback
 
 
@@ -29,6 +29,19 @@ class PlanRequest:
     """Longest draft: the target computes logits for it, and keeps snapshots where it can."""
     n_slots: int = 1
     """Slots of a llama-server with ``-np``, each with a context of that size."""
+
+    @classmethod
+    def of(cls, setup: Setup) -> "PlanRequest":
+        """The request for all that a setup loads."""
+        speculation = setup.speculation
+        return cls(
+            target=setup.target,
+            draft=setup.used_draft,
+            mtp=speculation is not None and speculation.is_mtp,
+            context=setup.context,
+            max_draft=1 if speculation is None else speculation.longest,
+            n_slots=setup.n_slots,
+        )
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -84,13 +97,11 @@ class Backend:
 
     llama_cpp_python: str
     """Version of the binding."""
-    llama_cpp: Known[str]
-    """Version of llama.cpp itself, or why there is none."""
     backends: tuple[str, ...]
     """Backends that the library was built with, such as ``cuda``, with or without a driver."""
     gpus: tuple[DeviceMemory, ...]
-    library: LibraryFacts | None = None
-    """None without a library."""
+    library: Known[LibraryFacts]
+    """The library of llama.cpp, or why there is none."""
 
 
 @dataclass(frozen=True, slots=True)

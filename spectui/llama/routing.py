@@ -51,10 +51,8 @@ class RoutingContext(Context):
         own = replace(options, ctx_size=n_tokens, batch_size=_AT_ONCE, ubatch_size=_AT_ONCE)
         super().__init__(model, own, max_outputs=_AT_ONCE)
 
-    def _params(self, options: ContextOptions, max_outputs: int, n_snapshots: int) -> Any:  # noqa: ANN401 - a C structure
-        params = super()._params(options, max_outputs, n_snapshots)
+    def _adapt(self, params: Any) -> None:  # noqa: ANN401 - a C structure
         params.cb_eval = self._observe
-        return params
 
     def read(self, tokens: Sequence[int]) -> Mapping[int, Experts]:
         """Read a text from its beginning; the experts of all its tokens, by layer.

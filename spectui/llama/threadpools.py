@@ -12,7 +12,7 @@ from spectui.closing import Closing
 from spectui.errors import MissingLibraryError, UsageError
 from spectui.llama.library import C
 from spectui.llama.native import backend_function, ensure_backend, native_function
-from spectui.options.context import MAX_THREADS
+from spectui.options.catalogue import MAX_THREADS
 from spectui.options.setup import ContextOptions, Numa
 
 _POLL = 50

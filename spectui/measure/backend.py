@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from spectui.documents import Json, heading
+from spectui.documents import Json, head
 from spectui.engine.commands import Generate, GeneratePair, ProbeMargin
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, MarginProbed, ModelLoaded, PairGenerated
 from spectui.errors import EngineDiedError
+from spectui.llama.facts import engine_document
 from spectui.llama.library import binding_version
-from spectui.llama.native import known_library, known_version
+from spectui.llama.native import known_library
 from spectui.monitor.machine import Machine
 from spectui.options.setup import Setup
 
@@ -62,16 +63,6 @@ def again_after_a_death(measure: Callable[[], Measured]) -> Measured:
         return measure()
 
 
-def one_after_the_other(
-    generate: Callable[[Generate], GenerationResult], command: GeneratePair
-) -> PairGenerated:
-    """Decode a pair where answers cannot be decoded in segments."""
-    order = (command.baseline, command.speculative)
-    first, second = map(generate, order if command.baseline_first else reversed(order))
-    off, on = (first, second) if command.baseline_first else (second, first)
-    return PairGenerated(speculative=on, baseline=off, segments=())
-
-
 def load_setup(engine: Engine, setup: Setup) -> tuple[ModelLoaded, ModelLoaded | None]:
     """Load the models of a setup; the target, and the draft if one drafts.
 
@@ -93,11 +84,5 @@ def load_setup(engine: Engine, setup: Setup) -> tuple[ModelLoaded, ModelLoaded |
 
 def header(kind: str, machine: Machine) -> Json:
     """Fields at the start of a document, with the versions of binding and library."""
-    facts = known_library().value
-    return heading(
-        kind,
-        machine.document(),
-        llama_cpp_python=binding_version(),
-        llama_cpp=known_version(),
-        library=None if facts is None else facts.document(),
-    )
+    engine = engine_document(known_library(), binding_version())
+    return {**head(kind), "engine": engine, "machine": machine.document()}

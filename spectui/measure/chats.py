@@ -11,13 +11,13 @@ from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 
-from spectui.engine.commands import ReadAnswer, Tokenize
+from spectui.engine.commands import ReadAnswer
 from spectui.engine.driver import Engine
 from spectui.engine.events import AnswerRead, AnswerWritten, ModelLoaded
 from spectui.errors import BadInputError
 from spectui.format import counted
 from spectui.measure.backend import again_after_a_death
-from spectui.measure.workload import WorkItem, Workload, tokenize
+from spectui.measure.workload import WorkItem, Workload, tokenize, tokens_of
 from spectui.options.setup import SamplingConfig
 from spectui.prompts import AnsweredPrompt, Prompt
 from spectui.prompts.chats import REPEATED, Chats, reasons_text
@@ -125,8 +125,7 @@ def _read(
         BadInputError: it does not fit in the context, or in the chat template.
     """
     n_predict = workload.n_predict
-    messages = tuple((message.role, message.content) for message in prompt.messages)
-    tokens = engine.tokenize(Tokenize(messages=messages))
+    tokens = tokens_of(engine, prompt)
     room = n_ctx - len(tokens) - 1
     if room < n_predict:
         raise BadInputError(f"{prompt.name} and {n_predict} tokens do not fit in {n_ctx}; raise -c")

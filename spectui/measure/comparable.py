@@ -48,7 +48,7 @@ def differences(known: Mapping[str, Any], spec: Mapping[str, Any]) -> str | None
     """Differences between two measurements' conditions: ``with another target and with ...``.
 
     Args:
-        known: earlier conditions that must be equal (``sweep_spec``, ``study_spec``).
+        known: earlier conditions that must be equal (``sweep_spec``, ``served_spec``).
         spec: present conditions.
 
     Returns:

@@ -1,6 +1,6 @@
 """One setting against the target alone: by prompt and in sum; its document and its page."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from spectui.documents import Json, Known, ending, fields_of, known, or_reason
@@ -74,11 +74,6 @@ class Comparison:
     def counters(self) -> Counters:
         """Counters of the speculative runs."""
         return total_counters(self.speculative)
-
-    def requests(self, shapes: Sequence[RequestShape]) -> Known[tuple[Request, ...]]:
-        """Whole requests of ``shapes``; of what the prompts are where there is none."""
-        times = prompt_times(self.pairs, reads=self.speculation.model is not None)
-        return requests_of(shapes or (usual_shape(self.workload),), self.speedup, self.pairs, times)
 
     def document(self) -> Json:
         """Results in documents."""
@@ -203,8 +198,10 @@ class BenchRun:
 
     @property
     def requests(self) -> Known[tuple[Request, ...]]:
-        """Whole requests."""
-        return self.found.requests(self.shapes)
+        """Whole requests that were asked for, or what the prompts are."""
+        one, shapes = self.found, self.shapes or (usual_shape(self.found.workload),)
+        times = prompt_times(one.pairs, reads=one.speculation.model is not None)
+        return requests_of(shapes, one.speedup, one.pairs, times)
 
     def document(self) -> Json:
         """The document ``spectui.bench/1``."""
@@ -228,8 +225,8 @@ class BenchRun:
 
     def page(self) -> Page:
         """The summary, and notes."""
-        notes = [f"{note}." for note in self._remarks()]
-        notes += [*(f"{note}." for note in self.notes), *self.found.disturbance.notes]
+        told = (doubt(self.found.speedup), self.alteration, *self.notes)
+        notes = [*(f"{note}." for note in told if note), *self.found.disturbance.notes]
         lines = (Line(line, indent=_BESIDE) for line in self._lines())
         return [*lines, *(Line(f"note: {note}") for note in notes)]
 
@@ -254,10 +251,6 @@ class BenchRun:
         bounds = " to ".join(factor(end, 3) for end in ends)
         prompts = f"{speedup.n_prompts} prompts, {self.found.workload.sampling.label}"
         return f"95 % interval {bounds}, {prompts}"
-
-    def _remarks(self) -> Iterator[str]:
-        """Reasons to doubt the numbers."""
-        yield from filter(None, (doubt(self.found.speedup), self.alteration))
 
 
 _BESIDE = " " * len("acceptance  ")

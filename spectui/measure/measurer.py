@@ -110,8 +110,6 @@ class Measurer:
     workload: Workload
     """The prompts, and how they are continued."""
     _: KW_ONLY
-    seed: int | None = None
-    """Seed of the order of turns; None for that of the sampling."""
     baseline_share: float = 1.0
     """Share of each answer that the target decodes alone as well, where both sides take turns
     within it."""
@@ -121,7 +119,6 @@ class Measurer:
     """Decodes as many; None where there is one stream."""
 
     def __post_init__(self) -> None:
-        self._seed = self.workload.sampling.seed if self.seed is None else self.seed
         self._read_s: tuple[list[float], list[float]] = [], []
         """Seconds per token of prompts that were read, by the target and by the draft. A server's
         are the target's: it does not tell them apart."""
@@ -233,7 +230,8 @@ class Measurer:
 
     def _begins_with_off(self, turn: int) -> bool:
         """Whether a block begins without speculation: of two in a row, by chance one does."""
-        chance = Random(f"{self._seed} {turn // 2}")  # noqa: S311 - an order, not a secret
+        seed = self.workload.sampling.seed
+        chance = Random(f"{seed} {turn // 2}")  # noqa: S311 - an order, not a secret
         return chance.randrange(2) == turn % 2
 
     def pair(self, item: WorkItem, speculation: Speculation | None, turn: int) -> Pair:
@@ -323,9 +321,8 @@ def steady(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
 def _within(result: GenerationResult, seconds: float) -> GenerationResult:
     """The result as if it had taken ``seconds``."""
     factor = seconds / result.decode_s
-    native_s = None if result.native_s is None else result.native_s * factor
     counters = result.counters.scaled(factor)
-    return replace(result, decode_s=seconds, native_s=native_s, counters=counters)
+    return replace(result, decode_s=seconds, counters=counters)
 
 
 def measurements(pairs: Sequence[Pair]) -> list[PairedMeasurement]:

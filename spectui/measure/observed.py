@@ -1,12 +1,10 @@
 """Prompts decoded without and with speculation as they are stored, and their sums. Pure."""
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import msgspec
-
 from spectui.documents import Json, or_reason
+from spectui.measure.comparable import digest
 from spectui.measure.measurer import NOTHING_DRAFTED, Pair
 from spectui.measure.speedup import PairedMeasurement
 from spectui.speculative.counters import Tally
@@ -25,7 +23,7 @@ class Observed:
 
 def digest_of(tokens: Sequence[int]) -> str:
     """Sixteen characters that stand for a prompt; they tell nothing of its text."""
-    return hashlib.sha256(msgspec.json.encode(list(tokens))).hexdigest()[:16]
+    return digest(list(tokens))[:16]
 
 
 def observed_of(pairs: Iterable[Pair]) -> tuple[Observed, ...]:

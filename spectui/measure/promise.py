@@ -49,8 +49,6 @@ class Promise:
     """Version of the engine."""
     library: LibraryFacts | None = None
     """The engine's library; None of a llama-server, and in older promises."""
-    llama_cpp_commit: str | None = None
-    """Commit of the engine's llama.cpp; None where the engine does not tell it."""
     is_chat: bool = False
     """The prompts were turns of a chat, whose text is kept nowhere beside the study."""
     basis: Basis | None = None

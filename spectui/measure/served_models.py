@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spectui.documents import Json, or_reason
-from spectui.engine.guard import Guard, request_of
+from spectui.engine.guard import Guard
 from spectui.errors import BadInputError, DoesNotFitError
-from spectui.gguf_names import series_of
+from spectui.gguf_names import shard_names
 from spectui.llama.architectures import architecture
+from spectui.llama.planned import PlanRequest
 from spectui.models.facts import ModelFacts, facts_of
 from spectui.models.gguf import read_gguf
 from spectui.options.setup import ModelOptions, Setup
@@ -82,7 +83,7 @@ def keeps_off(setup: Setup, drafts: Iterable[ModelOptions] = ()) -> bool:
     """
     if setup.target.devices.rpc:
         return False
-    alone, own = request_of(setup.off), request_of(setup)
+    alone, own = PlanRequest.of(setup.off), PlanRequest.of(setup)
     with Guard(is_here=False) as guard, suppress(DoesNotFitError):
         each = [own.beside(draft) for draft in drafts] or [own]
         # What cannot be planned may not fit.
@@ -92,5 +93,5 @@ def keeps_off(setup: Setup, drafts: Iterable[ModelOptions] = ()) -> bool:
 
 def size_bytes(path: Path) -> int:
     """Return the size of a model, with all of its shards."""
-    shards = (path.with_name(name) for name in series_of(path.name).names)
+    shards = (path.with_name(name) for name in shard_names(path.name))
     return sum(shard.stat().st_size for shard in shards if shard.exists())

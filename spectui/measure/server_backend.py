@@ -10,13 +10,13 @@ from spectui.documents import Json
 from spectui.engine.commands import Generate, GeneratePair, ProbeMargin
 from spectui.engine.events import GenerationResult, PairGenerated
 from spectui.errors import ServerError
-from spectui.measure.backend import Backend, one_after_the_other
+from spectui.measure.backend import Backend
 from spectui.measure.measurer import Measurer, Timed
 from spectui.measure.workload import Workload
 from spectui.options.setup import ModelOptions, Setup
 from spectui.options.speculation import Speculation
-from spectui.server.client import Completion, LlamaClient, completion_body
-from spectui.server.replies import Round
+from spectui.server.client import LlamaClient, completion_body
+from spectui.server.replies import Completion, Round
 from spectui.speculative.counters import Counters, Detail
 from spectui.speculative.decoder import Stop
 
@@ -132,12 +132,13 @@ class ServerBackend:
         done = self._measured(
             setup, commands, lambda server: self._completed(server, commands, setup)
         )
-        if setup.used_draft is not None and not self.servers.tells_reading:
-            done = [(replace(one, n_evaluated=None), took_s) for one, took_s in done]
-        return [
+        found: list[tuple[GenerationResult, float | None]] = [
             (result_of(one, len(command.prompt), redoes_rounds=self.redoes_rounds), took_s)
             for command, (one, took_s) in zip(commands, done, strict=True)
         ]
+        if setup.used_draft is not None and not self.servers.tells_reading:
+            found = [(replace(one, n_evaluated=None), took_s) for one, took_s in found]
+        return found
 
     def _measured(
         self, setup: Setup, commands: Sequence[Generate], measure: Callable[[LlamaClient], T]
@@ -162,7 +163,10 @@ class ServerBackend:
 
     def generate_pair(self, command: GeneratePair) -> PairGenerated:
         """Continue a prompt on two servers, one after the other; raises as ``generate``."""
-        return one_after_the_other(self.generate, command)
+        order = (command.baseline, command.speculative)
+        first, second = map(self.generate, order if command.baseline_first else reversed(order))
+        off, on = (first, second) if command.baseline_first else (second, first)
+        return PairGenerated(speculative=on, baseline=off, segments=())
 
     def probe_margin(self, _command: ProbeMargin) -> None:
         """Return None: a server does not report how close a choice was."""
@@ -218,7 +222,6 @@ def result_of(done: Completion, n_prompt_tokens: int, *, redoes_rounds: bool) ->
         n_prompt_tokens=n_prompt_tokens,
         prompt_s=done.prompt_s,
         decode_s=done.predicted_s,
-        native_s=None,
         counters=_counters(done, redoes_rounds=redoes_rounds),
         stop=_STOPS.get(done.stop, Stop.LENGTH),
         n_evaluated=done.n_evaluated,
@@ -242,9 +245,7 @@ def _counters(done: Completion, *, redoes_rounds: bool) -> Counters:
     )
 
 
-def measurer_of(
-    backend: Backend, workload: Workload, *, seed: int | None = None, baseline_share: float = 1.0
-) -> Measurer:
+def measurer_of(backend: Backend, workload: Workload, *, baseline_share: float = 1.0) -> Measurer:
     """The measurer of a workload that suits what decodes it.
 
     All slots of a server are kept busy with prompts, which are all measured: blocks of as many
@@ -254,10 +255,9 @@ def measurer_of(
     Args:
         backend: decodes.
         workload: the prompts.
-        seed: as ``Measurer``.
         baseline_share: as ``Measurer``.
     """
     if not isinstance(backend, ServerBackend):
-        return Measurer(backend, workload, seed=seed, baseline_share=baseline_share)
+        return Measurer(backend, workload, baseline_share=baseline_share)
     together = backend.generate_together if backend.n_slots > 1 else None
-    return Measurer(backend, workload, seed=seed, n_streams=backend.n_slots, together=together)
+    return Measurer(backend, workload, n_streams=backend.n_slots, together=together)

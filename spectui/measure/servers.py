@@ -10,19 +10,19 @@ from spectui.commands.items import divide, words_of
 from spectui.commands.launch import ExportSetup
 from spectui.commands.measured import own_arguments
 from spectui.documents import Json, fields_of, or_reason
-from spectui.engine.guard import Guard, request_of
+from spectui.engine.guard import Guard
 from spectui.errors import DoesNotFitError, HopelessError
 from spectui.format import bytes_text
+from spectui.llama.planned import PlanRequest
 from spectui.llama.rpc import ensure_free
 from spectui.measure.served_models import size_bytes
 from spectui.measure.workload import WARM_UP_TOKENS
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from spectui.options.setup import Setup
 from spectui.paths import data_dir, ensure_dir
-from spectui.server.binary import ServerBinary
-from spectui.server.client import Completion
-from spectui.server.help_text import Version
+from spectui.server.binary import ServerBinary, Version
 from spectui.server.process import LlamaServer
+from spectui.server.replies import Completion
 
 _CACHE = "--cache-ram"
 SYNTHETIC_RATES = "--spec-synth-rates"
@@ -39,7 +39,7 @@ def measuring_arguments(setup: Setup, binary: ServerBinary) -> tuple[str, ...]:
     Raises:
         BadInputError: the binary has no words for what is asked for.
     """
-    accepted = binary.accepted
+    reader = binary.reader
     written = ExportSetup(
         target=setup.target,
         draft=setup.draft,
@@ -47,11 +47,11 @@ def measuring_arguments(setup: Setup, binary: ServerBinary) -> tuple[str, ...]:
         speculation=setup.speculation,
         extra=own_arguments(setup.extra),
         name="spectui",
-        accepted=accepted,
-    ).arguments(binary.dialect)
+        reader=reader,
+    ).arguments(reader.dialect)
     # No export has them: they make acceptance up, which shows what rounds cost.
     rates = words_of(item for item in divide(setup.extra) if item.spelling == SYNTHETIC_RATES)
-    cache = (_CACHE, "0") if _CACHE in accepted.flags else ()
+    cache = (_CACHE, "0") if _CACHE in reader.flags else ()
     return (*written, *rates, "-np", str(setup.n_slots), *cache)
 
 
@@ -155,6 +155,20 @@ class Fleet(Closing):
         for setup in tuple(self._alive):
             self.end(setup)
 
+    def document(self, arguments: Mapping[str, Sequence[str]]) -> Json:
+        """The llama-server that has measured, with its command lines by name, in documents."""
+        return {
+            "backend": "server",
+            "server": {
+                "path": self.binary.path,
+                **version_document(self.binary.version),
+                "dialect": str(self.binary.dialect),
+                "keeps_both": self.keeps_off,
+                "n_starts": self.n_starts,
+                "arguments": {name: list(words) for name, words in arguments.items()},
+            },
+        }
+
     def _check_memory(self, setup: Setup) -> None:
         """Refuse a setup that has no room.
 
@@ -165,7 +179,7 @@ class Fleet(Closing):
         if self.binary.dialect is not Dialect.LLAMA_CPP or any(map(_PLACES.search, names)):
             return
         try:
-            self._guard.check(request_of(setup))
+            self._guard.check(PlanRequest.of(setup))
         except DoesNotFitError as error:
             if not self._alive:
                 raise
@@ -186,23 +200,6 @@ def turns(*, keeps_off: bool) -> str:
 
 
 UNTOLD = "the binary does not tell"
-
-
-def served_by(
-    binary: ServerBinary, arguments: Mapping[str, Sequence[str]], *, keeps_both: bool, n_starts: int
-) -> Json:
-    """The llama-server that has measured and its command lines, in documents."""
-    return {
-        "backend": "server",
-        "server": {
-            "path": binary.path,
-            **version_document(binary.version),
-            "dialect": str(binary.dialect),
-            "keeps_both": keeps_both,
-            "n_starts": n_starts,
-            "arguments": {name: list(words) for name, words in arguments.items()},
-        },
-    }
 
 
 def version_document(version: Version | None) -> Json:

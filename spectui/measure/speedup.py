@@ -98,24 +98,20 @@ class Speedup:
     that is not known."""
 
     @property
-    def is_above_ceiling(self) -> bool:
-        """Whether the estimate is more than can be: noise is part of it."""
-        return self._exceeds_ceiling(self.estimate)
-
-    @property
     def is_noise(self) -> bool:
         """Whether all of the interval, or the estimate where there is none, is more than can be.
 
         No gain follows from such a measurement.
         """
-        return self._exceeds_ceiling(self.estimate if self.low is None else self.low)
+        return self.exceeds_ceiling(self.estimate if self.low is None else self.low)
 
     @property
     def is_capped(self) -> bool:
         """Whether any of its numbers is more than can be."""
-        return self._exceeds_ceiling(max(self.estimate, self.high or 0.0))
+        return self.exceeds_ceiling(max(self.estimate, self.high or 0.0))
 
-    def _exceeds_ceiling(self, value: float) -> bool:
+    def exceeds_ceiling(self, value: float) -> bool:
+        """Whether a speedup is more than can be: noise is part of it."""
         return self.ceiling is not None and round(value, CEILING_DIGITS) > self.ceiling
 
     @property

@@ -106,19 +106,14 @@ def judge(
 
     Args:
         speedup: measured speedup of the best setting over off.
-        min_gain: gain below which speculation is not worth its memory; 0.02 is 2 %.
+        min_gain: gain below which speculation is not worth its memory, at least 0; 0.02 is 2 %.
         what: name of the best setting, as the subject of a sentence.
         basis: text of the measurement; None where no choice was made.
         temp: temperature of the measurement, for the sentence; fewer drafts are accepted at a
             higher one.
         requests: whole requests; those whose answers do not go on until it pays are to gain as
             well, all together. None where it is not known what prompts take.
-
-    Raises:
-        ValueError: ``min_gain`` is negative.
     """
-    if min_gain < 0:
-        raise ValueError(f"min_gain {min_gain} would call a loss a gain")
     unjudged = _unjudged(speedup, basis, min_gain)
     answer = _answer(None if unjudged else speedup.capped.interval, min_gain)
     more = _more_prompts(speedup, min_gain, is_open=answer is Answer.UNDECIDED and not unjudged)
@@ -267,7 +262,7 @@ def is_sparse(speedup: Speedup) -> bool:
 
 def doubt(speedup: Speedup) -> str | None:
     """Why a speedup cannot be what speculation gave, in a clause; None where it can be."""
-    if speedup.ceiling is None or not speedup.is_above_ceiling:
+    if speedup.ceiling is None or not speedup.exceeds_ceiling(speedup.estimate):
         return None
     most = gain_percent(100 * (speedup.ceiling - 1), 1)
     share = "this is" if speedup.is_noise else "part of it is"

@@ -105,7 +105,7 @@ def tokenize(
     items = list[WorkItem]()
     for prompt in prompts:
         try:
-            items.append(_item(prompt, _tokens_of(source, prompt), n_predict, n_ctx, remedy))
+            items.append(_item(prompt, tokens_of(source, prompt), n_predict, n_ctx, remedy))
         except BadInputError:
             # Nobody has chosen those of chats, and what does not fit is no error.
             if not isinstance(prompt, AnsweredPrompt):
@@ -125,7 +125,8 @@ def tokenize(
     return found
 
 
-def _tokens_of(source: "Engine | LlamaClient", prompt: Prompt) -> tuple[int, ...]:
+def tokens_of(source: "Engine | LlamaClient", prompt: Prompt) -> tuple[int, ...]:
+    """Tokens of a prompt, by the chat template of the engine's target or of a server."""
     messages = tuple((message.role, message.content) for message in prompt.messages)
     if not hasattr(source, "apply_template"):
         return source.tokenize(Tokenize(text=prompt.text, messages=messages))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from spectui.gguf_names import series_of
+from spectui.gguf_names import model_name
 from spectui.models.files import SIZE, FoundModel, quantisation
 from spectui.models.header import GgufFile
 from spectui.models.ranking import GOOD_SHARE, distance
@@ -71,7 +71,7 @@ class Origin(NamedTuple):
     @classmethod
     def of(cls, gguf: GgufFile, file_name: str) -> "Origin":
         """Take the names in a header, which is not always right, and that of its file."""
-        own = (gguf.text("general.name"), _PRECISION.split(series_of(file_name).stem)[0])
+        own = (gguf.text("general.name"), _PRECISION.split(model_name(file_name))[0])
         names = tuple(dict.fromkeys("-".join(name.split()) for name in own if name))
         base_model = gguf.text("general.base_model.0.repo_url").rpartition("/")[2]
         relatives = (gguf.text("general.basename"), *names, base_model)
@@ -94,7 +94,7 @@ def candidates(origin: Origin, n_params: float, search: Search, most: int) -> Se
         search: asks the hub.
         most: most repositories.
     """
-    heads = {one.name: replace(one, is_head=True) for one in _of_heads(origin, search)}
+    heads = {one.name: replace(one, is_head=True) for one in _head_repositories(origin, search)}
     found: dict[str, Repository] = {}
     for family in origin.families:
         found |= {one.name: one for one in search(family, limit=_MOST_LISTED)}
@@ -105,7 +105,7 @@ def candidates(origin: Origin, n_params: float, search: Search, most: int) -> Se
     return (*[*heads.values()][: most // 2], *_distinct(small))[:most]
 
 
-def _of_heads(origin: Origin, search: Search) -> Iterator[Repository]:
+def _head_repositories(origin: Origin, search: Search) -> Iterator[Repository]:
     """Repositories of the target's own model that have a file of its heads."""
     for name in origin.names:
         for word in ("", *_HEADS):

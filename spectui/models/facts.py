@@ -1,5 +1,6 @@
-"""Facts of a model, from its header alone or once it is loaded, and what kind of draft it is."""
+"""Facts of a model, from its header or once it is loaded: numbers, kind of draft, sampling."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,8 +10,11 @@ from spectui.models.gguf import file_size, read_gguf
 from spectui.models.header import GgufFile
 from spectui.models.weights import mtp_traffic, weight_traffic
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MTP_KIND
+from spectui.options.option import INT_MAX
 from spectui.options.setup import ModelOptions
+from spectui.paths import text_of
 
+_EMPTY = GgufFile(metadata={}, array_lengths={}, tensors=())
 _BYTES_PER_CACHE_ELEMENT = 2
 """Bytes of an element of an f16 cache."""
 _UNEQUAL_LAYERS = (
@@ -243,3 +247,60 @@ def kind_of_draft(gguf: GgufFile) -> str | None:
     has_trunk = any(name.startswith("blk.0.") for name in names)
     has_mtp = any(".nextn." in name for name in names)
     return MTP_KIND if shares_cache(arch) or (has_mtp and not has_trunk) else None
+
+
+def model_sampling(path: Path) -> dict[str, float]:
+    """Fields of ``SamplingConfig`` that the model's file has, within the options' ranges.
+
+    A file that cannot be read has none: it is refused where it is loaded.
+    """
+    header = _header_or_empty(path)
+    top_k = _sampling_number(header, "top_k")
+    found = {
+        "temp": _within(_sampling_number(header, "temp"), math.inf),
+        "top_k": None if top_k is None else int(min(max(top_k, 0), INT_MAX)),
+        "top_p": _within(_sampling_number(header, "top_p"), 1.0),
+        "min_p": _within(_sampling_number(header, "min_p"), 1.0),
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def repeat_penalty(path: Path) -> float | None:
+    """The repeat penalty that the file asks for, which no measurement applies; None for none."""
+    penalty = _sampling_number(_header_or_empty(path), "penalty_repeat")
+    return None if penalty == 1 else penalty
+
+
+def unmeasured_sentences(path: Path) -> tuple[str, ...]:
+    """A sentence on what the file asks for and no measurement applies; none where there is none."""
+    penalty = repeat_penalty(path)
+    if penalty is None:
+        return ()
+    name = text_of(path.name)
+    return (f"{name} asks for a repeat penalty of {penalty:g}, which is not measured",)
+
+
+def _header_or_empty(path: Path) -> GgufFile:
+    try:
+        # A server that runs already may not tell which file it has.
+        return read_gguf(path) if path.name else _EMPTY
+    except BadInputError:
+        return _EMPTY
+
+
+def _sampling_number(header: GgufFile, name: str) -> float | None:
+    """A number, also one that is written as a text; None where it cannot be sampled with.
+
+    It has six decimals, as the text that ``gguf_kv_to_str`` makes of it.
+    """
+    value = header.metadata.get(f"general.sampling.{name}", "")
+    try:
+        number = math.nan if isinstance(value, bool) else round(float(value), 6)
+    except (OverflowError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _within(value: float | None, high: float) -> float | None:
+    """The number in the range of 0 to ``high``, beyond which nothing changes."""
+    return None if value is None else min(max(value, 0.0), high)

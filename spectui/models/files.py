@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 from spectui.files import open_file
-from spectui.gguf_names import Series, is_part_of_model, series_of
+from spectui.gguf_names import first_name, is_part_of_model, model_name, shard_names
 from spectui.models.header import MAGIC
 from spectui.paths import cache_dir
 
@@ -53,8 +53,10 @@ def quantisation(name: str) -> str | None:
     return found and found[1].upper()
 
 
-def _series(entry: os.DirEntry[str]) -> Series:
-    return series_of(entry.name)
+def _by_model(entry: os.DirEntry[str]) -> tuple[str, int, str]:
+    """The model that a file belongs to, by its name and its first file, a single one ahead."""
+    first = first_name(entry.name)
+    return model_name(entry.name), len(first), first
 
 
 MAX_DEPTH = 6
@@ -130,7 +132,7 @@ class Scan:
                     waiting += [(child, depth + 1) for child in reversed(below)]
 
     def _models(self, entries: list[os.DirEntry[str]]) -> Iterator[FoundModel]:
-        for series, files in groupby(sorted(entries, key=_series), key=_series):
+        for (name, _n, first), files in groupby(sorted(entries, key=_by_model), key=_by_model):
             own = (Path(entry.path) for entry in files if is_part_of_model(entry.name))
             parts = {path: part for path in own if (part := self._part(path)) is not None}
             identities = {(part.st_dev, part.st_ino) for part in parts.values()}
@@ -139,12 +141,13 @@ class Scan:
                 continue
             self._seen |= identities
             there = {path.name for path in parts}
+            names = shard_names(first)
             yield FoundModel(
-                path=next(iter(parts)).with_name(series.names[0]),
-                name=series.stem,
+                path=next(iter(parts)).with_name(first),
+                name=name,
                 size_bytes=sum(part.st_size for part in parts.values()),
-                n_shards=len(series.names),
-                missing=tuple(name for name in series.names if name not in there),
+                n_shards=len(names),
+                missing=tuple(one for one in names if one not in there),
             )
 
     def _entries(self, folder: Path) -> list[os.DirEntry[str]]:

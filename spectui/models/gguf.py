@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 
 from spectui.errors import BadInputError
 from spectui.files import open_file
-from spectui.gguf_names import series_of
+from spectui.gguf_names import shard_names
 from spectui.models.header import MAGIC, GgufFile, read_header
 
 _HINT = "give the path of a GGUF model"
@@ -46,7 +46,7 @@ def read_gguf(path: Path) -> GgufFile:
         BadInputError: a file is missing or no usable GGUF.
     """
     check_is_gguf(path)
-    first, *others = map(_header, shards(path))
+    first, *others = map(_shard_header, shards(path))
     tensors = chain(first.tensors, *(other.tensors for other in others))
     return replace(first, tensors=tuple(tensors))
 
@@ -89,7 +89,7 @@ def shards(path: Path) -> tuple[Path, ...]:
     Raises:
         BadInputError: a shard is missing.
     """
-    parts = tuple(path.with_name(name) for name in series_of(path.name).names)
+    parts = tuple(path.with_name(name) for name in shard_names(path.name))
     n_there = sum(part.exists() for part in parts)
     # Of a model that is missing altogether it is said so where it is opened.
     if 0 < n_there < len(parts):
@@ -110,16 +110,16 @@ def file_size(path: Path) -> int:
     return sum(part.stat().st_size for part in shards(path))
 
 
-def _header(path: Path) -> GgufFile:
+def _shard_header(path: Path) -> GgufFile:
     check_is_gguf(path)
     try:
-        return _read(FileIdentity.of(path))
+        return _cached_header(FileIdentity.of(path))
     except OSError as error:
         raise _unreadable(path, error) from error
 
 
 @lru_cache(maxsize=16)
-def _read(file: FileIdentity) -> GgufFile:
+def _cached_header(file: FileIdentity) -> GgufFile:
     """Several look at a file before it is loaded, and a vocabulary takes a tenth of a second."""
     return read_header(file.path)
 

@@ -2,7 +2,7 @@
 
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -162,20 +162,16 @@ def parse_header(
     )
 
 
-@dataclass(slots=True)
 class _Walk:
     """Goes from front to back, reading as far as it looks."""
 
-    read: Read
-    size_bytes: int
-    on_token: OnToken | None = None
-    """Called with every text of the vocabulary."""
-    data: bytearray = field(default_factory=bytearray)
-    at: int = 0
-    entries_left: int = _MAX_ENTRIES
-    metadata: dict[str, Scalar] = field(default_factory=dict)
-    array_lengths: dict[str, int] = field(default_factory=dict)
-    tensors: list[TensorInfo] = field(default_factory=list)
+    def __init__(self, read: Read, size_bytes: int, on_token: OnToken | None) -> None:
+        self.read, self.size_bytes, self.on_token = read, size_bytes, on_token
+        self.data, self.at = bytearray(), 0
+        self.entries_left = _MAX_ENTRIES
+        self.metadata: dict[str, Scalar] = {}
+        self.array_lengths: dict[str, int] = {}
+        self.tensors: list[TensorInfo] = []
 
     def parse(self) -> None:
         """Parse the header."""
@@ -189,7 +185,7 @@ class _Walk:
         """Take in the metadata."""
         self._count(n_values, _MAX_VALUES)
         for _ in range(n_values):
-            key, kind = _text(self._key()), self._u32()
+            key, kind = _c_text(self._key()), self._u32()
             # The first value is what llama.cpp finds.
             if kind in _VALUES:
                 (value,) = self._unpack(_VALUES[kind])
@@ -211,7 +207,7 @@ class _Walk:
         # A name that could not be told in one line.
         if key == _ARCHITECTURE_KEY and not (name := raw.decode(errors="replace")).isprintable():
             raise BrokenError(f"its architecture is called {name[:_SHOWN]!r}")
-        return _text(raw)
+        return _c_text(raw)
 
     def _tensors(self, n_tensors: int) -> None:
         """Take in the descriptions of the tensors."""
@@ -226,7 +222,7 @@ class _Walk:
         if n_dims > _MAX_DIMS:
             raise BrokenError(f"a tensor of {n_dims} dimensions")
         *dims, kind, _offset = self._unpack(_TENSORS[n_dims])
-        name = _text(self.data[name_at : name_at + min(n_bytes, _MAX_NAME_BYTES)])
+        name = _c_text(self.data[name_at : name_at + min(n_bytes, _MAX_NAME_BYTES)])
         n_elements = prod(dims)
         n_block, block_bytes = TENSOR_BLOCKS.get(kind, (0, 0))
         size_bytes = n_elements // max(n_block, 1) * block_bytes
@@ -323,6 +319,6 @@ class _Walk:
                 self.data += chunk
 
 
-def _text(raw: bytes | bytearray) -> str:
+def _c_text(raw: bytes | bytearray) -> str:
     """Decode a text as C reads it: to the first zero."""
     return raw.partition(b"\0")[0].decode("utf-8", "replace")

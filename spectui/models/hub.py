@@ -24,11 +24,11 @@ from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNot
 
 from spectui.errors import HubError
 from spectui.format import printable
-from spectui.gguf_names import is_part_of_model, series_of
-from spectui.models.beside import Header
+from spectui.gguf_names import is_part_of_model, model_name, shard_names
 from spectui.models.candidates import HubModel, Repository
 from spectui.models.facts import facts_of
 from spectui.models.header import MAX_BYTES, parse_header
+from spectui.models.pairs import Header
 
 _PATIENCE_S = 20.0
 """Longest silence of the hub."""
@@ -79,12 +79,11 @@ class Hub:
         models = {}
         for name in sorted(_gguf_names(sizes)):
             folder, slash, own = name.rpartition("/")
-            series = series_of(own)
-            files = tuple(f"{folder}{slash}{part}" for part in series.names)
+            files = tuple(f"{folder}{slash}{part}" for part in shard_names(own))
             if sizes.keys() >= {*files}:
                 models[files] = HubModel(
                     path=Path(repository, files[0]),
-                    name=series.stem,
+                    name=model_name(own),
                     size_bytes=sum(sizes[file] for file in files),
                     n_shards=len(files),
                     repository=repository,

@@ -131,10 +131,10 @@ def rank(
     folder = demo_folder()
     is_demo = target.path.parent == folder
     own = (one for one in options if is_demo or one.model.path.parent != folder)
-    return tuple(sorted(own, key=lambda option: _order(target, option)))
+    return tuple(sorted(own, key=lambda option: _rank_key(target, option)))
 
 
-def _order(target: FoundModel | ModelFacts, option: DraftOption) -> tuple[int, float, int, str]:
+def _rank_key(target: FoundModel | ModelFacts, option: DraftOption) -> tuple[int, float, int, str]:
     group = 3 if option.reason is not None else 2 if option.slowness else 1 - option.is_checked
     memory_bytes = option.memory_bytes or option.model.size_bytes
     return group, distance(_share(target, option)), memory_bytes, str(option.model.path)

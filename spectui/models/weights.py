@@ -132,7 +132,7 @@ def expert_layers(
 ) -> dict[int, ExpertLayer]:
     """Find the experts of each layer that has some; arguments as those of ``weight_traffic``."""
     n_layers, is_mtp = gguf.number("block_count"), _mtp_test(gguf)
-    in_ram = _placement(options, n_layers, gpu_devices=gpu_devices)
+    in_ram = _ram_test(options, n_layers, gpu_devices=gpu_devices)
     sizes: Counter[int] = Counter()
     elsewhere: set[int] = set()
     for tensor in gguf.tensors:
@@ -180,7 +180,7 @@ def _sizes(
 ) -> Counter[_Place]:
     """Bytes of what a decode ``reads``, by tensors' names."""
     n_layers = gguf.number("block_count")
-    in_ram = _placement(options, n_layers, gpu_devices=gpu_devices)
+    in_ram = _ram_test(options, n_layers, gpu_devices=gpu_devices)
     sizes: Counter[_Place] = Counter()
     for tensor in gguf.tensors:
         if reads(tensor.name):
@@ -210,7 +210,7 @@ def _n_experts_used(gguf: GgufFile, options: ModelOptions) -> int:
     return given[0] if given and isinstance(given[0], int) else gguf.number(key)
 
 
-def _placement(
+def _ram_test(
     options: ModelOptions, n_layers: int, *, gpu_devices: bool
 ) -> Callable[[str, int], bool]:
     """Return a function that tells by a tensor's name and layer whether it is in RAM."""

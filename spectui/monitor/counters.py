@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spectui.cores import cgroups, cores_allowed
+from spectui.monitor.host import CpuTimes, core_times, whole_times
 from spectui.monitor.processes import Key, Processes
-from spectui.monitor.procfs import CpuTimes, core_times, whole_times
 from spectui.monitor.readings import Reading
 
 _PRESSED = re.compile(rb"^some .*\btotal=(\d+)", re.MULTILINE)
@@ -29,7 +29,6 @@ class Clocks(NamedTuple):
     """Stands still while the machine sleeps, where ``boot_s`` does not."""
     boot_s: float
     """Goes on while it sleeps."""
-    wall_s: float
     own_s: float
     """CPU time of this process, and of its children that have ended."""
 
@@ -40,7 +39,6 @@ def read_clocks() -> Clocks:
     return Clocks(
         time.monotonic(),
         time.clock_gettime(time.CLOCK_BOOTTIME),
-        time.time(),
         time.process_time() + ended.ru_utime + ended.ru_stime,
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from spectui.documents import Json, or_reason
 from spectui.format import counted, duration_text, percent_text
-from spectui.monitor.counters import Mark
+from spectui.monitor.counters import Clocks, Mark
 from spectui.monitor.readings import Reading
 
 CORE_SHARE = 0.10
@@ -26,9 +26,6 @@ counters that are not read at the same instant differ by a step or two."""
 _BACK_S = 0.1
 """A counter of the kernel's may step back so far: idle and I/O time are corrected afterwards."""
 _SLEPT_S = 0.5
-_JUMP_S = 1.0
-_SLEW = 0.001
-"""Twice the rate at which the wall clock is corrected without a jump."""
 _MEMORY_SHARE = 0.10
 """Share of the time in which a task waited for memory: weights that are read again, or swap."""
 _GPU_SHARE = 0.05
@@ -62,8 +59,6 @@ class Kind(StrEnum):
     """The GPU held its clocks back."""
     SLEPT = "slept"
     """The machine was suspended."""
-    CLOCK = "clock"
-    """The wall clock was set."""
     STOPPED = "stopped"
     """The watch itself was not run: everything was stopped, or starved."""
 
@@ -79,7 +74,6 @@ _FORMS = {
 }
 _MOMENTS = {
     Kind.SLEPT: "the machine slept for {duration}",
-    Kind.CLOCK: "the wall clock jumped by {duration}",
     Kind.STOPPED: "this process was stopped, or got no processor, for {duration}",
 }
 
@@ -93,7 +87,7 @@ class Cause:
     """Name of the process; None for what is none, or has none."""
     n_processes: int = 1
     seconds: float
-    """Time in which it disturbed; for a jump or a sleep, its length."""
+    """Time in which it disturbed; for a sleep, its length."""
     share: float | None = None
     """Share of one core, of the GPU or of the time, during ``seconds``; None without one."""
 
@@ -179,8 +173,6 @@ class Disturbance:
     throttled_s: Reading
     """Summed over cores."""
     slept_s: float
-    jumped_s: float
-    """Wall clock against the others: above 0 if it was put forward."""
     n_throttles: Reading
     """Times that the processor slowed itself down because of heat."""
     gpu_others: Reading
@@ -223,8 +215,6 @@ class Disturbance:
             yield Cause(kind=Kind.GPU_SLOWED, seconds=wall_s)
         if self.slept_s:
             yield Cause(kind=Kind.SLEPT, seconds=self.slept_s)
-        if self.jumped_s:
-            yield Cause(kind=Kind.CLOCK, seconds=abs(self.jumped_s))
 
     @property
     def _limit(self) -> float:
@@ -246,7 +236,6 @@ class Disturbance:
             idle_share=idle_s / wall_s if wall_s else 0.0,
             own_s=self.own_s + other.own_s,
             slept_s=self.slept_s + other.slept_s,
-            jumped_s=self.jumped_s + other.jumped_s,
             gpu_others=_latest(self.gpu_others, other.gpu_others),
             gpu_slowed=_latest(self.gpu_slowed, other.gpu_slowed),
             **sums,
@@ -268,7 +257,6 @@ class Disturbance:
             "n_cores": self.n_cores,
             "own_s": self.own_s,
             "slept_s": self.slept_s,
-            "clock_jump_s": self.jumped_s,
         }
         for name, reading in readings.items():
             found |= or_reason(name, reading.value, reading.reason or "")
@@ -279,7 +267,6 @@ def between(before: Mark, after: Mark) -> Disturbance:
     """Load of the rest of the machine from one mark to a later one."""
     then, now = before.clocks, after.clocks
     wall_s = now.monotonic_s - then.monotonic_s
-    slept_s, jumped_s = _clocks_apart(before, after)
     busy_s = after.cpu.busy_s - before.cpu.busy_s
     idle_s = max(after.cpu.idle_s - before.cpu.idle_s, 0.0)
     own_s = _own_s(before, after)
@@ -306,8 +293,7 @@ def between(before: Mark, after: Mark) -> Disturbance:
             before.memory_pressure_s, after.memory_pressure_s, "memory pressure"
         ),
         throttled_s=_grown(before.throttled_s, after.throttled_s, "throttling"),
-        slept_s=slept_s,
-        jumped_s=jumped_s,
+        slept_s=_slept_s(then, now),
         n_throttles=_grown(before.slow.n_throttles, after.slow.n_throttles, "thermal throttling"),
         gpu_others=after.slow.gpu_others,
         gpu_slowed=after.slow.gpu_slowed,
@@ -324,15 +310,11 @@ def _own_s(before: Mark, after: Mark) -> float:
     return max(after.clocks.own_s - before.clocks.own_s + started_s, 0.0)
 
 
-def _clocks_apart(before: Mark, after: Mark) -> tuple[float, float]:
-    """Seconds of sleep, and by how much the wall clock was set."""
-    then, now = before.clocks, after.clocks
-    awake_s, wall_s = now.monotonic_s - then.monotonic_s, now.wall_s - then.wall_s
-    whole_s = now.boot_s - then.boot_s
+def _slept_s(then: Clocks, now: Clocks) -> float:
+    """Seconds of sleep."""
+    slept_s = (now.boot_s - then.boot_s) - (now.monotonic_s - then.monotonic_s)
     # Read one after the other, the clocks differ by microseconds.
-    slept_s = whole_s - awake_s if whole_s - awake_s > _SLEPT_S else 0.0
-    jumped_s = wall_s - whole_s
-    return slept_s, jumped_s if abs(jumped_s) > _JUMP_S + _SLEW * whole_s else 0.0
+    return slept_s if slept_s > _SLEPT_S else 0.0
 
 
 def _grown(before: Reading, after: Reading, what: str) -> Reading:
@@ -377,7 +359,7 @@ class DisturbanceSummary:
         others = [one.text for one in self.causes if one.kind not in _MOMENTS]
         if watched_s > 0 and self.disturbed_s >= _TOLD_SHARE * watched_s and others:
             n_more = len(others) - _N_TOLD
-            told = others[:_N_TOLD] + ([f"and {counted(n_more, 'cause')} more"] * (n_more > 0))
+            told = others[:_N_TOLD] + ([f"and {counted(n_more, 'more cause')}"] * (n_more > 0))
             found.append(
                 f"The machine was disturbed for {_length_text(self.disturbed_s)} of "
                 f"{_length_text(watched_s)}: {'; '.join(told)}."

@@ -133,10 +133,6 @@ class _Card:
                 return self.about.unread(_SLEEPS)
         return self._meter.read(now_s)
 
-    def close(self) -> None:
-        """End what runs in the background."""
-        self._meter.close()
-
 
 def _name(device: Path) -> str:
     with suppress(KernelError):
@@ -194,11 +190,6 @@ class KernelGpus:
             for index, address in enumerate(self._cards, first_index)
         )
 
-    def close(self) -> None:
-        """End what runs in the background."""
-        for card in self._cards.values():
-            card.close()
-
     def _find(self) -> None:
         """Take up cards that are new, or there again."""
         found: dict[str, _Card] = {}
@@ -222,6 +213,5 @@ class KernelGpus:
             try:
                 return card.read(now_s)
             except RefusedError as error:
-                card.close()
                 self._lost[address] = error.reason(f"GPU {index}", f"GPU {index}")
         return card.about.unread(self._lost[address])

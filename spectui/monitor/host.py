@@ -1,11 +1,51 @@
-"""The host: CPU, memory, and the reads from disk of the process with the models, by procfs."""
+"""The host by procfs: CPU, memory, the reads from disk of the process with the models."""
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
-from spectui.monitor.procfs import CpuTimes, core_times, process_words
 from spectui.monitor.readings import CounterRate, HostReading, Reading
+
+TICKS_PER_S = float(os.sysconf("SC_CLK_TCK"))
+
+
+class CpuTimes(NamedTuple):
+    """Seconds of a core, or of several together, since the machine was started."""
+
+    busy_s: float
+    idle_s: float
+    iowait_s: float
+    steal_s: float
+    """Time that the hypervisor gave to others while there was work here."""
+
+
+def whole_times(stat: bytes) -> CpuTimes:
+    """Return the kernel's own sum over all cores, which is rounded once."""
+    return _times(stat.partition(b"\n")[0].split())
+
+
+def core_times(stat: bytes) -> dict[int, CpuTimes]:
+    """Return each core's times by its number."""
+    cores = [line.split() for line in stat.splitlines()[1:] if line.startswith(b"cpu")]
+    return {int(core[0][3:]): _times(core) for core in cores}
+
+
+def _times(words: list[bytes]) -> CpuTimes:
+    # Guests are part of user and nice.
+    user, nice, system, idle, iowait, irq, softirq, steal = (
+        int(word) / TICKS_PER_S for word in words[1:9]
+    )
+    return CpuTimes(user + nice + system + irq + softirq, idle, iowait, steal)
+
+
+def process_words(stat: bytes) -> tuple[bytes, list[bytes]]:
+    """Return a process's name and the words behind it, none where it has just ended."""
+    # The name may hold anything, parentheses and spaces as well.
+    name, _, rest = stat.partition(b"(")[2].rpartition(b")")
+    return name, rest.split()
+
 
 _KIB = 1 << 10
 _MEMORY = re.compile(rb"^(MemTotal|MemAvailable|SwapTotal|SwapFree): +(\d+)", re.MULTILINE)
@@ -13,6 +53,8 @@ _READ_BYTES = re.compile(rb"^read_bytes: (\d+)", re.MULTILINE)
 _SELF = "self"
 _MAJOR_FAULTS = 9
 """Place of ``majflt`` in a process's ``stat``, behind its name."""
+_CPU_TICKS = slice(11, 13)
+"""Places of ``utime`` and ``stime`` there."""
 _SHORTEST_S = 0.045
 """Time of a core below which its share would be coarse: /proc/stat counts in steps of 10 ms."""
 
@@ -73,14 +115,16 @@ class _Process:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._disk_reads, self._faults = CounterRate(), CounterRate()
+        self._disk_reads, self._faults, self._ticks = CounterRate(), CounterRate(), CounterRate()
 
     def read(self, stat: bytes, now_s: float) -> dict[str, Reading]:
         """Return fields of ``HostReading``; ``stat`` is the content of its ``stat``."""
         _name, words = process_words(stat)
+        ticks = self._ticks.update(sum(map(int, words[_CPU_TICKS])), now_s)
         return {
             "disk_read_bytes_per_s": self._disk_rate(now_s),
             "major_faults_per_s": self._faults.update(int(words[_MAJOR_FAULTS]), now_s),
+            "process_cores": ticks if ticks.value is None else Reading(ticks.value / TICKS_PER_S),
         }
 
     def _disk_rate(self, now_s: float) -> Reading:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import psutil
 
 from spectui.format import printable
-from spectui.monitor.procfs import TICKS_PER_S, process_words
+from spectui.monitor.host import TICKS_PER_S, process_words
 
 Key = tuple[int, float]
 """Number of a process and when it was started: numbers are used again."""

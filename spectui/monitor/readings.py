@@ -117,14 +117,14 @@ class HostReading:
     """Read from disk by the process with the models: mapped weights that were not in memory."""
     major_faults_per_s: Reading
     """Page faults of the process with the models that had to wait for the disk."""
+    process_cores: Reading = _UNREAD
+    """Cores that the process with the models keeps busy, such as 1.5."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """The machine at one moment."""
 
-    time_s: float
-    """On the sampler's clock."""
     gpus: tuple[GpuReading, ...]
     gpu_reason: str | None
     """Why ``gpus`` is empty; None if it is not."""
@@ -132,7 +132,6 @@ class Snapshot:
 
 
 MEASURING = Reading(None, "measuring: a rate needs two samples")
-_RESET = Reading(None, "the counter was reset; the next sample has a rate again")
 
 
 class CounterRate:
@@ -149,7 +148,6 @@ class CounterRate:
             self._last = count, now_s
         before, before_s = self._last
         if now_s > before_s:
-            grown = count - before
-            self._rate = _RESET if grown < 0 else Reading(grown / (now_s - before_s))
+            self._rate = Reading((count - before) / (now_s - before_s))
             self._last = count, now_s
         return self._rate

@@ -10,7 +10,7 @@ from typing import Protocol
 from spectui.errors import SpectuiError
 from spectui.monitor.drm import KernelGpus
 from spectui.monitor.host import Host
-from spectui.monitor.nvidia import NvidiaGpus
+from spectui.monitor.nvml import NvidiaGpus
 from spectui.monitor.readings import Snapshot
 
 
@@ -54,7 +54,6 @@ class LiveSource:
         nvidia, reason = self._nvidia.read(now_s)
         gpus = nvidia + self._others.read(now_s, len(nvidia))
         return Snapshot(
-            time_s=now_s,
             gpus=gpus,
             gpu_reason=None if gpus else reason,
             host=self._host.read(),
@@ -63,7 +62,6 @@ class LiveSource:
     def close(self) -> None:
         """Close the driver."""
         self._nvidia.close()
-        self._others.close()
 
 
 _JOIN_S = 0.8

@@ -13,8 +13,7 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar
 import msgspec
 from msgspec import Meta
 
-from spectui.options.number import Number, described, read_number
-from spectui.options.option import INT_MAX
+from spectui.options.option import INT_MAX, Number, described, read_number
 
 NGRAM_LARGEST = 1024
 """Limit of llama-server for any number of an n-gram drafter."""
@@ -410,4 +409,6 @@ def owners() -> dict[str, frozenset[str]]:
 MODEL_KIND = kind_of(DraftSimple)
 MTP_KIND = kind_of(DraftMtp)
 HIDDEN_STATE_KINDS = tuple(kind_of(one) for one in MODELS if issubclass(one, HiddenStateDrafter))
+FILE_KINDS = (MODEL_KIND, *HIDDEN_STATE_KINDS)
+"""Kinds that draft with a file of their own."""
 NGRAM_KINDS = tuple(map(kind_of, NGRAMS))

@@ -3,7 +3,7 @@
 Names as in ``options.catalogue``.
 """
 
-from spectui.options.option import Form, Option, Whole, Words, default_of
+from spectui.options.option import Form, Option, Whole, default_of
 from spectui.options.setup import (
     CACHE_TYPES,
     ContextOptions,
@@ -55,7 +55,7 @@ TENSOR_SPLIT = Option(
 SPLIT_MODE = Option(
     ("-sm", "--split-mode"),
     "What devices share of a model: layers, nothing, or rows of every matrix.",
-    Words(tuple(map(str, SplitMode))),
+    tuple(map(str, SplitMode)),
     default=default_of(Devices, "split_mode"),
 )
 MAIN_GPU = Option(
@@ -132,7 +132,7 @@ LOAD_MODES: dict[str, tuple[str, ...]] = {
 LOAD_MODE = Option(
     ("--load-mode", "-lm"),
     "One word in place of --no-mmap, --mlock and --direct-io (default: auto).",
-    Words(tuple(LOAD_MODES)),
+    tuple(LOAD_MODES),
 )
 NO_REPACK = Option(
     ("--no-repack", "-nr"), "Leave weights in RAM as they are in the file.", Form.SWITCH
@@ -142,7 +142,7 @@ LOADING = (NO_MMAP, MLOCK, DIRECT_IO, LOAD_MODE)
 CACHE_TYPE_K = Option(
     ("-ctk", "--cache-type-k"),
     f"Type of the target's K cache: {', '.join(CACHE_TYPES)}.",
-    Words(CACHE_TYPES),
+    CACHE_TYPES,
     metavar="TYPE",
     default=default_of(ModelOptions, "cache_type_k"),
 )
@@ -156,7 +156,7 @@ CACHE_TYPE_V_DRAFT = CACHE_TYPE_V.twin(
 FIT = Option(
     ("-fit", "--fit"),
     "Put as many layers and experts on devices as fit, where -ngl, -ts and -ot are not given.",
-    Words(("on", "off")),
+    ("on", "off"),
     default="on",
     is_written=False,
 )

@@ -12,7 +12,7 @@ from typing import Any
 from spectui.errors import UsageError
 from spectui.options import catalogue, placement
 from spectui.options.drafters import DRAFTERS, HIDDEN_STATE_KINDS, MODEL_KIND, kind_of
-from spectui.options.option import INT_MAX, Decimal, Form, Option, Values, Whole, Words
+from spectui.options.option import INT_MAX, Decimal, Form, Option, Values, Whole
 from spectui.options.request import RequestShape
 from spectui.options.setup import (
     ContextOptions,
@@ -47,7 +47,7 @@ def read_value(values: Values, text: str) -> Any:  # noqa: ANN401 - as many type
             return _whole(text, low, high)
         case Decimal(low=low, high=high):
             return _decimal(text, low, high)
-        case Words(words=words):
+        case tuple() as words:
             if text not in words:
                 raise ValueError(f"{text!r} is not one of {', '.join(words)}")
             return text
@@ -142,10 +142,10 @@ def read_options(given: Mapping[str, tuple[str, ...]], options: Sequence[Option]
     Raises:
         UsageError: an option has a value that it cannot have.
     """
-    return {option.parameter: _value(option, given.get(option.name)) for option in options}
+    return {option.parameter: _option_value(option, given.get(option.name)) for option in options}
 
 
-def _value(option: Option, texts: tuple[str, ...] | None) -> Any:  # noqa: ANN401 - as above
+def _option_value(option: Option, texts: tuple[str, ...] | None) -> Any:  # noqa: ANN401 - as above
     if option.is_switch:
         return texts is not None
     if not texts:

@@ -1,4 +1,4 @@
-"""The setup that runs: models and their placement, context, drafting, sampling.
+"""The setup that runs: models and their placement, context, drafting, sampling, chat template.
 
 Field names are llama-server's long option names where it has one.
 """
@@ -22,6 +22,20 @@ MOST_SLOTS = 256
 """``LLAMA_MAX_SEQ``: llama.cpp has no more."""
 CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
 """Types of caches, as llama-server takes them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rendering:
+    """The options that turn a conversation into a prompt, besides the model's own template."""
+
+    template: str | None = None
+    """``--chat-template`` or the content of ``--chat-template-file``; None for the model's own."""
+    arguments: str = "{}"
+    """``--chat-template-kwargs`` with what other options add to them, a JSON object."""
+
+
+OWN_TEMPLATE = Rendering()
+"""The model's own template, as it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

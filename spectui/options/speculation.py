@@ -72,32 +72,26 @@ class Speculation(msgspec.Struct, frozen=True):
         return tuple(one for one in self.chain if isinstance(one, NgramDrafter))
 
     @property
-    def has_server_order(self) -> bool:
-        """Whether llama-server would ask them in this order, each kind once."""
-        kinds = [type(one) for one in self.ngrams]
-        return kinds == [kind for kind in NGRAMS if kind in kinds]
-
-    @property
     def numbers(self) -> dict[str, Any]:
         """A draft model's numbers, for every kind: n-gram drafters have the longest draft alone."""
-        return _numbers(self.own)
+        return _drafter_numbers(self.own)
 
     def document(self) -> dict[str, Any]:
         """The setting in documents: ``numbers`` for every kind, and an n-gram drafter's own.
 
         ``ahead`` is there where drafters are asked first.
         """
-        ahead = [_document(one) for one in self.ahead]
-        return {**_document(self.own), **({"ahead": ahead} if ahead else {})}
+        ahead = [_drafter_document(one) for one in self.ahead]
+        return {**_drafter_document(self.own), **({"ahead": ahead} if ahead else {})}
 
 
-def _numbers(own: DrafterSetting) -> dict[str, Any]:
+def _drafter_numbers(own: DrafterSetting) -> dict[str, Any]:
     model = own if isinstance(own, ModelDrafter) else DraftSimple(draft_max=own.longest)
     return model.numbers
 
 
-def _document(own: DrafterSetting) -> dict[str, Any]:
-    found = _numbers(own)
+def _drafter_document(own: DrafterSetting) -> dict[str, Any]:
+    found = _drafter_numbers(own)
     if isinstance(own, NgramDrafter):
         found["ngram"] = {"kind": own.kind, **own.numbers}
     if isinstance(own, DraftMtp):
@@ -121,9 +115,9 @@ def speculation_of(kinds: Collection[str], values: Mapping[str, Any]) -> Specula
     if len(models) > 1:
         named = ",".join(map(kind_of, models))
         raise UsageError(f"--spec-type {named}: llama-server has one draft context; name one")
-    drafters = [_read(one, values) for one in NGRAMS if kind_of(one) in kinds]
+    drafters = [_drafter(one, values) for one in NGRAMS if kind_of(one) in kinds]
     if models:
-        return Speculation(_read(models[0], values), tuple(drafters))
+        return Speculation(_drafter(models[0], values), tuple(drafters))
     *ahead, own = drafters
     return Speculation(own, tuple(ahead))
 
@@ -131,7 +125,7 @@ def speculation_of(kinds: Collection[str], values: Mapping[str, Any]) -> Specula
 _T = TypeVar("_T", bound=DrafterOptions)
 
 
-def _read(drafter: type[_T], values: Mapping[str, Any]) -> _T:
+def _drafter(drafter: type[_T], values: Mapping[str, Any]) -> _T:
     read = drafter(**{one.name: values[one.parameter] for one in numbers_of(drafter)})
     problem = read.check(lambda number: number.flags[0])
     if problem is not None:

@@ -70,7 +70,7 @@ def current(kept: Any) -> Any:  # noqa: ANN401 - plain data of any shape
     # Most of thousands of trials are numbers and texts: no call for them.
     if isinstance(kept, dict):
         found = {
-            key: _of_key(key, value) if isinstance(value, _NESTED) else value
+            key: _current_value(key, value) if isinstance(value, _NESTED) else value
             for key, value in kept.items()
         }
         if "draft" in found and found.get("n_cpu_moe") is not None:
@@ -82,7 +82,7 @@ def current(kept: Any) -> Any:  # noqa: ANN401 - plain data of any shape
     return kept
 
 
-def _of_key(key: str, value: Any) -> Any:  # noqa: ANN401 - as above
+def _current_value(key: str, value: Any) -> Any:  # noqa: ANN401 - as above
     is_flat = key == "speculation" and isinstance(value, dict) and "own" not in value
     return speculation_from_flat(value) if is_flat else current(value)
 
@@ -95,12 +95,12 @@ def speculation_from_flat(kept: Mapping[str, Any]) -> dict[str, Any]:
     """
     ahead = kept.get("ahead", ())
     return {
-        "own": _model(kept) if kept.get("ngram") is None else _ngram(kept),
+        "own": _current_model(kept) if kept.get("ngram") is None else _ngram(kept),
         "ahead": [_ngram(one) for one in ahead] if isinstance(ahead, list | tuple) else ahead,
     }
 
 
-def _model(kept: Mapping[str, Any]) -> dict[str, Any]:
+def _current_model(kept: Mapping[str, Any]) -> dict[str, Any]:
     kind = MTP_KIND if kept.get("mtp") else kept.get("reader") or kept.get("spec_type", MODEL_KIND)
     return {"kind": kind, **{name: kept[name] for name in _MODEL_NUMBERS if name in kept}}
 
@@ -133,13 +133,13 @@ def with_observed_runs(kept: Any) -> Any:  # noqa: ANN401 - plain data of any sh
             return kept
         decoded = [one for one in runs if one["off"]["n_tokens"] and one["on"]["n_tokens"]]
         ended = [one["prompt_id"] for one in runs if one not in decoded]
-        found = list(map(_run, decoded))
+        found = list(map(_current_run, decoded))
     except (TypeError, KeyError, AttributeError):
         return kept
     return {**kept, "record": {**kept["record"], "runs": found, "ended_at_once": ended}}
 
 
-def _run(kept: Mapping[str, Any]) -> dict[str, Any]:
+def _current_run(kept: Mapping[str, Any]) -> dict[str, Any]:
     off, on = kept["off"], kept["on"]
     whole_s = [side.get("request_s") for side in (off, on)]
     return {

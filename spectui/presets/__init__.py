@@ -9,7 +9,7 @@ import msgspec
 
 from spectui.errors import BadInputError
 from spectui.files import named_toml, read_toml
-from spectui.gguf_names import is_part_of_model, series_of
+from spectui.gguf_names import is_part_of_model, shard_names
 from spectui.options.drafters import MTP_KIND
 from spectui.paths import cache_dir, config_dir
 
@@ -55,7 +55,7 @@ class ModelFiles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 def _find_whole(folder: Path, glob: str) -> Path | None:
     """Return the file to load of the first model that is not missing a part."""
     for path in sorted(folder.rglob(glob)):
-        parts = [path.with_name(name) for name in series_of(path.name).names]
+        parts = [path.with_name(name) for name in shard_names(path.name)]
         # A projector of the same name is loaded beside a model.
         if is_part_of_model(path.name) and all(part.is_file() for part in parts):
             return parts[0]
@@ -134,7 +134,7 @@ def list_presets(passed_over: Callable[[str], None]) -> tuple[Preset, ...]:
     """All presets by name; the user's own hide shipped ones of the same name.
 
     Args:
-        passed_over: told of each file that is malformed.
+        passed_over: called with a sentence on each file that is malformed.
     """
     presets = []
     for _name, path in sorted(named_toml(preset_folders()).items()):

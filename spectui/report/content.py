@@ -1,5 +1,10 @@
-"""Contents of a report: what a stored study says, whatever it is printed as."""
+"""Contents of a report, whatever it is printed as: a stored study, and the commands of its user.
 
+A command is whole, or it tells nothing private.
+"""
+
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
@@ -7,13 +12,18 @@ from typing import NamedTuple
 
 import msgspec
 
-from spectui.format import counted, gain_percent, rate_text, time_text, times_text
+from spectui.commands.command import Start
+from spectui.documents import Known
+from spectui.errors import SpectuiError
+from spectui.format import counted, gain_percent, printable, rate_text, time_text, times_text
 from spectui.measure.arm import Arm
 from spectui.measure.observed import totals
 from spectui.measure.promise import Promise
 from spectui.measure.verdict import Answer, Basis, Verdict
+from spectui.options.setup import ModelOptions
 from spectui.report.document import ModelPart, SidePart, TuneDocument, arm_of, read_document, short
-from spectui.tune.outcome import Gain
+from spectui.secret import hidden, without_secrets
+from spectui.tune.result import Gain
 from spectui.tune.studies.listing import StoredStudy
 
 _NO_VERDICT = (
@@ -46,7 +56,7 @@ class Content:
 
     @property
     def tone(self) -> str:
-        """How the answer is coloured: ``use``, ``off`` or ``even``."""
+        """The colour of the answer: ``use``, ``off`` or ``even``."""
         if self.verdict is None:
             return "even"
         is_off = self.verdict.answer in {None, Answer.OFF}
@@ -113,8 +123,8 @@ class Content:
         return found
 
     @property
-    def who(self) -> str:
-        """Which models, on which machine, when."""
+    def subject(self) -> str:
+        """The models, the machine and the day, in a line."""
         target, machine = self.document.target, self.document.machine
         parts = [] if target is None else [target.file_name]
         if self.best is not None:
@@ -179,3 +189,70 @@ def label_of(arm: Arm | None) -> str:
 def interval_text(interval: tuple[float, float] | None) -> str:
     """Ends of an interval of speedups, or that there is none."""
     return "no interval" if interval is None else " to ".join(map(times_text, interval))
+
+
+def advised_command(content: Content, *, is_public: bool = False) -> Known[str]:
+    """The advised command for a shell, without secrets.
+
+    Args:
+        content: the study.
+        is_public: whether it has names of files alone, and no options of the user's own; else
+            ``~`` stands for the home folder of whoever searched.
+    """
+    outcome = content.source.outcome
+    if outcome is None:
+        return Known(None, "the search ended before it advised anything")
+    setup = outcome.exported()
+    if is_public:
+        draft = None if outcome.draft is None else public(outcome.draft)
+        target = public(outcome.target)
+        setup = replace(setup, target=target, draft=draft, extra=(), start=Start())
+    try:
+        launch = setup.launch(outcome.dialect)
+    except SpectuiError as error:
+        return Known(None, str(error))
+    variables = "".join(
+        f"{name}={shlex.quote(hidden(name, value))} " for name, value in launch.command.environment
+    )
+    words = shell_text((*launch.command.prelude, *launch.arguments))
+    return Known(f"{printable(variables)}{words}")
+
+
+def public(model: ModelOptions) -> ModelOptions:
+    """The model without folders, addresses, and texts that a user typed."""
+    devices = replace(model.devices, rpc=(), names=None) if model.devices.rpc else model.devices
+    return replace(model, path=Path(model.path.name), devices=devices, override_kv=())
+
+
+def shell_text(words: Sequence[str]) -> str:
+    """Words for a POSIX shell: ``~`` stands for the home folder, ``***`` for secrets."""
+    return printable(" ".join(map(_quoted, without_secrets(words))))
+
+
+def _quoted(word: str) -> str:
+    home = f"{Path.home()}/"
+    if len(home) > len("//") and word.startswith(home):
+        return f"~/{shlex.quote(word.removeprefix(home))}"
+    return shlex.quote(word)
+
+
+def bench_command(content: Content, command: str, *, is_public: bool = False) -> str | None:
+    """A command that measures the advised setting again.
+
+    Args:
+        content: the study.
+        command: its llama-server command.
+        is_public: whether the user's prompts are named without their folder.
+
+    Returns:
+        None where nothing drafts, or it is not known how it was measured.
+    """
+    config, source = content.document.config, content.source
+    if config is None or source.outcome is None or source.outcome.speculation is None:
+        return None
+    words = ["spectui", "bench", "--from", command, "-n", str(config.n_predict)]
+    words += ["--temp", f"{config.temp:g}", "--seed", str(config.seed)]
+    words += ["--ignore-eos"] * config.ignore_eos
+    if source.promise is not None and (prompts := source.promise.prompts) is not None:
+        words += ["--prompts", prompts.name if is_public else str(prompts)]
+    return shell_text(words)

@@ -115,7 +115,7 @@ class EnginePart(Struct, frozen=True):
 
     llama_cpp: str
     library: LibraryFacts | None = None
-    """Whose llama.cpp; None in older documents."""
+    """The library; None in older documents."""
 
 
 class ModelPart(Struct, frozen=True):

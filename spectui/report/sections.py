@@ -220,13 +220,13 @@ def _models(content: Content) -> Iterator[tuple[str, str]]:
 
 def _model_text(model: ModelPart) -> str:
     n_params, n_bytes = model.n_params, model.size_bytes
-    told = (
+    parts = (
         model.file_name,
         None if model.arch is None else short(model.arch),
         None if n_params is None else f"{count_text(n_params)} parameters",
         None if n_bytes is None else bytes_text(n_bytes),
     )
-    return ", ".join(filter(None, told))
+    return ", ".join(filter(None, parts))
 
 
 def _versions(content: Content) -> Iterator[tuple[str, str]]:
@@ -249,8 +249,8 @@ def _workload(content: Content) -> Iterator[tuple[str, str]]:
         if config.temp > 0:
             sampling += f", top-k {config.top_k}, top-p {config.top_p:g}, min-p {config.min_p:g}"
         yield "sampling", f"{sampling}, seed {config.seed}"
-        of_whom = "" if content.prompts is None else f": {short(content.prompts)}"
-        yield "prompts", f"{config.n_prompts}, {config.n_predict} tokens each{of_whom}"
+        source = "" if content.prompts is None else f": {short(content.prompts)}"
+        yield "prompts", f"{config.n_prompts}, {config.n_predict} tokens each{source}"
 
 
 def columns_of(table: Table) -> Sequence[tuple[str, bool]]:

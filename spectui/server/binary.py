@@ -1,13 +1,16 @@
 """Finds a llama-server binary, and asks it for its options and version.
 
-The answers are cached until the binary changes.
+The answers are cached until the binary changes. In ``--help`` llama.cpp writes an option per
+paragraph, its names from the first column on and its words from the 41st; ik_llama.cpp indents the
+names and begins the words in the 35th.
 """
 
 import hashlib
 import os
+import re
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -15,12 +18,11 @@ from pathlib import Path
 import msgspec
 
 from spectui.commands.measured import WITHOUT_CONFIG_FILE, own_environment
-from spectui.commands.reader import Accepted, drafters_of
+from spectui.commands.reader import Reader, dialect_of, drafters_of
 from spectui.errors import ServerError, UsageError
 from spectui.files import write_own_file
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from spectui.paths import cache_dir, text_of
-from spectui.server.help_text import HelpOption, Version, read_help, read_version
 from spectui.server.kept import KeptProcess, manner_of
 
 TIMEOUT_S = 30.0
@@ -46,6 +48,38 @@ _OVERRIDES = ("LLAMA_ARG_", "MTMD_BACKEND_DEVICE")
 _FORMAT = 2
 """To be raised when what is read from a help text changes."""
 _FOLDER = "llama-server"
+_MOST_INDENTED = 12
+_COLUMNS = re.compile(r"(?<![, ]) {2,}")
+"""Between an option's names with its value, and its words."""
+_NAME = re.compile(r"(?:^|, *)(-{1,2}[A-Za-z][\w.-]*)")
+_VARIABLE = re.compile(r"\(env: (\w+)\)")
+_REMOVED = "the argument has been removed"
+_VERSIONS = (
+    re.compile(r"^version: (?P<version>(?P<build>\d+)) \((?P<commit>\w+)\)", re.MULTILINE),
+    re.compile(
+        r"^version: (?P<version>\S+) \(build (?P<build>\d+), commit (?P<commit>\w+)\)", re.MULTILINE
+    ),
+)
+
+
+class HelpOption(msgspec.Struct, frozen=True, kw_only=True):
+    """One option as ``--help`` describes it."""
+
+    flags: tuple[str, ...]
+    value: str | None
+    """Placeholder of its value; None for a switch, and where the help leaves it out."""
+    variable: str | None
+    """Environment variable that it is read from."""
+    is_removed: bool
+    """The program knows it only to refuse it."""
+
+
+class Version(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to ``--version``. None where it tells nothing, as builds outside a clone do."""
+
+    text: str
+    build: int | None
+    commit: str | None
 
 
 class ServerBinary(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,11 +92,13 @@ class ServerBinary(msgspec.Struct, frozen=True, kw_only=True):
     """None where ``--version`` tells nothing that is known."""
 
     @property
-    def accepted(self) -> Accepted:
-        """The options that it accepts."""
+    def reader(self) -> Reader:
+        """The binary as a reader of commands."""
         live = [option for option in self.options if not option.is_removed]
         flags = frozenset(flag for option in live for flag in option.flags)
-        named = Accepted(
+        dialect = dialect_of(flags)
+        named = Reader(
+            dialect=dialect,
             program=self.path,
             flags=flags,
             bare=frozenset(f for option in live if option.value is None for f in option.flags),
@@ -71,7 +107,7 @@ class ServerBinary(msgspec.Struct, frozen=True, kw_only=True):
                 next((o.value or "" for o in self.options if "--spec-type" in o.flags), "")
             ),
         )
-        if named.dialect is not Dialect.IK:
+        if dialect is not Dialect.IK:
             return named
         # Its help leaves out most values: only of -fa it is known that there are builds without.
         bare = named.bare & _FLASH_ATTENTION
@@ -80,7 +116,7 @@ class ServerBinary(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def dialect(self) -> Dialect:
         """The dialect of its options."""
-        return self.accepted.dialect
+        return self.reader.dialect
 
     @property
     def tells_reading(self) -> bool:
@@ -126,20 +162,20 @@ def examine(given: str, *, timeout_s: float = TIMEOUT_S) -> ServerBinary:
     Raises:
         ServerError: it cannot be run, does not answer in time, or is no llama-server.
     """
-    path = _found(given)
+    path = _program_path(given)
     identity = identity_of(path)
     known = _recall(identity)
     if known is not None:
         # The same file may go by several names.
         return msgspec.structs.replace(known, path=str(path))
-    known = _asked(path, timeout_s)
+    known = _answers(path, timeout_s)
     # It may have been replaced while it was asked.
     if identity_of(path) == identity:
         _remember(identity, known)
     return known
 
 
-def _asked(path: Path, timeout_s: float) -> ServerBinary:
+def _answers(path: Path, timeout_s: float) -> ServerBinary:
     deadline_s = time.monotonic() + timeout_s
     helped = ask(path, ("--help",), timeout_s)
     options = read_help(helped.output.text)
@@ -157,7 +193,7 @@ def _no_server(path: Path, helped: KeptProcess) -> ServerError:
     )
 
 
-def _found(given: str) -> Path:
+def _program_path(given: str) -> Path:
     """The file, as an absolute path; links are left, as a program may go by its name.
 
     Raises:
@@ -250,3 +286,48 @@ def _libraries(folder: Path) -> str:
 def _cache_file(identity: BinaryIdentity) -> Path:
     name = hashlib.sha256(msgspec.json.encode(identity)).hexdigest()
     return cache_dir() / _FOLDER / f"{name[:16]}.json"
+
+
+def read_help(text: str) -> tuple[HelpOption, ...]:
+    """Return every option of a help text, in its order; none for a text that is no such help."""
+    return tuple(_help_option(left, words) for left, words in _paragraphs(text))
+
+
+def read_version(text: str) -> Version | None:
+    """Read the output of ``--version``; None for anything else."""
+    found = next(filter(None, (pattern.search(text) for pattern in _VERSIONS)), None)
+    if found is None:
+        return None
+    build, commit = int(found["build"]), found["commit"]
+    return Version(
+        text=found["version"],
+        build=build or None,
+        commit=None if commit == "unknown" else commit,
+    )
+
+
+def _paragraphs(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the left column of every option, and its words."""
+    left: str | None = None
+    words: list[str] = []
+    for line in text.splitlines():
+        bare = line.lstrip(" ")
+        if len(line) - len(bare) > _MOST_INDENTED or not _NAME.match(bare):
+            words.append(bare)
+            continue
+        if left is not None:
+            yield left, " ".join(words)
+        left, *words = _COLUMNS.split(bare, maxsplit=1)
+    if left is not None:
+        yield left, " ".join(words)
+
+
+def _help_option(left: str, words: str) -> HelpOption:
+    names = list(_NAME.finditer(left))
+    variable = _VARIABLE.search(words)
+    return HelpOption(
+        flags=tuple(name[1] for name in names),
+        value=left[names[-1].end() :].strip() or None,
+        variable=variable and variable[1],
+        is_removed=_REMOVED in words,
+    )

@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import wait
-from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import cycle
 from typing import Any, TypedDict, TypeVar
@@ -17,16 +16,16 @@ from spectui.server.connection import (
     BrokenError,
     Connection,
     LateError,
+    LoopThread,
     MalformedError,
     Page,
     RefusedError,
     ReplyError,
     UnreachableError,
 )
-from spectui.server.loop import LoopThread
 from spectui.server.replies import (
     STREAMED,
-    CompletionReply,
+    Completion,
     HealthReply,
     Round,
     SlotsReply,
@@ -48,26 +47,6 @@ class ChatMessage(TypedDict):
 
     role: str
     content: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Completion:
-    """The server's output for one prompt, and its cost."""
-
-    text: str
-    tokens: tuple[int, ...]
-    n_predicted: int
-    predicted_s: float
-    """Decode time. The first token comes from the prompt's logits, so this is the time of
-    ``n_predicted - 1`` tokens."""
-    n_drafted: int
-    n_accepted: int
-    prompt_s: float
-    """Seconds of evaluating the part of the prompt that was not cached."""
-    stop: str
-    """Why it ended: ``eos``, ``word``, ``limit`` or ``none``."""
-    n_evaluated: int | None = None
-    """Tokens of that part; None where the server does not tell."""
 
 
 class LlamaClient(Closing):
@@ -129,7 +108,7 @@ class LlamaClient(Closing):
         Raises:
             ServerError: it does not answer.
         """
-        slots = self._told("/slots", SlotsReply)  # none with --no-slots
+        slots = self._page_or_none("/slots", SlotsReply)  # none with --no-slots
         return None if slots is None else any(slot.speculates for slot in slots)
 
     def complete(
@@ -168,7 +147,7 @@ class LlamaClient(Closing):
         passing = [{**body, "stream": True} for body in wanted]
         try:
             pages = self._wait(keep_busy(ask, wanted, passing, n_streams))
-            return [(_completion(page.decode(CompletionReply)), took_s) for page, took_s in pages]
+            return [(page.decode(Completion), took_s) for page, took_s in pages]
         except ReplyError as error:
             raise self._failure(f"POST {self.base_url}{_COMPLETION}", error) from error
 
@@ -200,7 +179,7 @@ class LlamaClient(Closing):
         except ReplyError as error:
             raise self._failure(f"POST {self.base_url}{path}", error) from error
 
-    def _told(self, path: str, kind: type[T]) -> T | None:
+    def _page_or_none(self, path: str, kind: type[T]) -> T | None:
         """Return the content of a page; None where it is missing or holds something else."""
         try:
             return self._wait(self._connection.ask(path)).decode(kind)
@@ -258,20 +237,6 @@ def completion_body(prompt: str | Sequence[int], *, n_predict: int, **options: o
         "return_tokens": True,
         **options,
     }
-
-
-def _completion(reply: CompletionReply) -> Completion:
-    return Completion(
-        text=reply.content,
-        tokens=reply.tokens,
-        n_predicted=reply.timings.predicted_n,
-        predicted_s=reply.timings.predicted_ms / 1000,
-        n_drafted=reply.timings.n_drafted,
-        n_accepted=reply.timings.n_accepted,
-        prompt_s=reply.timings.prompt_ms / 1000,
-        stop=reply.stop_type,
-        n_evaluated=reply.timings.prompt_n,
-    )
 
 
 async def keep_busy(

@@ -1,9 +1,14 @@
-"""HTTP requests to a server that may be slow, broken, hostile or no llama-server at all."""
+"""HTTP requests to a server that may be slow, broken, hostile or no llama-server at all.
+
+The event loop of the requests has a thread of its own, for callers that do not wait in one.
+"""
 
 import asyncio
 import os
 import ssl
-from collections.abc import Callable, Iterator, Mapping
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -21,6 +26,8 @@ _MOST_CONNECTIONS = 2
 _KEPT_S = 3.0
 """An idle connection is kept shorter than llama-server keeps it, which is 5 s."""
 _CONNECTED = "connection.connect_tcp.complete"
+_JOIN_S = 1.0
+"""A task may be inside a driver or a sink, which nobody waits for longer."""
 
 
 class ReplyError(Exception):
@@ -194,7 +201,7 @@ class Connection:
                     raise MalformedError(f"{path} has {why}", f"it has {why}")
         if response.is_success:
             return Page(path=path, content=bytes(content))
-        raise RefusedError(path, response.status_code, _said(response, bytes(content)))
+        raise RefusedError(path, response.status_code, _server_words(response, bytes(content)))
 
     async def _trace(self, event: str, info: Mapping[str, object]) -> None:
         if event == _CONNECTED and self._check_peer is not None:
@@ -208,7 +215,7 @@ class Connection:
                 raise
 
 
-def _said(response: httpx.Response, content: bytes) -> str:
+def _server_words(response: httpx.Response, content: bytes) -> str:
     """The server's own words, as far as there are any."""
     if response.next_request is not None:
         return f"it redirects to {one_line(str(response.next_request.url))}; give that address"
@@ -237,3 +244,47 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
             for each in error.exceptions:
                 yield from _causes(each)
         error = error.__cause__ or error.__context__
+
+
+class LoopThread:
+    """Runs tasks on a daemon thread, which begins with the first of them.
+
+    Not on the caller's: a signal may interrupt that anywhere, and what an event loop runs survives
+    that only between its steps.
+    """
+
+    def __init__(self, name: str) -> None:
+        """Prepare a thread of that name."""
+        self._name = name
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def submit(self, task: Coroutine[Any, Any, T]) -> "Future[T]":
+        """Begin a task."""
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            run = self._loop.run_forever
+            self._thread = threading.Thread(target=run, name=self._name, daemon=True)
+            self._thread.start()
+        return asyncio.run_coroutine_threadsafe(task, self._loop)
+
+    def close(self, last: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Cancel all tasks, wait for a ``last`` one, and end the thread. May be called again."""
+        if self._loop is None or self._thread is None:
+            return
+        with suppress(TimeoutError):
+            self.submit(_end_tasks(last)).result(_JOIN_S)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_JOIN_S)
+        if not self._thread.is_alive():
+            self._loop.close()
+        self._loop = None
+
+
+async def _end_tasks(last: Callable[[], Awaitable[None]] | None) -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for one in others:
+        one.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    if last is not None:
+        await last()

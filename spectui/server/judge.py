@@ -8,6 +8,7 @@ something else is not shown to it. The program is the user's own, never one that
 import re
 import time
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -52,7 +53,7 @@ _SHOWN = ("model", "model-draft", "mmproj", *(flag.lstrip("-") for flag in FILE_
 """Files that it opens behind its arguments alone; without a model it says that one is missing."""
 _HELP = re.compile(r"^(?:usage:|-----)", re.MULTILINE)
 """The beginning of a help, behind a refusal."""
-_OF_OPTION = "to show complete usage"
+_OPTION_USAGE = "to show complete usage"
 """The end of the help of one option."""
 _SAID_BESIDE = re.compile(
     r"warn|DEPRECATED|[\d.]+ |ggml|load_backend|llama_|note:|built with"
@@ -120,7 +121,7 @@ class Judge:
             except (ServerError, OSError, ValueError) as error:
                 self.silence = str(error)
                 return
-            yield _finding(left.pop(place), answer)
+            yield _refusal(left.pop(place), answer)
 
     def withheld(self, command: ServerCommand) -> tuple[str, ...]:
         """The options that are not shown to the server, each with the reason."""
@@ -199,16 +200,16 @@ def _complaint(text: str) -> str:
     found = _HELP.search(text)
     ahead = text if found is None else text[: found.start()]
     lines = (line.strip() for line in ahead.splitlines())
-    told = " ".join(line for line in lines if line and not _SAID_BESIDE.match(line))
-    about, end, _ = text[len(ahead) :].partition(_OF_OPTION)
-    return f"{told}\n{about if end else ''}" if told else ""
+    words = " ".join(line for line in lines if line and not _SAID_BESIDE.match(line))
+    about, end, _ = text[len(ahead) :].partition(_OPTION_USAGE)
+    return f"{words}\n{about if end else ''}" if words else ""
 
 
-def _finding(found: tuple[int, Item], answer: str) -> Finding:
+def _refusal(found: tuple[int, Item], answer: str) -> Finding:
     """An error at an option, with the value that was probably meant."""
     item = found[1]
-    told, _, about = answer.partition("\n")
-    reason = _AROUND.sub("", told).strip(" :")
+    complaint, _, about = answer.partition("\n")
+    reason = _AROUND.sub("", complaint).strip(" :")
     allowed = _allowed(about)
     meant = respelled(item.value, allowed)
     close = get_close_matches(item.value, allowed, 1, _ALIKE) if item.values else []
@@ -236,5 +237,4 @@ def _allowed(about: str) -> tuple[str, ...]:
 
 def reader_of(binary: ServerBinary) -> Reader:
     """A llama-server as the reader of commands, and their judge."""
-    accepted = binary.accepted
-    return Reader(dialect=accepted.dialect, accepted=accepted, judge=Judge(binary))
+    return replace(binary.reader, judge=Judge(binary))

@@ -29,14 +29,14 @@ _SET_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
 def main() -> NoReturn:
     """Keep the program until it ends."""
     report, grace_s, command = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3:]
-    with os.fdopen(report, "w") as told:
+    with os.fdopen(report, "w") as pipe:
         try:
             program = _start(command)
         except OSError as error:
-            told.write(f"{error.strerror}\n")
+            pipe.write(f"{error.strerror}\n")
             _remove_folder()
             sys.exit(1)
-        told.write(f"{program.pid}\n")
+        pipe.write(f"{program.pid}\n")
     arguments = (program.pid, grace_s)
     threading.Thread(target=_end_with_owner, args=arguments, daemon=True).start()
     # Not reaped yet: its number stays its own until the group is gone.
@@ -51,7 +51,7 @@ def _start(command: list[str]) -> "subprocess.Popen[bytes]":
     prctl = ctypes.CDLL(None).prctl
     # What loses its parent becomes a child of the keeper, rather than of the system.
     prctl(_SET_CHILD_SUBREAPER, 1)
-    return subprocess.Popen(  # noqa: S603 - what spectui was told to start, without a shell
+    return subprocess.Popen(  # noqa: S603 - what spectui was pipe to start, without a shell
         command,
         stdin=subprocess.DEVNULL,
         start_new_session=True,

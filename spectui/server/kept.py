@@ -56,15 +56,15 @@ class KeptProcess(Closing):
         """
         self._grace_s = grace_s
         self._folder = _working_folder(command[0])
-        report, theirs = os.pipe()
+        report, child_end = os.pipe()
         try:
             self._keeper = subprocess.Popen(  # noqa: S603 - this very program, without a shell
-                [sys.executable, "-I", "-S", _KEEPER, str(theirs), str(grace_s), *command],
+                [sys.executable, "-I", "-S", _KEEPER, str(child_end), str(grace_s), *command],
                 # Held open and never written to: see keeper.py.
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                pass_fds=(theirs,),
+                pass_fds=(child_end,),
                 # Ctrl-C is for the owner, who ends the program.
                 start_new_session=True,
                 env=environment,
@@ -76,7 +76,7 @@ class KeptProcess(Closing):
             self._folder.cleanup()
             raise
         finally:
-            os.close(theirs)
+            os.close(child_end)
         self.output = Output(cast("IO[bytes]", self._keeper.stdout))
         """Everything that it prints."""
         try:
@@ -127,8 +127,8 @@ def _started(report: int, program: str) -> int:
     Raises:
         ServerError: there is none.
     """
-    with os.fdopen(report) as told:
-        line = told.readline().strip()
+    with os.fdopen(report) as pipe:
+        line = pipe.readline().strip()
     if line.isdecimal():
         return int(line)
     raise ServerError(

@@ -153,23 +153,55 @@ def _rounds(timings: Sequence[Timings]) -> Iterator[Round]:
         before = after
 
 
-class CompletionReply(msgspec.Struct):
-    """``POST /completion``."""
+class Completion(msgspec.Struct, rename={"text": "content", "stop": "stop_type"}):
+    """``POST /completion``: the server's output for one prompt, and its cost."""
 
-    content: str
+    text: str
     tokens: tuple[_Count, ...]
-    stop_type: str
+    stop: str
+    """Why it ended: ``eos``, ``word``, ``limit`` or ``none``."""
     timings: Timings
 
     def __post_init__(self) -> None:
         # It may be more: what an answer ends within was decoded all the same.
-        n_predicted, n_accepted = self.timings.predicted_n, self.timings.n_accepted
-        if n_predicted < len(self.tokens):
-            raise ValueError(f"predicted_n {n_predicted}, tokens {len(self.tokens)}")
+        if self.n_predicted < len(self.tokens):
+            raise ValueError(f"predicted_n {self.n_predicted}, tokens {len(self.tokens)}")
         # The first token is the target's own. A text that ends of itself may end within a draft, of
         # which more was accepted.
-        if self.stop_type == "limit" and n_accepted and n_accepted >= n_predicted:
-            raise ValueError(f"draft_n_accepted {n_accepted} of predicted_n {n_predicted}")
+        if self.stop == "limit" and self.n_accepted >= max(self.n_predicted, 1):
+            raise ValueError(
+                f"draft_n_accepted {self.n_accepted} of predicted_n {self.n_predicted}"
+            )
+
+    @property
+    def n_predicted(self) -> int:
+        """Tokens that were decoded."""
+        return self.timings.predicted_n
+
+    @property
+    def predicted_s(self) -> float:
+        """Decode time: that of ``n_predicted - 1`` tokens, as the first needs the prompt alone."""
+        return self.timings.predicted_ms / 1000
+
+    @property
+    def n_drafted(self) -> int:
+        """Tokens proposed."""
+        return self.timings.n_drafted
+
+    @property
+    def n_accepted(self) -> int:
+        """Proposed tokens that the target confirmed."""
+        return self.timings.n_accepted
+
+    @property
+    def prompt_s(self) -> float:
+        """Seconds of evaluating the part of the prompt that was not cached."""
+        return self.timings.prompt_ms / 1000
+
+    @property
+    def n_evaluated(self) -> int | None:
+        """Tokens of that part; None where the server does not tell."""
+        return self.timings.prompt_n
 
 
 class _Defaults(msgspec.Struct):

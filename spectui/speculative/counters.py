@@ -96,9 +96,6 @@ class Tally:
     n_accepted: int = 0
     n_rejections: int = 0
     """Rounds that ended in a mismatch."""
-    n_before_mismatch: int = 0
-    """Accepted tokens of those rounds: where a state can only go back to a checkpoint, they are
-    decoded again."""
     n_redone: int = 0
     """Rounds in which that happened: each emits one token more."""
     detail: Detail = Detail.ROUNDS
@@ -157,11 +154,6 @@ class Counters(Tally):
         pairs = zip(self.accepted_per_position, self.reached_per_position, strict=True)
         return tuple(accepted / reached if reached else None for accepted, reached in pairs)
 
-    @property
-    def draft_step_s(self) -> float | None:
-        """Mean seconds of one draft step. None when no model drafted."""
-        return self.chain_s / self.n_steps if self.n_steps else None
-
     def scaled(self, factor: float) -> "Counters":
         """The same counts in ``factor`` times the seconds."""
         chain_s, mark_s = self.chain_s * factor, self.mark_s * factor
@@ -184,7 +176,6 @@ def count(rounds: Iterable[Round]) -> Counters:
 
 
 def _count_one(finished: Round) -> Counters:
-    mismatch = finished.end is RoundEnd.MISMATCH
     # Every emitted token was compared with a drafted one, except the bonus after a full draft, and
     # what a redone round emits beyond its own.
     n_reached = min(len(finished.tokens) - finished.is_redone, finished.n_drafted)
@@ -193,8 +184,7 @@ def _count_one(finished: Round) -> Counters:
         n_rounds=1,
         n_drafted=finished.n_drafted,
         n_accepted=finished.n_accepted,
-        n_rejections=int(mismatch),
-        n_before_mismatch=finished.n_accepted * mismatch,
+        n_rejections=int(finished.end is RoundEnd.MISMATCH),
         n_redone=int(finished.is_redone),
         accepted_per_position=tuple(int(i < finished.n_accepted) for i in positions),
         reached_per_position=tuple(int(i < n_reached) for i in positions),

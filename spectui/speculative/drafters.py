@@ -27,7 +27,10 @@ class Draft:
 
 
 class Drafter:
-    """Proposes the continuation of a sequence that the target extends; by itself nothing."""
+    """Proposes the continuation of a sequence that the target extends; by itself nothing.
+
+    So it is speculation switched off as well: every round is one target token.
+    """
 
     def begin(self, prompt: Sequence[int]) -> None:
         """Take ``prompt`` as the sequence, once and before all else.
@@ -57,10 +60,6 @@ class Drafter:
 
     def accept(self, n_accepted: int) -> None:
         """Keep the last token and the first ``n_accepted`` of the draft; forget the rest."""
-
-
-class NoDrafter(Drafter):
-    """Speculation switched off: every round is one target token."""
 
 
 class TextDrafter(Drafter):

@@ -43,15 +43,11 @@ class MtpDrafter(DraftModelDrafter):
     def draft(self, last: int, n_max: int) -> Draft:
         """Draft as if context and budget were endless; the bound is applied afterwards."""
         longest = n_max if self._bounded else self._model.n_ctx - self._n_past
-        return _cut(super().draft(last, longest), n_max)
-
-
-def _cut(draft: Draft, n_max: int) -> Draft:
-    """The beginning of a draft.
-
-    ``draft_min`` holds for what MTP layers would have drafted (``common_speculative_draft``).
-    """
-    return replace(draft, tokens=draft.tokens[:n_max], probabilities=draft.probabilities[:n_max])
+        draft = super().draft(last, longest)
+        # ``draft_min`` holds for what they would have drafted (``common_speculative_draft``).
+        return replace(
+            draft, tokens=draft.tokens[:n_max], probabilities=draft.probabilities[:n_max]
+        )
 
 
 def longest_draft(wanted: int, n_layers: int) -> int:

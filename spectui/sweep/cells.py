@@ -129,10 +129,10 @@ class PromptRun(Observed):
 def runs_of(pairs: Sequence[Pair]) -> tuple[PromptRun, ...]:
     """The pairs that decoded something."""
     decoded = [pair for pair in pairs if pair.has_decoded]
-    return tuple(map(_run, decoded, observed_of(decoded)))
+    return tuple(map(_prompt_run, decoded, observed_of(decoded)))
 
 
-def _run(pair: Pair, observed: Observed) -> PromptRun:
+def _prompt_run(pair: Pair, observed: Observed) -> PromptRun:
     return PromptRun(
         measurement=observed.measurement,
         n_drafted=observed.n_drafted,

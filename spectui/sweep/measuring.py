@@ -20,7 +20,7 @@ from spectui.options.setup import Setup
 from spectui.server.client import LlamaClient
 from spectui.speculative.models import unserved
 from spectui.sweep.cells import Cell, Place, Task, Visit, VisitRecord, VisitState, runs_of
-from spectui.sweep.setup import SweepSetup
+from spectui.sweep.grid import SweepSetup
 
 
 class CellMeasurer(ABC):

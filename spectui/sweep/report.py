@@ -12,10 +12,9 @@ from spectui.format import counted, duration_text, percent_text, rate_text, time
 from spectui.measure.server_backend import REMEMBERS, remembers
 from spectui.page import Page, Paragraph, Part, Table, Words
 from spectui.sweep.cells import Visit, VisitRecord, VisitState
-from spectui.sweep.drawing import draw
 from spectui.sweep.summary import CellSummary, summarise
 from spectui.sweep.sweep import Sweep
-from spectui.sweep.tables import cells_table, markdown, remarks, summary_csv
+from spectui.sweep.tables import cells_table, markdown, remarks, speedups_svg, summary_csv
 
 _PICTURE = "speedups.svg"
 _MARK = ".spectui-sweep"
@@ -133,7 +132,7 @@ def write_folder(
     Raises:
         BadInputError: a file cannot be written.
     """
-    picture = draw(summaries)
+    picture = speedups_svg(summaries)
     contents = {
         "summary.csv": summary_csv(summaries).encode(),
         "report.md": _markdown(sweep, summaries, None if picture is None else _PICTURE).encode(),

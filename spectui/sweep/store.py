@@ -60,7 +60,7 @@ class SweepStore(Closing):
             name: name of its folder.
             spec: everything that must be equal for its records to be comparable.
             restart: begin anew; what there is stays under another name.
-            say: told where it is kept.
+            say: called with its place.
 
         Raises:
             BadInputError: the name cannot be a folder's, another process has it, it holds something

@@ -95,7 +95,7 @@ class CellSummary:
         return self.speedup is not None and self.speedup.is_noise
 
     @property
-    def all_tokens_per_s(self) -> tuple[float, float] | None:
+    def streams_tokens_per_s(self) -> tuple[float, float] | None:
         """Tokens/s of all streams without and with speculation; None where each was alone.
 
         Evaluation of prompts included; the first token of each comes with its prompt.
@@ -122,7 +122,7 @@ class CellSummary:
             **self._disturbance_document(),
             **or_reason("off_tokens_per_s", sums.baseline_tokens_per_s, _NOTHING),
             **or_reason("on_tokens_per_s", sums.tokens_per_s, _NOTHING),
-            **self._together_document(),
+            **self._streams_document(),
             "n_tokens": sums.speculative_tokens,
             "n_drafted": sums.n_drafted,
             "n_accepted": sums.n_accepted,
@@ -149,10 +149,10 @@ class CellSummary:
             }
         return or_reason("disturbance", brief, UNWATCHED if self.complete else _UNMEASURED)
 
-    def _together_document(self) -> Json:
+    def _streams_document(self) -> Json:
         if self.cell.place.n_slots == 1:
             return {}
-        off, on = self.all_tokens_per_s or (None, None)
+        off, on = self.streams_tokens_per_s or (None, None)
         return {
             **or_reason("off_all_tokens_per_s", off, _NOTHING),
             **or_reason("on_all_tokens_per_s", on, _NOTHING),

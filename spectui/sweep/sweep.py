@@ -17,9 +17,8 @@ from spectui.models.gguf import weights_bytes
 from spectui.options.drafters import MODEL_KIND, MTP_KIND
 from spectui.options.setup import ModelOptions
 from spectui.sweep.cells import Visit, VisitRecord, VisitState
-from spectui.sweep.grid import expand, ordered
+from spectui.sweep.grid import SweepSetup, backend_identity, expand, ordered, sweep_name, sweep_spec
 from spectui.sweep.measuring import CellMeasurer
-from spectui.sweep.setup import SweepSetup, backend_identity, sweep_name, sweep_spec
 from spectui.sweep.store import SweepStore
 from spectui.sweep.summary import UNWATCHED, CellSummary, disturbance_of, summarise
 
@@ -75,7 +74,7 @@ class Sweep:
 
         Args:
             restart: begin anew; what there is stays under another name.
-            say: told where that is.
+            say: called with its place.
 
         Raises:
             BadInputError: it cannot be stored, or does not compare with what is stored.
@@ -114,9 +113,9 @@ class Sweep:
         return {
             "name": self.name,
             **setup.backend_document(),
-            "target": _model(self.spec["target"], setup.base.target),
+            "target": _model_document(self.spec["target"], setup.base.target),
             "drafts": {
-                name: _model(self.spec["drafts"][name], options)
+                name: _model_document(self.spec["drafts"][name], options)
                 for name, options in setup.drafts.items()
             },
             "n_prompts": len(setup.prompts),
@@ -139,8 +138,8 @@ class Sweep:
 
         Args:
             measurer: decodes.
-            on_begun: told of a visit before it begins.
-            on_ended: told how it has ended.
+            on_begun: called with a visit before it begins.
+            on_ended: called with its record.
 
         Raises:
             HopelessError: nothing can be measured.
@@ -172,7 +171,7 @@ def _ended(visit: Visit, measurer: CellMeasurer) -> VisitRecord:
         return VisitRecord(visit=visit, state=VisitState.FAILED, error=str(error))
 
 
-def _model(spec: Json, options: ModelOptions) -> Json:
+def _model_document(spec: Json, options: ModelOptions) -> Json:
     """A model in documents: its files' size, by which a sweep is found again, and its tensors'."""
     others = {key: value for key, value in spec.items() if key not in {"file", "size_bytes"}}
     return {

@@ -3,13 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from spectui.errors import CancelledError
 from spectui.speculative.decoder import draft_cap
 from spectui.speculative.models import BatchedDraft, DraftModel, Outputs, Row, SequenceModel
 from spectui.speculative.mtp import longest_draft
 from spectui.trace.record import Chains, Tail, mismatches
 
-Cancelled = Callable[[], bool]
 Top = tuple[int, float]
 """A draft's most probable token, and its probability."""
 
@@ -20,7 +18,7 @@ def record_chains(
     *,
     depth: int,
     floor: float = 0.0,
-    cancelled: Cancelled = lambda: False,
+    check: Callable[[], None] = lambda: None,
 ) -> Chains:
     """Ask a draft for its chain at every position of an output.
 
@@ -33,15 +31,12 @@ def record_chains(
         output: output of the target.
         depth: longest draft that the chains shall answer for.
         floor: as of the chains.
-        cancelled: asked before every position; True ends the recording.
-
-    Raises:
-        CancelledError: ``cancelled`` said so.
+        check: called before every position; what it raises ends the recording.
     """
     tops: list[Top] = []
     tails: list[_Tail] = []
     for position, token in enumerate(output):
-        _check(cancelled)
+        check()
         # What the target's cache holds when a round begins here: all but the last token.
         n_past = model.n_past
         model.decode((token,), Outputs.LAST)
@@ -56,11 +51,6 @@ def record_chains(
     return _chains(tops, [one.tops for one in tails], depth=depth, floor=floor)
 
 
-def _check(cancelled: Cancelled) -> None:
-    if cancelled():
-        raise CancelledError("the recording was cancelled")
-
-
 def can_read(model: BatchedDraft, n_text: int, depth: int) -> bool:
     """Whether ``read_chains`` has sequences and cells enough for a text of ``n_text`` tokens."""
     return model.n_sequences > 1 and n_text + depth <= model.n_cells
@@ -72,7 +62,7 @@ def read_chains(
     *,
     depth: int,
     floor: float = 0.0,
-    cancelled: Cancelled = lambda: False,
+    check: Callable[[], None] = lambda: None,
 ) -> Chains:
     """``record_chains`` in batches, of a draft for which ``can_read``.
 
@@ -82,7 +72,7 @@ def read_chains(
     tops: list[Top] = []
     of_output: list[float] = []
     for start in range(0, len(output), model.max_outputs):
-        _check(cancelled)
+        check()
         end = start + model.max_outputs
         model.decode(output[start:end], Outputs.ALL)
         tops += model.tops()
@@ -91,7 +81,7 @@ def read_chains(
     n_free = model.n_cells - model.n_past
     tails = [_Tail(model.n_ctx, n_prompt + at, tops[at], depth, floor) for at in wrong]
     n_at_once = min(model.n_sequences - 1, n_free // max(depth - 1, 1))
-    _continue(model, tails, n_at_once, cancelled)
+    _continue(model, tails, n_at_once, check)
     found = _chains(tops, [one.tops for one in tails], depth=depth, floor=floor)
     is_sampled = len(of_output) >= len(output) - 1
     return replace(found, of_output=(*of_output, 0.0)) if is_sampled else found
@@ -118,7 +108,7 @@ class _Tail:
 
 
 def _continue(
-    model: BatchedDraft, tails: Sequence[_Tail], n_at_once: int, cancelled: Cancelled
+    model: BatchedDraft, tails: Sequence[_Tail], n_at_once: int, check: Callable[[], None]
 ) -> None:
     """Continue tails of the text that the model holds, several at once, each in its sequence."""
     waiting = [one for one in reversed(tails) if one.goes_on]
@@ -126,7 +116,7 @@ def _continue(
     going: dict[int, _Tail] = {}
     try:
         while waiting or going:
-            _check(cancelled)
+            check()
             while waiting and free:
                 sequence, tail = free.pop(), waiting.pop()
                 going[sequence] = tail
@@ -151,7 +141,7 @@ def record_own_chains(
     depth: int,
     floor: float = 0.0,
     n_layers: int,
-    cancelled: Cancelled = lambda: False,
+    check: Callable[[], None] = lambda: None,
 ) -> Chains:
     """Ask a target's MTP layers for their chain at every position of an output.
 
@@ -165,15 +155,12 @@ def record_own_chains(
         depth: longest draft that the chains shall answer for.
         floor: as of the chains.
         n_layers: MTP layers that draft.
-        cancelled: asked before every position; True ends the recording.
-
-    Raises:
-        CancelledError: ``cancelled`` said so.
+        check: called before every position; what it raises ends the recording.
     """
     chains: list[list[Top]] = []
     longest = longest_draft(depth, n_layers)
     for position, token in enumerate(output):
-        _check(cancelled)
+        check()
         n_past = model.n_past
         model.mark()
         room = min(longest, model.n_ctx - n_past)

@@ -84,8 +84,8 @@ class Replay:
         self._begins = [(len(one.prompt), part_ends(one.n_decoded)) for one in recordings]
         self._prices = prices
         self.n_rounds = np.zeros(n_settings, np.int64)
-        self.counts = np.zeros((4, n_settings), np.int64)
-        self.n_rejections, self.n_before_mismatch, self.n_redone, self.n_steps = self.counts
+        self.counts = np.zeros((3, n_settings), np.int64)
+        self.n_rejections, self.n_redone, self.n_steps = self.counts
         self.parts = np.zeros((4, len(recordings), N_PARTS, n_settings))
         """[4, n_recordings, n_parts, n_settings]: as ``Parts``."""
         if prices is None:
@@ -108,7 +108,7 @@ class Replay:
             price = self._prices.at(n_prompt + position)
             seconds = price.seconds(steps, drafted, accepted, emitted, wrong)
         self.n_rounds[here] += 1
-        counts = wrong, accepted * wrong, redone, steps
+        counts = wrong, redone, steps
         for row, more in zip(self.counts, counts, strict=True):
             row[here] += more
         part, sums = bisect_right(ends, position), (emitted, drafted, accepted, seconds)

@@ -5,8 +5,6 @@ Alone they need no more than the text, so every trace answers for all of them.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from spectui.errors import UsageError
-from spectui.options.drafters import ModelDrafter
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Round, RoundEnd
 from spectui.speculative.decoder import Decoder, Stop
@@ -70,13 +68,14 @@ def replay_settings(
         A total per setting, in their order.
 
     Raises:
-        UsageError: the chains do not answer for a setting, or it drafts with a model and no draft
-            is named.
+        UsageError: the chains do not answer for a setting.
     """
     found = list[Total]()
     for setting in settings:
-        if setting.model is not None:
-            _check(recordings, setting.model, draft)
+        if (own := setting.model) is not None and draft is not None:
+            grid = Grid(draft_max=(own.longest,), draft_p_min=(own.draft_p_min,))
+            for recording in recordings:
+                check_covered(grid, recording.chains[draft])
         prices = None if costs is None else costs.prices(setting.longest)
         replay = Replay(recordings, prices, 1)
         for answer, recording in enumerate(recordings):
@@ -88,14 +87,6 @@ def replay_settings(
                 position += n_emitted
         found += totals(replay, recordings, draft, (setting,), costs)
     return tuple(found)
-
-
-def _check(recordings: Sequence[Recording], own: ModelDrafter, draft: str | None) -> None:
-    if draft is None:
-        raise UsageError("this setting drafts with a model; replay it with the model's chains")
-    grid = Grid(draft_max=(own.longest,), draft_p_min=(own.draft_p_min,))
-    for recording in recordings:
-        check_covered(grid, recording.chains[draft])
 
 
 def _drafter(recording: Recording, setting: Speculation, draft: str | None) -> Drafter:

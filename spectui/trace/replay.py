@@ -110,7 +110,6 @@ def totals(
             n_drafted=int(whole.drafted[index]),
             n_accepted=int(whole.accepted[index]),
             n_rejections=int(replay.n_rejections[index]),
-            n_before_mismatch=int(replay.n_before_mismatch[index]),
             n_redone=int(replay.n_redone[index]),
             n_decoded=n_decoded,
             off_s=off_s,

@@ -1,4 +1,6 @@
-"""The terms of a mean round, and its break-even: how much faster or better a draft had to be.
+"""The model of a round: its tokens, its terms, and its break-even.
+
+The break-even is how much faster or better a draft had to be.
 
 Tokens per round follow from α as if every drafted token were accepted independently of the others
 (Leviathan et al. 2023, arXiv 2211.17192, eq. 1). What that misses at the setting in question is
@@ -11,12 +13,38 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from spectui.speculative.counters import Counters
-from spectui.speculative.expectation import expected_tokens
 
 _BISECTIONS = 60
 """Halvings of the interval of α: beyond the precision of a float."""
 _NOTHING = 0.005
 """Share of a round below which the draft's work counts as none."""
+
+
+def expected_tokens(alpha: float, gamma: float) -> float:
+    """E[tokens/round] = (1 - α^(γ+1)) / (1 - α): Leviathan et al. 2023, arXiv 2211.17192, eq. 1.
+
+    Between 1 (nothing accepted, the bonus token counts) and γ + 1.
+    """
+    if alpha <= 0:
+        return 1.0
+    if alpha >= 1:
+        return gamma + 1
+    # Without cancellation near α = 1.
+    return math.expm1((gamma + 1) * math.log(alpha)) / (alpha - 1)
+
+
+def ideal_speedup(alpha: float, gamma: float, draft_step: float, verify: float = 1.0) -> float:
+    """Return E[tokens/round] / (γ·c + V(γ+1)/V(1)), with nothing else that costs time.
+
+    With the default, verifying a batch costs as much as one token: Leviathan's theorem 3.8.
+
+    Args:
+        alpha: probability that a drafted token is accepted.
+        gamma: drafted tokens per round; a mean need not be whole.
+        draft_step: c, one step of the draft over V(1).
+        verify: V(γ+1)/V(1).
+    """
+    return expected_tokens(alpha, gamma) / (gamma * draft_step + verify)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,17 +116,16 @@ class RoundTerms:
         """V(n)/V(1) in the mean over the rounds."""
         return self.verify_s / self.target_step_s
 
-    def speedup(self, alpha: float, draft_scale: float = 1.0, *, emitted: float) -> float:
+    def speedup(self, alpha: float, emitted: float) -> float:
         """Throughput over the target's alone, were it not for the acceptance that it has.
 
         Args:
             alpha: acceptance per token.
-            draft_scale: share of its seconds that the draft would take.
             emitted: tokens per round.
         """
         p_full: float = alpha**self.drafted
         rollback_s = self.rejection_s * (1 - p_full)
-        draft_s = draft_scale * (self.chain_s + self.again_s)
+        draft_s = self.chain_s + self.again_s
         fixed_s = self.verify_s + self.mark_s + self.fixed_s
         return self.off_s * emitted / (draft_s + fixed_s + self.token_s * emitted + rollback_s)
 
@@ -162,20 +189,14 @@ class Findings:
     speedup: float
     """Measured or replayed; the model is scaled to it."""
 
-    def speedup_if(
-        self,
-        terms: RoundTerms | None = None,
-        *,
-        alpha: float | None = None,
-        draft_scale: float = 1.0,
-    ) -> float:
+    def speedup_if(self, terms: RoundTerms | None = None, *, alpha: float | None = None) -> float:
         """Speedup of the setting; if its round were ``terms``, its acceptance ``alpha``."""
         tried = self.terms.alpha if alpha is None else alpha
         own = self._estimate(self.terms, self.terms.alpha)
-        return self.speedup / own * self._estimate(terms or self.terms, tried, draft_scale)
+        return self.speedup / own * self._estimate(terms or self.terms, tried)
 
-    def _estimate(self, one: RoundTerms, alpha: float, draft_scale: float = 1.0) -> float:
-        return one.speedup(alpha, draft_scale, emitted=self._emitted(alpha))
+    def _estimate(self, one: RoundTerms, alpha: float) -> float:
+        return one.speedup(alpha, self._emitted(alpha))
 
     def _emitted(self, alpha: float) -> float:
         """Tokens per round: at the setting's own acceptance what they are, at 1 all of them."""
@@ -200,7 +221,8 @@ class Findings:
         None where even a draft for nothing would lose, or where drafts cost next to nothing.
         """
         # The inverse of a speedup grows along a line with the draft's seconds.
-        free, now = 1 / self.speedup_if(draft_scale=0.0), 1 / self.speedup_if()
+        free_draft = replace(self.terms, chain_s=0.0, again_s=0.0)
+        free, now = 1 / self.speedup_if(free_draft), 1 / self.speedup_if()
         if self.drafts_are_free or now <= free or free >= 1:
             return None
         return (1 - free) / (now - free) * self.terms.step_s

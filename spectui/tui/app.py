@@ -15,11 +15,9 @@ from spectui.errors import SpectuiError
 from spectui.live.sessions import earlier_prompts
 from spectui.live.setup import Activity, ChatRecorded, Launch, TuningChanged
 from spectui.models.ranking import ModelInspected
-from spectui.tui.chat.loading import Load
 from spectui.tui.chat.screen import LiveScreen
-from spectui.tui.chat.session import Takers
-from spectui.tui.dialogs import LogScreen
-from spectui.tui.help import HelpScreen, actions_of
+from spectui.tui.chat.session import Load, Takers
+from spectui.tui.dialogs import HelpScreen, LogScreen, actions_of
 from spectui.tui.mailbox import EventsArrived, Mailbox, Pace
 from spectui.tui.ordered import OrderedApp
 from spectui.tui.threads import Threads
@@ -27,7 +25,7 @@ from spectui.tui.tune.controller import TuneController
 from spectui.tui.widgets import QUIT_DISPLAY, hidden, key, key_name
 
 if TYPE_CHECKING:
-    from spectui.server.watch.poller import Attachment
+    from spectui.server.watch.locator import Address
     from spectui.server.watch.sample import Sample
     from spectui.tui.attach import AttachScreen
     from spectui.tui.picker.screen import PickerScreen
@@ -121,13 +119,13 @@ class SpectuiApp(OrderedApp[None]):
         else:
             await self._watch_server(self._launch.watched)
 
-    async def _watch_server(self, server: "Attachment") -> None:
+    async def _watch_server(self, server: "Address") -> None:
         # Imported here: few watch one.
         from spectui.server.watch.sample import Failure, ServerSample  # noqa: PLC0415
         from spectui.tui.attach import AttachScreen  # noqa: PLC0415
 
         poller = self.threads.watch_server(server, self._launch.look_s)
-        self.watched = AttachScreen(server.address.url)
+        self.watched = AttachScreen(server.url)
         self._takers |= dict.fromkeys((ServerSample, Failure), self._take_sample)
         await self.push_screen(self.watched)
         self.call_after_refresh(poller.start)
@@ -303,6 +301,7 @@ class SpectuiApp(OrderedApp[None]):
         self.watched = None
         watched.dismiss()
         self.threads.stop_watching()
+        self.notify(f"What process {watched.pid} runs is loaded a second time, to be tuned here.")
         # It imports what the engine's thread will: two threads must not begin that together.
         self._open_tuning(replay=False)
         self._start()

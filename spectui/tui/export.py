@@ -1,6 +1,6 @@
 """The flags for the user's own llama-server: live settings, what tuning found, and off."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -13,12 +13,13 @@ from textual.widgets import Static, Tabs, TextArea
 
 from spectui.commands.command import Start
 from spectui.commands.formats import Format, file_name, render
-from spectui.commands.launch import ExportSetup
+from spectui.commands.home import shell_words
+from spectui.commands.launch import ExportSetup, Launch, commented
 from spectui.display import displayed
 from spectui.errors import BadInputError
 from spectui.files import write_new_file
 from spectui.live.setup import LiveSetup
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from spectui.options.speculation import Speculation
 from spectui.tui import draw
 from spectui.tui.widgets import KeyBar, chosen_tab, key
@@ -29,16 +30,8 @@ if TYPE_CHECKING:
 
 _DIALECTS = tuple(Dialect)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportChoice:
-    """One setting that can be exported."""
-
-    label: str
-    """A few words, such as ``live settings``."""
-    setup: ExportSetup
-    note: str | None
-    """Note about it, such as the verdict."""
+ExportChoices = dict[str, tuple[ExportSetup, str]]
+"""Settings to export and a sentence about each, by a few words such as ``draft off``."""
 
 
 class _Command(TextArea):
@@ -65,7 +58,7 @@ class ExportScreen(Screen[None]):
         key("escape", "export.back", "Back", "Close the export", action="dismiss"),
     ]
 
-    def __init__(self, choices: tuple[ExportChoice, ...]) -> None:
+    def __init__(self, choices: ExportChoices) -> None:
         """Offer ``choices``, at least one; the first is shown."""
         super().__init__()
         self._choices = choices
@@ -76,7 +69,7 @@ class ExportScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         """Setting and dialect, then the text."""
-        yield Tabs(*(choice.label for choice in self._choices), id="choice")
+        yield Tabs(*self._choices, id="choice")
         yield Tabs(*map(str, _DIALECTS), id="dialect")
         yield Static(id="note", markup=False)
         yield _Command(read_only=True, soft_wrap=True, show_line_numbers=False)
@@ -85,22 +78,21 @@ class ExportScreen(Screen[None]):
 
     @on(Tabs.TabActivated)
     def _show(self) -> None:
-        choice = self._choice
+        setup, note = self._choice
         try:
-            launch = choice.setup.launch(_DIALECTS[chosen_tab(self.query_one("#dialect", Tabs))])
+            launch = setup.launch(_DIALECTS[chosen_tab(self.query_one("#dialect", Tabs))])
             self.text, self._problem = render(launch, Format.LLAMA_SERVER), ""
+            laid_out = _laid_out(launch)
         except BadInputError as error:
-            self.text, self._problem = None, str(error)
-        self.query_one(TextArea).load_text(displayed((self.text or "").rstrip("\n")))
+            self.text, self._problem, laid_out = None, str(error), ""
+        self.query_one(TextArea).load_text(displayed(laid_out))
         self.query_one("#problem", Static).update(draw.one_line(f"▲ {self._problem}"))
-        note = self.query_one("#note", Static)
-        note.update(draw.one_line(choice.note or ""))
-        note.display = bool(choice.note)
+        self.query_one("#note", Static).update(draw.one_line(note))
         self.set_class(self.text is None, "-failed")
 
     @property
-    def _choice(self) -> ExportChoice:
-        return self._choices[chosen_tab(self.query_one("#choice", Tabs))]
+    def _choice(self) -> tuple[ExportSetup, str]:
+        return list(self._choices.values())[chosen_tab(self.query_one("#choice", Tabs))]
 
     def action_copy(self) -> None:
         """Hand the text to the terminal (OSC 52)."""
@@ -116,7 +108,7 @@ class ExportScreen(Screen[None]):
         if self.text is None:
             self._tell(self._problem, severity="warning")
             return
-        path = Path.cwd() / file_name(self._choice.setup.name, Format.LLAMA_SERVER)
+        path = Path.cwd() / file_name(self._choice[0].name, Format.LLAMA_SERVER)
         try:
             write_new_file(path, self.text.encode())
         except FileExistsError:
@@ -131,7 +123,16 @@ class ExportScreen(Screen[None]):
         self.notify(draw.one_line(text), severity=severity, markup=False)
 
 
-def export_choices(setup: LiveSetup, state: "TuningState | None") -> tuple[ExportChoice, ...]:
+def _laid_out(launch: Launch) -> str:
+    """The command with an option on each line, to be read; a shell takes it as well."""
+    command = launch.command
+    words = [command.start.text, *(" ".join(shell_words((item,))) for item in command.items)]
+    # The program stands beside its first option.
+    lines = [" ".join(words[:2]), *words[2:]]
+    return commented(launch.comments) + " \\\n  ".join(lines)
+
+
+def export_choices(setup: LiveSetup, state: "TuningState | None") -> ExportChoices:
     """Return the settings that can be exported, the most useful first."""
     taken = setup.taken
 
@@ -151,15 +152,15 @@ def export_choices(setup: LiveSetup, state: "TuningState | None") -> tuple[Expor
     note = "As the chat runs now; nothing was measured for this choice."
     if found is not None and found[0] == setup.drafting:
         note = "As the chat runs now, with the setting that tuning found."
-    choices = [ExportChoice(label="live settings", setup=export(setup.speculation), note=note)]
-    if found is not None:
-        speculation, note, is_confirmed = found
-        label = "found by tuning" if is_confirmed else "best so far"
-        found_choice = ExportChoice(label=label, setup=export(speculation), note=note)
-        # What is not confirmed does not come first.
-        choices.insert(0 if is_confirmed else 1, found_choice)
-    choices.append(ExportChoice(label="draft off", setup=export(None), note="The target alone."))
-    return tuple(choices)
+    live, off = (export(setup.speculation), note), (export(None), "The target alone.")
+    if found is None:
+        return {"live settings": live, "draft off": off}
+    speculation, evidence, is_confirmed = found
+    advised = export(speculation), evidence
+    if is_confirmed:
+        return {"found by tuning": advised, "live settings": live, "draft off": off}
+    # What is not confirmed does not come first.
+    return {"live settings": live, "best so far": advised, "draft off": off}
 
 
 def _found(state: "TuningState") -> tuple[Speculation | None, str, bool] | None:

@@ -6,7 +6,6 @@ A filter takes out what a terminal would obey, another one what an ASCII termina
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -21,36 +20,29 @@ from spectui.format import printable
 
 _LOOKS = "dark", "light", "high-contrast", "ansi"
 
+_Colours = tuple[str, str, str, str]
+"""Colours in spectui's looks, and in the terminal's own."""
 
-@dataclass(frozen=True, slots=True)
-class Role:
-    """Something that has a colour of its own; styles use it as ``$name``."""
-
-    name: str
-    meaning: str
-    colours: tuple[str, str, str, str]
-    """In spectui's looks, and in the terminal's own colours."""
-
-
-ROLES: Final = (
-    Role("target", "the target", ("#5fafff", "#0057ae", "#00ffff", "ansi_bright_blue")),
-    Role(
-        "draft",
+ROLES: Final[dict[str, tuple[str, _Colours]]] = {
+    "target": ("the target", ("#5fafff", "#0057ae", "#00ffff", "ansi_bright_blue")),
+    "draft": (
         "the draft, and the tokens of it that are accepted",
         ("#af87ff", "#6b3fa0", "#c8a8ff", "ansi_bright_magenta"),
     ),
-    Role(
-        "rejected",
+    "rejected": (
         "drafted tokens that are rejected, and rolling them back",
         ("#ff87d7", "#a8206f", "#ff70c8", "ansi_magenta"),
     ),
-    Role("cache", "the KV cache", ("#5fd7d7", "#00646e", "#8080ff", "ansi_cyan")),
-    Role("compute", "compute buffers", ("#ffaf5f", "#8f4700", "#ffa040", "ansi_blue")),
-    Role("gain", "faster than the target alone", ("#5fd787", "#0a6b2d", "#00ff00", "ansi_green")),
-    Role("loss", "slower, or failed", ("#ff6f6f", "#b3201b", "#ff8080", "ansi_bright_red")),
-    Role("caution", "a warning", ("#ffd75f", "#7a5000", "#ffff00", "ansi_yellow")),
-)
-"""The legend. What is neither has the colour of text: what the user works with, and the rest."""
+    "cache": ("the KV cache", ("#5fd7d7", "#00646e", "#8080ff", "ansi_cyan")),
+    "compute": ("compute buffers", ("#ffaf5f", "#8f4700", "#ffa040", "ansi_blue")),
+    "gain": ("faster than the target alone", ("#5fd787", "#0a6b2d", "#00ff00", "ansi_green")),
+    "loss": ("slower, or failed", ("#ff6f6f", "#b3201b", "#ff8080", "ansi_bright_red")),
+    "caution": ("a warning", ("#ffd75f", "#7a5000", "#ffff00", "ansi_yellow")),
+}
+"""The legend: the name in styles (``$name``) of what has a colour of its own, and what it is.
+
+What is none of them has the colour of text: what the user works with, and the rest.
+"""
 _FRAMES = "#707a86", "#858b93", "#c0c0c0", "ansi_bright_black"
 _BASE = {
     "dark": ("#b4c2d2", "#dcdfe4", "#111418", "#171b21", "#20262e"),
@@ -64,7 +56,8 @@ _TEXT = {True: "#e0e0e0", False: "#1f1f1f"}
 
 def _variables(look: str) -> dict[str, str]:
     place = _LOOKS.index(look)
-    return {"frame": _FRAMES[place], **{role.name: role.colours[place] for role in ROLES}}
+    own = {name: colours[place] for name, (_meaning, colours) in ROLES.items()}
+    return {"frame": _FRAMES[place], **own}
 
 
 def _theme(look: str) -> Theme:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from spectui.commands.sources.processes import RunningServer
     from spectui.live.session import LiveSession
     from spectui.monitor.sampler import Sampler
-    from spectui.server.watch.poller import Attachment, Poller
+    from spectui.server.watch.locator import Address
+    from spectui.server.watch.poller import Poller
 
 _N_SESSIONS = 20
 """Stored sessions to read, for the picker and for the prompts that Up recalls."""
@@ -94,7 +95,7 @@ class Threads:
         if self._sampler is not None and self._sampler.interval_s != interval_s:
             self._sampler.interval_s = interval_s
 
-    def watch_server(self, server: "Attachment", interval_s: float) -> "Poller":
+    def watch_server(self, server: "Address", interval_s: float) -> "Poller":
         """Return what asks a server from its start on. Answered by a ``Sample`` each time."""
         from spectui.server.watch.poller import Poller  # noqa: PLC0415 - few watch one
 

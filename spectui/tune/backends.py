@@ -1,9 +1,9 @@
 """Backends of a search: spectui's own engine, or llama-servers."""
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
 from spectui.llama.devices import buffer_types
 from spectui.llama.facts import LibraryFacts
-from spectui.llama.library import binding_version, llama_cpp_commit, llama_cpp_version
+from spectui.llama.library import binding_version, llama_cpp_version
 from spectui.llama.native import library_facts
 from spectui.measure.comparable import as_stored, conditions, digest, model_identity, spec_digest
 from spectui.measure.served_models import ServedModel
@@ -21,56 +21,19 @@ from spectui.measure.workload import Workload
 from spectui.monitor.machine import Machine, this_machine
 from spectui.options.setup import ModelOptions, Setup
 from spectui.server.binary import ServerBinary
-from spectui.tune.candidates import Candidate
-from spectui.tune.division import mixed
+from spectui.tune.candidates import Candidate, Loader, Loading
 from spectui.tune.forecaster import Forecaster
 from spectui.tune.layouts import Layout, at_least
-from spectui.tune.loading import Loader, Loading
 from spectui.tune.places import Parameter, Placing, moved
 from spectui.tune.placing import PlaceSearch
 from spectui.tune.served_forecast import ServedForecaster
-from spectui.tune.setup import TuningSetup
+from spectui.tune.setup import TuningSetup, mixed
 from spectui.tune.studies.recordings import KeptTrace, identities, study_trace
 from spectui.tune.studies.study import TuningStudy
-from spectui.tune.tracing import identity, trace_of
+from spectui.tune.tracing import identity
 
 _PLACES_SHARE = 0.3
 """Share of the time budget in which the target's place is searched."""
-
-
-def study_spec(setup: TuningSetup, target: ModelLoaded) -> dict[str, Any]:
-    """Conditions that must be equal for two trials of the engine to be comparable.
-
-    Where the target lies otherwise beside each draft, its layout is not of it: free memory differs
-    a little from run to run, and the study keeps the layouts. Where it searches the target's place,
-    the command's own is, with the parameters that may change it.
-    """
-    options, workload = setup.off.target, setup.workload
-    own = _loaded_identity(options, target)
-    if setup.space.layouts is not None:
-        if options.fit is not None:
-            own = _loaded_identity(Layout(text="", n_gpu_layers=-1).on(options), target)
-        own["placement"]["n_cpu_moe"] = None
-    given = [item.given.tokens for item in workload.items if item.given is not None]
-    spec = {
-        **this_machine().conditions,
-        "llama.cpp": [binding_version(), *library_facts().identity, *sorted(buffer_types())],
-        "target": own,
-        "drafts": {
-            candidate.name: _loaded_identity(candidate.options, candidate.loaded)
-            for candidate in setup.candidates
-            if candidate.loaded is not None
-        },
-        "context": conditions(setup.off.context),
-        # llama-server's work per round: once there was another.
-        "schedule": "server",
-        "prompts": digest([item.tokens for item in workload.items]),
-        **({"answers": digest(given)} if given else {}),
-        "n_predict": workload.n_predict,
-        "sampling": workload.sampling,
-        **({"knobs": sorted(one.name for one in setup.knobs)} if setup.knobs else {}),
-    }
-    return as_stored(spec)
 
 
 def served_spec(
@@ -139,9 +102,9 @@ class OwnEngine:
     """Whether the recording is kept beside the study, without text."""
 
     @property
-    def llama_cpp(self) -> tuple[str, str | None]:
-        """Version and commit of the library."""
-        return llama_cpp_version(), llama_cpp_commit()
+    def llama_cpp(self) -> str:
+        """Version of the library."""
+        return llama_cpp_version()
 
     @property
     def library(self) -> LibraryFacts:
@@ -149,8 +112,39 @@ class OwnEngine:
         return library_facts()
 
     def spec(self, setup: TuningSetup) -> dict[str, Any]:
-        """Conditions that must be equal for two trials to be comparable."""
-        return study_spec(setup, self.target)
+        """Conditions that must be equal for two trials to be comparable.
+
+        Where the target lies otherwise beside each draft, its layout is not of it: free memory
+        differs a little from run to run, and the study keeps the layouts. Where it searches the
+        target's place, the command's own is, with the parameters that may change it.
+        """
+        options, workload = setup.off.target, setup.workload
+        moves = setup.space.layouts is not None
+        if moves and options.fit is not None:
+            options = Layout(text="", n_gpu_layers=-1).on(options)
+        own = _loaded_identity(options, self.target)
+        if moves:
+            own["placement"]["n_cpu_moe"] = None
+        given = [item.given.tokens for item in workload.items if item.given is not None]
+        spec = {
+            **this_machine().conditions,
+            "llama.cpp": [binding_version(), *library_facts().identity, *sorted(buffer_types())],
+            "target": own,
+            "drafts": {
+                candidate.name: _loaded_identity(candidate.options, candidate.loaded)
+                for candidate in setup.candidates
+                if candidate.loaded is not None
+            },
+            "context": conditions(setup.off.context),
+            # llama-server's work per round: once there was another.
+            "schedule": "server",
+            "prompts": digest([item.tokens for item in workload.items]),
+            **({"answers": digest(given)} if given else {}),
+            "n_predict": workload.n_predict,
+            "sampling": workload.sampling,
+            **({"knobs": sorted(one.name for one in setup.knobs)} if setup.knobs else {}),
+        }
+        return as_stored(spec)
 
     def settle(
         self, setup: TuningSetup, study: TuningStudy, say: Callable[[str], None]
@@ -163,8 +157,9 @@ class OwnEngine:
             mtp=bool(self.target.mtp_layers) and not self.command.mtp_file,
             draft=None if study.space.layouts else _largest_draft(setup.candidates),
         )
-        placing = study.placing
+        placing, budget_s = study.kept("placing", Placing), setup.limits.time_budget_s
         if placing is None:
+            ends_s = math.inf if budget_s is None else self._now_s() + _PLACES_SHARE * budget_s
             search = PlaceSearch(
                 self.measuring,
                 target,
@@ -173,7 +168,7 @@ class OwnEngine:
                 shape=setup.shapes[0],
                 min_gain=setup.min_gain,
                 say=say,
-                is_over=_deadline(setup.limits.time_budget_s, self.measuring),
+                is_over=lambda: self._now_s() >= ends_s,
             )
             placing = search.run()
             study.keep(placing=placing)
@@ -189,6 +184,10 @@ class OwnEngine:
         off = replace(setup.off, target=place.options, context=place.context)
         return replace(setup, off=off), placing
 
+    def _now_s(self) -> float:
+        """Clock that stands still while others have the engine."""
+        return time.monotonic() - self.measuring.waited_s
+
     def prepare(self, setup: TuningSetup, study: TuningStudy) -> tuple[Loading, Forecaster]:
         """Loader of the drafts, and the forecaster, which records all prompts."""
         layouts = study.space.layouts
@@ -200,12 +199,6 @@ class OwnEngine:
         )
         kept = KeptTrace(
             study_trace(study.name, study.spec),
-            partial(
-                trace_of,
-                target=self.target,
-                candidates=setup.candidates,
-                workload=setup.workload,
-            ),
             identity(self.target),
             identities(setup.candidates),
             study.recordings,
@@ -214,20 +207,10 @@ class OwnEngine:
             replace(setup.workload, items=mixed(setup.workload.items)),
             loader,
             study.space,
-            n_ctx=self.target.n_ctx,
-            rollback=self.target.rollback,
+            target=self.target,
             kept=kept if self.keeps_trace else None,
         )
         return loader, forecaster
-
-
-def _deadline(budget_s: float | None, engine: Engine) -> Callable[[], bool]:
-    """Tells whether the time for places is over; never without a budget."""
-    if budget_s is None:
-        return lambda: False
-    # It stands still while others have the engine.
-    ends_s = time.monotonic() - engine.waited_s + _PLACES_SHARE * budget_s
-    return lambda: time.monotonic() - engine.waited_s >= ends_s
 
 
 def _largest_draft(candidates: Sequence[Candidate]) -> ModelOptions | None:
@@ -251,10 +234,10 @@ class Served:
     forecasts: bool
 
     @property
-    def llama_cpp(self) -> tuple[str, str | None]:
-        """Version and commit of the binary."""
+    def llama_cpp(self) -> str:
+        """Version of the binary."""
         version = self.binary.version
-        return ("unknown", None) if version is None else (version.text, version.commit)
+        return "unknown" if version is None else version.text
 
     @property
     def library(self) -> None:

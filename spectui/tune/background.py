@@ -12,10 +12,8 @@ from spectui.documents import Json
 from spectui.engine.driver import Engine
 from spectui.engine.thread import EngineThread
 from spectui.errors import CancelledError, SpectuiError
-from spectui.tune.document import Tuned
-from spectui.tune.events import TuneEvent
-from spectui.tune.progress import Phase, TuningState, advance
-from spectui.tune.tuning import Tuning
+from spectui.tune.progress import Phase, TuneEvent, TuningState, advance
+from spectui.tune.tuning import Tuned, Tuning
 
 
 class BackgroundTuning:

@@ -1,12 +1,11 @@
 """Confirmation of what trials and forecasts chose: its text and its time."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
-from spectui.engine.events import GenerationResult
 from spectui.format import counted, factor
 from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck, check_lossless, differs
@@ -15,16 +14,14 @@ from spectui.measure.speedup import PairedMeasurement
 from spectui.measure.statistics import paired_speedup
 from spectui.measure.verdict import Basis
 from spectui.measure.workload import WorkItem
-from spectui.tune.depths import raced_requests
-from spectui.tune.division import mixed
-from spectui.tune.events import Notice, RunsStarted
+from spectui.tune.depths import DepthRuns
 from spectui.tune.evidence import Evidence
 from spectui.tune.forecast import Forecast, best_by_drafter
 from spectui.tune.forecasting import Forecasting
-from spectui.tune.looks import ERROR
 from spectui.tune.pace import RESERVED, OutOfTimeError, Pace
+from spectui.tune.progress import Notice, Phase, PhaseStarted
 from spectui.tune.race import LOOK_EVERY, Race, Standing, choosable, finalist
-from spectui.tune.setup import SearchSetup
+from spectui.tune.setup import mixed
 from spectui.tune.trials import TrialRecord
 
 N_TIMED = 4
@@ -43,8 +40,7 @@ def rivals(forecasts: Sequence[Forecast]) -> tuple[Forecast, ...]:
     the machine may have been busy. So each of these is timed on the same few prompts, and its
     forecast is ``corrected``. The runs choose, and have no part in the verdict.
     """
-    able = (one for one in forecasts if one.answers is not None)
-    found = best_by_drafter(sorted(able, key=lambda one: -one.shrunk))
+    found = best_by_drafter(sorted(forecasts, key=lambda one: -one.shrunk))
     return tuple(one for one in found if one.shrunk > found[0].shrunk - _NEAR)[:_MOST]
 
 
@@ -54,15 +50,10 @@ def corrected(
     """Logarithm of the gain that is forecast, corrected by timed runs on some of its prompts.
 
     Args:
-        forecast: with answers.
+        forecast: of a setting.
         prompts: [n_recordings]: their names.
-        timed: runs of the setting; of recorded prompts.
-
-    Raises:
-        ValueError: nothing was timed, or the forecast is of totals alone.
+        timed: runs of the setting, at least one; of recorded prompts.
     """
-    if not timed or forecast.answers is None:
-        raise ValueError(f"no timed run corrects the forecast of {forecast.arm.label}")
     answers = forecast.answers.whole
     rows = [prompts.index(one.prompt_id) for one in timed]
     predicted = float(answers.off_s[rows].sum() / answers.on_s[rows].sum())
@@ -78,19 +69,15 @@ _PRECISE = 0.07
 class Confirmation:
     """Races what trials and forecasts chose. Use it once."""
 
-    setup: SearchSetup
-    """Setup of the search."""
     pace: Pace
     """Time keeper of the search."""
     forecasting: Forecasting
     """Knows what recorded prompts say, and records more."""
-    _: KW_ONLY
-    on_decoded: Callable[[WorkItem, GenerationResult], None]
-    """Told of every prompt."""
+    depths: DepthRuns
+    """Knows whole requests, which have to gain as well."""
 
     def __post_init__(self) -> None:
-        self._items = self.setup.division.judges
-        """Prompts to race on."""
+        self.setup = self.pace.setup
         self._race: Race | None = None
         self._decided_s: float | None = None
         """Seconds from the search's start to the first look that decided."""
@@ -104,32 +91,32 @@ class Confirmation:
         if arm is None:
             return
         evidence = self.forecasting.evidence(arm, forecasts)
-        self.basis = self.setup.division.basis if evidence is None else evidence.basis
+        items, self.basis = self.pace.division.judges, self.pace.division.basis
         if evidence is not None:
+            self.basis = evidence.basis
             # What was recorded is timed as often as it takes to know the prices' error.
-            items = self._recorded(evidence.prompts)
-            self._items = tuple(self.setup.workload.passes(items, range(evidence.n_passes)))
-        n = min(len(self._items), max(LOOK_EVERY, self.pace.n_affordable(arm, self._items)))
+            recorded = self._recorded(evidence.prompts)
+            items = tuple(self.setup.workload.passes(recorded, range(evidence.n_passes)))
+        n = min(len(items), max(LOOK_EVERY, self.pace.n_affordable(arm, items)))
         until = "" if self.setup.limits.until_precise else ", until it is decided"
         text = f"confirming {arm.label} against off{until}, on {counted(n, 'prompt')} at most"
-        self.setup.on_event(RunsStarted(text=text, arm=arm, n_runs=n))
-        race = self._race = self._prepared(arm, evidence)
+        self.setup.on_event(PhaseStarted(phase=Phase.CONFIRMING, text=text, n_steps=n, arm=arm))
+        race = self._race = self._prepared(arm, items, evidence)
+        self.pace.race_left_s = lambda: self.pace.race_s(arm, race.left)
         with suppress(OutOfTimeError):
             race.run()
             while self._goes_on(race):
                 race.run()
 
-    def _prepared(self, arm: Arm, evidence: Evidence | None) -> Race:
+    def _prepared(self, arm: Arm, items: Sequence[WorkItem], evidence: Evidence | None) -> Race:
         return Race(
-            self.setup.runs(arm, self.on_decoded, self.pace.check_race),
-            self._items,
+            self.pace.runs(arm, self.pace.check_race),
+            items,
             min_gain=self.setup.min_gain,
             n_affordable=partial(self.pace.n_affordable, arm),
-            # Whole requests, as far as they are known before the depths.
-            requests=lambda one: raced_requests(one, self.setup.requests, {}).value or (),
+            requests=lambda one: self.depths.requests(one).value or (),
             basis=self.basis,
             evidence=evidence,
-            error=ERROR if evidence is None else evidence.error,
             until_decided=not self.setup.limits.until_precise,
         )
 
@@ -142,9 +129,7 @@ class Confirmation:
             return False
         more = self.forecasting.further(evidence, is_decided=race.is_decided)
         if more is not None:
-            items = self._recorded(more.prompts[len(evidence.prompts) :])
-            self._items = (*self._items, *items)
-            race.extend(more, items)
+            race.extend(more, self._recorded(more.prompts[len(evidence.prompts) :]))
         return more is not None
 
     def _is_precise(self, race: Race) -> bool:
@@ -179,7 +164,8 @@ class Confirmation:
         prompts = self.forecasting.prompts
         items = self._recorded(prompts)[:N_TIMED]
         needed_s = sum(self.pace.race_s(one.arm, items) for one in near)
-        if self.pace.left_s < needed_s + self.pace.race_s(near[0].arm, self._items[:RESERVED]):
+        needed_s += self.pace.race_s(near[0].arm, self.pace.division.judges[:RESERVED])
+        if self.pace.left_s < needed_s:
             return forecasts
         names, gains = [name for name, _category in prompts], dict[Forecast, float]()
         with suppress(OutOfTimeError):
@@ -199,11 +185,10 @@ class Confirmation:
 
     def _timed(self, arm: Arm, items: Sequence[WorkItem]) -> Sequence[PairedMeasurement]:
         """Runs of a setting that choose a draft."""
-        text = f"timing {arm.label} against off on {counted(len(items), 'prompt')}"
-        self.setup.on_event(
-            RunsStarted(text=f"{text}, to choose a draft", arm=arm, n_runs=len(items))
-        )
-        runs = self.setup.runs(arm, self.on_decoded, lambda _n: self.pace.check())
+        n = len(items)
+        text = f"timing {arm.label} against off on {counted(n, 'prompt')}, to choose a draft"
+        self.setup.on_event(PhaseStarted(phase=Phase.CONFIRMING, text=text, n_steps=n, arm=arm))
+        runs = self.pace.runs(arm, lambda _n: self.pace.check())
         runs.measure(items)
         return measurements(steady(runs.pairs))
 
@@ -240,16 +225,6 @@ class Confirmation:
             return (leader,)
         categories, of_others = evidence.by_category(timed), evidence.of_others(timed)
         leader = replace(leader, categories=categories, of_others=of_others)
-        if own is None or own == race.arm or not evidence.covers(own):
+        if own is None or own == race.arm or evidence.answers(own) is None:
             return (leader,)
         return leader, Standing(arm=own, speedup=evidence.beside(own, timed), n_pairs=0)
-
-    @property
-    def left_s(self) -> float | None:
-        """Estimate of what is left of the race; None before it."""
-        return None if self._race is None else self.race_s(self._race.arm, self._race.n_left)
-
-    def race_s(self, arm: Arm, n_prompts: int) -> float:
-        """Estimate of a race on the next prompts."""
-        n_done = len(self._items) - self._race.n_left if self._race else 0
-        return self.pace.race_s(arm, self._items[n_done : n_done + n_prompts])

@@ -7,23 +7,19 @@ more or less than all do, at any depth: so they are compared with themselves in 
 race's gain changes by that factor.
 """
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from spectui.documents import Known
-from spectui.engine.events import GenerationResult
 from spectui.format import counted
 from spectui.measure.measurer import Pair, measurements, steady
 from spectui.measure.reading import PromptTimes, is_covered, prompt_times
 from spectui.measure.requests import Request, requests_of
 from spectui.measure.speedup import Speedup
 from spectui.measure.statistics import FEWEST_CHANGED, changed
-from spectui.measure.workload import WorkItem, with_length
-from spectui.options.request import RequestShape
-from spectui.tune.events import RunsStarted
+from spectui.measure.workload import with_length
 from spectui.tune.pace import Pace
+from spectui.tune.progress import Phase, PhaseStarted
 from spectui.tune.race import Standing
-from spectui.tune.setup import SearchSetup
 
 _MOST = 4
 """Prompts of a depth, at most."""
@@ -45,14 +41,11 @@ class Depth:
 class DepthRuns:
     """Measures depths after a race. Use it once."""
 
-    setup: SearchSetup
-    """Setup of the search, with the requests that were asked for."""
     pace: Pace
-    """Time keeper of the search."""
-    on_decoded: Callable[[WorkItem, GenerationResult], None]
-    """Told of every prompt."""
+    """Time keeper of the search, whose setup has the requests that were asked for."""
 
     def __post_init__(self) -> None:
+        self.setup = self.pace.setup
         lengths = [len(one.tokens) for one in self.setup.workload.items]
         longest, most = max(lengths, default=0), sum(lengths)
         wanted = {one.n_prompt for one in self.setup.requests}
@@ -99,12 +92,13 @@ class DepthRuns:
         items, pairs = lengthened.items[:n_prompts], list[Pair]()
         on = f"{counted(len(items), 'prompt')} of {n_tokens:,} tokens"
         what = f"measuring {leader.arm.label} against off on {on}"
-        setup.on_event(RunsStarted(text=what, arm=leader.arm, n_runs=len(items)))
+        n, arm = len(items), leader.arm
+        setup.on_event(PhaseStarted(phase=Phase.CONFIRMING, text=what, n_steps=n, arm=arm))
         setup.loader.load(leader.arm.draft)
         began_s = self.pace.took_s
         for pair in setup.measurer.pairs(items, speculation):
             pairs.append(pair)
-            self.on_decoded(pair.item, pair.speculative)
+            self.pace.decoded(pair.item, pair.speculative)
             # A token of a long prompt takes longer than those that the estimate rests on.
             if (self.pace.took_s - began_s) / len(pairs) > self.pace.left_s:
                 break
@@ -128,30 +122,18 @@ class DepthRuns:
         n_readings = 1 if measurer.n_beside_off is None else 2
         return n_prompts * (n_readings * n_tokens * measurer.prompt_token_s + block_s)
 
-
-NOT_CONFIRMED = Known[tuple[Request, ...]](None, "no setting was confirmed")
-
-
-def raced_requests(
-    leader: Standing, shapes: Sequence[RequestShape], depths: Mapping[int, Depth]
-) -> Known[tuple[Request, ...]]:
-    """Requests with the leader: at the depth of their prompts, where that was measured.
-
-    Args:
-        leader: of the race.
-        shapes: lengths of the requests.
-        depths: what was measured at depth, by tokens of the prompt.
-    """
-    race = leader.speedup
-    if race is None:
-        return NOT_CONFIRMED
-    times = prompt_times(leader.pairs, apart=leader.apart, reads=leader.arm.reader is not None)
-    own, found = Depth(pairs=leader.pairs, speedup=race, prompts=times), list[Request]()
-    for shape in shapes:
-        deep = depths.get(shape.n_prompt, own)
-        read = times if deep.prompts.value is None else deep.prompts
-        one = requests_of([shape], deep.speedup, deep.pairs, read)
-        if one.value is None:
-            return one
-        found += one.value
-    return Known(tuple(found))
+    def requests(self, leader: Standing | None) -> Known[tuple[Request, ...]]:
+        """Requests with the race's leader: at the depth of their prompts, where it was measured."""
+        if leader is None or leader.speedup is None:
+            return Known(None, "no setting was confirmed")
+        times = prompt_times(leader.pairs, apart=leader.apart, reads=leader.arm.reader is not None)
+        own = Depth(pairs=leader.pairs, speedup=leader.speedup, prompts=times)
+        found = list[Request]()
+        for shape in self.setup.requests:
+            deep = self.found.get(shape.n_prompt, own)
+            read = times if deep.prompts.value is None else deep.prompts
+            one = requests_of([shape], deep.speedup, deep.pairs, read)
+            if one.value is None:
+                return one
+            found += one.value
+        return Known(tuple(found))

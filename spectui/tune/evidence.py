@@ -142,10 +142,6 @@ class Evidence:
         """Passes over the prompts until enough are timed to know the error of a factor."""
         return -(-MIN_PROMPTS // len(self.prompts))
 
-    def covers(self, arm: Arm) -> bool:
-        """Whether the recording holds what the setting would do."""
-        return self.answers(arm) is not None
-
     def speedup(self, timed: Sequence[PairedMeasurement], *, level: float = _LEVEL) -> Speedup:
         """The speedup that the verdict is on.
 
@@ -176,13 +172,13 @@ class Evidence:
         """Gain on prompts like these, where the verdict is on just these; else None."""
         if not self.is_of_few:
             return None
-        whole = paired_speedup(self._wholes(self.by_prompts), level=1 - CROSSED_ERROR)
+        whole = paired_speedup(self._rows(self.by_prompts.whole), level=1 - CROSSED_ERROR)
         return replace(self._changed(whole, timed), level=_LEVEL)
 
     def by_category(self, timed: Sequence[PairedMeasurement]) -> tuple[CategoryGain, ...]:
         """The recorded answers, at the prices that the timed runs had."""
         own = self._own(self.chosen).whole
-        whole = paired_speedup(self._wholes(own), n_resamples=1)
+        whole = paired_speedup(self._rows(own), n_resamples=1)
         factor = self._changed(whole, timed).estimate / whole.estimate
         found: dict[str, list[int]] = {}
         for index, (_name, category) in enumerate(self.prompts):
@@ -219,7 +215,7 @@ class Evidence:
             return speedup_within(
                 self._rows(self.by_parts if is_chosen else self._own(arm)), level=level
             )
-        rows = self._wholes(self.by_prompts if is_chosen else self._own(arm))
+        rows = self._rows((self.by_prompts if is_chosen else self._own(arm)).whole)
         return paired_speedup(rows, level=level, n_resamples=self.n_resamples)
 
     def _own(self, arm: Arm) -> Answers:
@@ -233,7 +229,7 @@ class Evidence:
 
         Few prompts are timed several times, and each run tells of the prices for itself.
         """
-        expected = {one.prompt_id: one for one in self._wholes(self._own(self.chosen))}
+        expected = {one.prompt_id: one for one in self._rows(self._own(self.chosen).whole)}
         ours = [one for one in timed if one.prompt_id in expected]
         theirs = [expected[one.prompt_id] for one in ours]
         n_timed = len({one.prompt_id for one in ours})
@@ -243,9 +239,6 @@ class Evidence:
                 for rows in (ours, theirs)
             )
         return replace(changed(whole, ours, theirs), n_timed=n_timed)
-
-    def _wholes(self, answers: Answers) -> list[PairedMeasurement]:
-        return self._rows(answers.whole)
 
     def _rows(self, answers: Answers) -> list[PairedMeasurement]:
         """Parts of answers in which something was decoded."""
@@ -294,17 +287,15 @@ def evidence_of(
         n_planned: prompts that may be recorded in all; 0 for just these.
 
     Returns:
-        None where nothing was decoded, or only totals are known.
+        None where nothing was decoded.
     """
-    answers = {one.arm: one.answers for one in forecasts if one.answers is not None}
+    answers = {one.arm: one.answers for one in forecasts}
     own = answers.get(chosen)
     if own is None or not own.on_s.any():
         return None
     # A setting that drafts nothing is off by another name.
-    able = [one.answers for one in forecasts if one.answers is not None and one.n_drafted] or [own]
-    n, n_parts = own.on_s.shape
-    prompt = np.repeat(np.arange(n)[:, None], n_parts, axis=1)
-    part = np.repeat(np.arange(n_parts)[None, :], n, axis=0)
+    able = [one.answers for one in forecasts if one.n_drafted] or [own]
+    indices = np.indices(own.on_s.shape)
 
     def answers_of(arm: Arm) -> Answers | None:
         other = None if arm in answers else replay(arm)
@@ -317,8 +308,8 @@ def evidence_of(
         is_of_few=n_given <= FEW,
         n_planned=n_planned,
         answers=cache(answers_of),
-        by_prompts=_crossed(able, prompt % min(n, _FOLDS)),
-        by_parts=_crossed(able, part),
+        by_prompts=_crossed(able, indices[0] % min(len(prompts), _FOLDS)),
+        by_parts=_crossed(able, indices[1]),
     )
 
 

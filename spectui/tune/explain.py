@@ -1,16 +1,20 @@
-"""Explanation of why a setting pays or does not, in a few sentences, and what would change it."""
+"""Explanation of why a setting pays or does not, in a few sentences, and what would change it.
+
+The experts that recorded answers use tell why verifying a batch costs what it does, and what a
+cache of experts on a GPU would hold.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from spectui.documents import Json, or_reason
-from spectui.format import percent_text
+from spectui.documents import Json, Known, or_reason
+from spectui.format import bytes_text, counted, percent_text
 from spectui.measure.measurer import Pair, measurements, throughput, total_counters
 from spectui.measure.statistics import paired_speedup
 from spectui.measure.verdict import doubt
 from spectui.speculative.counters import Detail
+from spectui.trace.routing import ExpertUse
 from spectui.trace.terms import Findings, RoundTerms, measured_terms
-from spectui.tune.expert_use import batch_sentence
 from spectui.tune.race import Standing
 from spectui.tune.result import TuneResult
 
@@ -22,6 +26,9 @@ _NOTHING_DRAFTED = (
     "Not explained: nothing was drafted on these prompts, so that every round was the target's own."
 )
 _SERVED = "Not explained: llama-server does not tell where the time of its rounds goes."
+_FARTHER = 2
+"""Doublings between the two sizes of a cache that are told, from the smallest that holds
+anything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,3 +188,34 @@ def _terms_document(found: Findings) -> Json:
         },
         "speedup": found.speedup,
     }
+
+
+def cache_sentence(found: Known[ExpertUse]) -> str | None:
+    """Caches of two sizes in words; None where nothing is known, or RAM has no experts."""
+    use = found.value
+    held = () if use is None else tuple(one for one in use.caches if one.hit_rate)
+    if use is None or not held:
+        return None
+    shown = dict.fromkeys((held[0], *held[: 1 + _FARTHER][-1:]))
+    (size_mib, rate), *larger = [(one.size_mib, percent_text(one.hit_rate)) for one in shown]
+    held_text = f"{rate} of the experts that a token reads from RAM"
+    more = "".join(f", {size} {share}" for size, share in larger)
+    others = " and ".join(bytes_text(round(one.upload_bytes)) for one in shown)
+    return (
+        f"On a GPU, --moe-cache-mib {size_mib} would hold {held_text}{more}; the others, {others} "
+        f"for each token, would be copied there (by {counted(use.n_answers, 'recorded answer')})."
+    )
+
+
+def batch_sentence(found: Known[ExpertUse], n_tokens: float) -> str | None:
+    """Experts that a batch of about so many tokens reads; None where they are not known."""
+    use = found.value
+    if use is None or not use.batches[1:]:
+        return None
+    one, *more = use.batches
+    near = min(more, key=lambda batch: abs(batch.n_tokens - n_tokens))
+    return (
+        f"{near.n_tokens} consecutive tokens read {near.measured:.1f} of a layer's "
+        f"{use.n_experts} experts, {near.random:.1f} if they were routed at random; one "
+        f"reads {one.measured:.3g}."
+    )

@@ -1,6 +1,5 @@
 """Forecasts of settings, and the choice of those worth a real trial."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -140,22 +139,18 @@ class Forecast:
     n_drafted: int
     """Exact, on the recorded prompts."""
     n_accepted: int
-    answers: Answers | None = field(default=None, compare=False, repr=False)
-    """None where totals alone are known."""
+    answers: Answers = field(compare=False, repr=False)
 
     @property
     def shrunk(self) -> float:
-        """Gain, ``shrunk`` by its error over the answers; of totals alone the whole one."""
-        if self.answers is None:
-            return math.log(self.speedup) if self.speedup > 0 else -math.inf
+        """Gain, ``shrunk`` by its error over the answers."""
         return float(shrunk(self.answers.off_s.ravel(), self.answers.on_s.ravel()))
 
     @property
     def off_token_s(self) -> float | None:
-        """Predicted seconds per token of the target alone; None where totals alone are known."""
-        if self.answers is None or not self.answers.tokens.any():
-            return None
-        return float(self.answers.off_s.sum() / self.answers.tokens.sum())
+        """Predicted seconds per token of the target alone; None where nothing was decoded."""
+        n_tokens = float(self.answers.tokens.sum())
+        return float(self.answers.off_s.sum()) / n_tokens if n_tokens else None
 
     @property
     def acceptance_rate(self) -> float | None:

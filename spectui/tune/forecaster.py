@@ -5,18 +5,18 @@ from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any
 
+from spectui.engine.events import ModelLoaded
 from spectui.errors import BadInputError
 from spectui.measure.arm import Arm
 from spectui.measure.workload import Workload
-from spectui.speculative.models import Rollback
 from spectui.trace.costs import Costs
 from spectui.trace.record import Recording
+from spectui.tune.candidates import Loader
 from spectui.tune.forecast import Answers, Forecast, Outlook
-from spectui.tune.loading import Loader
 from spectui.tune.recorded import Recorded
 from spectui.tune.space import SearchSpace
 from spectui.tune.studies.recordings import KeptTrace
-from spectui.tune.tracing import COST_PROMPTS, NO_DEADLINES, Deadlines, Tracer, Tracing
+from spectui.tune.tracing import COST_PROMPTS, Tracer, Tracing, never, trace_of
 
 _TEXT_PASSES = 0.5
 """Cost of writing a text beside others in one batch, in decodes of that text alone."""
@@ -42,10 +42,8 @@ class Forecaster:
     space: SearchSpace
     """Settings to replay."""
     _: KW_ONLY
-    n_ctx: int
-    """Context size of the target."""
-    rollback: Rollback
-    """The target's way to forget."""
+    target: ModelLoaded
+    """The target, which the loader has loaded."""
     kept: KeptTrace | None = None
     """The study's trace, for when it goes on; None keeps none."""
 
@@ -57,16 +55,6 @@ class Forecaster:
         self._recorded = Recorded(costs={}, space=self.space)
         self._further: list[Recording] = []
         """Recorded for one arm alone."""
-
-    @property
-    def n_prompts(self) -> int:
-        """Prompts that can be recorded."""
-        return len(self.workload.items)
-
-    @property
-    def n_tokens(self) -> int:
-        """Tokens of an answer that can be recorded."""
-        return self.workload.n_predict
 
     def n_steps(self, n_prompts: int) -> int:
         """Number of events that ``run`` emits, about."""
@@ -111,7 +99,7 @@ class Forecaster:
         n_prompts: int,
         n_tokens: int,
         on_event: Callable[[str], None],
-        until: Deadlines = NO_DEADLINES,
+        is_over: Callable[[float], bool] = never,
     ) -> Outlook:
         """Record and replay.
 
@@ -119,7 +107,7 @@ class Forecaster:
             n_prompts: to record, of those that there are.
             n_tokens: of each answer, to record.
             on_event: told what is done, on the caller's thread.
-            until: asked how much is recorded.
+            is_over: asked again and again whether a share of the time is gone.
 
         Raises:
             EngineDiedError: its process ended twice at one prompt.
@@ -135,11 +123,17 @@ class Forecaster:
             depth=self.space.depth,
             floor=self.space.floor,
             on_event=on_event,
-            until=until,
+            is_over=is_over,
         )
         if self.kept is not None and tracing.recordings:
+            trace = trace_of(
+                tracing,
+                target=self.target,
+                candidates=self.loader.candidates,
+                workload=self.workload,
+            )
             try:
-                self.kept.keep(tracing, is_new=not self.taken)
+                self.kept.keep(trace, is_new=not self.taken)
             except BadInputError as error:
                 # It would save time where the study goes on, no more.
                 self.not_kept = str(error)
@@ -174,7 +168,7 @@ class Forecaster:
         is_whole = all(one.chains.keys() >= {*self.loader.drafts} for one in recordings)
         return (
             is_whole
-            and bounds == {(self.n_ctx, self.rollback)}
+            and bounds == {(self.target.n_ctx, self.target.rollback)}
             and names.issuperset(one.id for one in recordings)
         )
 
@@ -206,7 +200,7 @@ class Forecaster:
             prompt_token_s: seconds per token of a prompt.
         """
         off = [one.off_s for one in self._recorded.costs.values()]
-        return self._prompt_s(max(off, default=0.0) * self.n_tokens, prompt_token_s, 1)
+        return self._prompt_s(max(off, default=0.0) * self.workload.n_predict, prompt_token_s, 1)
 
     def further(self, arm: Arm, n: int) -> tuple[Sequence[tuple[str, str]], Answers] | None:
         """Record up to ``n`` further prompts for one arm, and replay it on them.
@@ -219,38 +213,32 @@ class Forecaster:
             EngineDiedError: its process ended twice at one prompt.
             KeyboardInterrupt: it was stopped.
         """
-        known = self._recorded
+        known, speculation = self._recorded, arm.speculation
         names = {one.id for one in (*known.recordings, *self._further)}
-        n_tokens = max((one.n_predict for one in known.recordings), default=0)
-        items = [one for one in self.workload.items if one.id not in names][:n]
-        workload = replace(self.workload, items=tuple(items), n_predict=n_tokens)
-        more = replace(known, recordings=self._record(arm, workload) if items else ())
-        total = more.replay(arm)
-        answers = None if total is None else more.forecast(total).answers
-        if answers is None:
+        items = tuple(one for one in self.workload.items if one.id not in names)[:n]
+        if speculation is None or not items:
             return None
-        self._further += more.recordings
-        return [(one.id, one.category) for one in more.recordings], answers
-
-    def _record(self, arm: Arm, workload: Workload) -> Sequence[Recording]:
-        """Record prompts as far as a replay of one arm needs it."""
-        speculation = arm.speculation
-        if speculation is None:
-            return ()
+        n_tokens = max((one.n_predict for one in known.recordings), default=0)
         model = speculation.model
         self.loader.load(arm.draft)
-        return self._traced(
-            workload,
+        # As far as a replay of this arm needs it.
+        more = self._traced(
+            replace(self.workload, items=items, n_predict=n_tokens),
             depth=speculation.longest,
             floor=(0.0 if model is None else model.draft_p_min) or self.space.floor,
             with_costs=False,
             drafts=() if arm.draft is None else (arm.draft,),
             on_event=lambda _event: None,
         ).recordings
+        found = replace(known, recordings=more).replay(arm)
+        if found is None:
+            return None
+        self._further += more
+        return [(one.id, one.category) for one in more], found.answers
 
     def _traced(self, workload: Workload, **how: Any) -> Tracing:  # noqa: ANN401 - as ``Tracer``
         """Record a workload whole."""
-        tracer = Tracer(workload, self.loader, n_ctx=self.n_ctx, rollback=self.rollback, **how)
+        tracer = Tracer(workload, self.loader, target=self.target, **how)
         tracing = tracer.run()
         if tracing.interrupted:
             raise tracing.error or KeyboardInterrupt
@@ -258,5 +246,4 @@ class Forecaster:
 
     def forecast(self, arm: Arm) -> Forecast | None:
         """Replay one arm; None where no recording covers it."""
-        total = self._recorded.replay(arm)
-        return None if total is None else self._recorded.forecast(total)
+        return self._recorded.replay(arm)

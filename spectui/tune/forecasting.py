@@ -4,29 +4,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from spectui.errors import EngineDiedError, HopelessError, ServerError
-from spectui.format import counted
+from spectui.format import counted, time_text
 from spectui.measure.arm import Arm
 from spectui.trace.record import Recording
-from spectui.tune.events import ForecastMade, Notice, TraceProgress
 from spectui.tune.evidence import Evidence, evidence_of
 from spectui.tune.forecast import Forecast, Outlook
 from spectui.tune.forecaster import Forecaster
 from spectui.tune.pace import Pace
+from spectui.tune.progress import ForecastMade, Notice, Phase, PhaseStarted, StepDone
 from spectui.tune.served_forecast import ServedForecaster
-from spectui.tune.setup import SearchSetup
-from spectui.tune.tracing import Deadlines
 
 _SHARE = 0.5
 """Share of the time budget, the text included: where that is too little for all of the text, less
 is recorded."""
-_TEXT_SHARE = 0.25
-"""Share after which the target continues no more prompts."""
-_MOST_SHARE = 0.7
-"""After it, a recording that takes longer than was estimated goes on with the first prompt alone:
-without a race there is no verdict."""
-_COSTS_SHARE = 0.2
-"""After it, costs of rounds are measured on no more prompts than they have to be: the race has
-better use for the time."""
 STAGE = 12
 """Prompts that are recorded at first, and again as long as it is not decided: a dozen decide gains
 of 20 %."""
@@ -42,13 +32,13 @@ _SHORTEST = 16
 class Forecasting:
     """Forecasts of settings; none without a forecaster."""
 
-    forecaster: Forecaster | ServedForecaster | None
-    """None for the sampler alone."""
-    setup: SearchSetup
     pace: Pace
     """Time keeper of the search."""
+    forecaster: Forecaster | ServedForecaster | None
+    """None for the sampler alone."""
 
     def __post_init__(self) -> None:
+        self.setup = self.pace.setup
         self.outlook = Outlook()
         self._n_planned = 0
         """Prompts that are recorded in all, should it take so many."""
@@ -65,10 +55,9 @@ class Forecasting:
 
     def seconds(self, off: Arm) -> dict[Arm, float]:
         """Forecast seconds of a prompt in the mean, by setting and for ``off``."""
-        able = [(one.arm, one.answers) for one in self.forecasts if one.answers is not None]
-        found = {arm: float(answers.on_s.sum(axis=1).mean()) for arm, answers in able}
-        if able:
-            found[off] = float(able[0][1].off_s.sum(axis=1).mean())
+        found = {one.arm: float(one.answers.on_s.sum(axis=1).mean()) for one in self.forecasts}
+        for one in self.forecasts[:1]:
+            found[off] = float(one.answers.off_s.sum(axis=1).mean())
         return found
 
     def evidence(self, chosen: Arm, forecasts: Sequence[Forecast]) -> Evidence | None:
@@ -92,7 +81,7 @@ class Forecasting:
         if not isinstance(forecaster, Forecaster):
             return None
         n = min(STAGE, n_left)
-        if self.pace.is_bounded:
+        if self.pace.budget_s is not None:
             prompt_s = forecaster.prompt_s(self.setup.measurer.prompt_token_s)
             n = min(n, int(_FURTHER_SHARE * self.pace.left_s / prompt_s))
         if n < min(_FEWEST, n_left) or n < 1:
@@ -122,43 +111,39 @@ class Forecasting:
         forecaster = self.forecaster
         if forecaster is None:
             return None
-        few = min(_FEWEST, forecaster.n_prompts)
-        n_prompts, n_tokens = self._extent(forecaster)
+        few = min(_FEWEST, len(forecaster.workload.items))
+        n_prompts, n_tokens, token_s = self._extent(forecaster)
         self._n_planned = n_prompts
         if isinstance(forecaster, Forecaster):
-            self._n_planned, n_prompts = forecaster.n_prompts, min(n_prompts, STAGE)
+            self._n_planned, n_prompts = len(forecaster.workload.items), min(n_prompts, STAGE)
         # What an earlier run had no more time for would take as long again.
         kept = forecaster.recall(max(few, n_prompts // 2), n_tokens)
         if kept is not None:
             return kept
+        text = "recording the prompts, to replay every setting on them"
         if forecaster.taken:
+            text = "measuring what rounds cost"
             self.setup.on_event(Notice(text=_taken(forecaster.taken)))
-        elif n_prompts < few or n_tokens < forecaster.n_tokens:
-            self.setup.on_event(Notice(text=_short(n_prompts, n_tokens)))
+        elif n_prompts < few or n_tokens < forecaster.workload.n_predict:
+            self.setup.on_event(Notice(text=_short(n_prompts, n_tokens, token_s)))
         n_steps = forecaster.n_steps(n_prompts)
-        if not forecaster.taken:
-            self.setup.on_event(TraceProgress(step=None, n_steps=n_steps))
-
+        self.setup.on_event(PhaseStarted(phase=Phase.RECORDING, text=text, n_steps=n_steps))
         outlook = forecaster.run(
             n_prompts,
             n_tokens,
-            lambda step: self.setup.on_event(TraceProgress(step=step, n_steps=n_steps)),
-            Deadlines(
-                has_time=lambda: self.pace.left_of(_COSTS_SHARE) > 0,
-                is_late=lambda: self.pace.left_of(_MOST_SHARE) <= 0,
-                may_write=lambda: self.pace.left_of(_TEXT_SHARE) > 0,
-            ),
+            lambda step: self.setup.on_event(StepDone(text=step)),
+            lambda share: self.pace.left_of(share) <= 0,
         )
         if forecaster.not_kept is not None:
             text = f"the recording is not kept for a search that goes on: {forecaster.not_kept}"
             self.setup.on_event(Notice(text=text))
         return outlook
 
-    def _extent(self, forecaster: Forecaster | ServedForecaster) -> tuple[int, int]:
-        """Prompts to record, and tokens of each answer."""
-        n_prompts = forecaster.n_prompts
-        if not self.pace.is_bounded:
-            return n_prompts, forecaster.n_tokens
+    def _extent(self, forecaster: Forecaster | ServedForecaster) -> tuple[int, int, float]:
+        """Prompts to record, tokens of each answer, and seconds of one as far as it matters."""
+        n, n_tokens = len(forecaster.workload.items), forecaster.workload.n_predict
+        if self.pace.budget_s is None:
+            return n, n_tokens, 0.0
         # Not on the prompt that has warmed the models up: a cold start may have taken many times as
         # long to read that.
         tokens_per_s = self.setup.measurer.anchor(min(1, len(self.setup.workload.items) - 1))
@@ -168,12 +153,11 @@ class Forecasting:
             return forecaster.seconds(n, n_tokens, tokens_per_s, prompt_token_s) <= left_s
 
         # Fewer prompts, then less of each, then fewer still.
-        n, n_tokens = n_prompts, forecaster.n_tokens
         while n_tokens > _SHORTEST and not fits(min(_FEWEST, n), n_tokens):
             n_tokens = max(_SHORTEST, n_tokens // 2)
         while n > 1 and not fits(n, n_tokens):
             n -= 1
-        return n, n_tokens
+        return n, n_tokens, 1 / tokens_per_s
 
     def forecast_also(self, arm: Arm) -> bool:
         """Replay a setting outside the replayed ones; whether there is a forecast of it."""
@@ -194,6 +178,9 @@ def _taken(recordings: Sequence[Recording]) -> str:
     )
 
 
-def _short(n_prompts: int, n_tokens: int) -> str:
+def _short(n_prompts: int, n_tokens: int, token_s: float) -> str:
     what = f"{n_tokens} tokens of {counted(n_prompts, 'answer')}"
-    return f"in this time {what} can be recorded; forecasts from more text are surer"
+    return (
+        f"a token of the target takes {time_text(token_s)} now, so that {what} can be recorded in "
+        "this time; forecasts from more text are surer"
+    )

@@ -16,12 +16,11 @@ from typing import Self
 from spectui.engine.demand import FreeMemory, can_load, demands
 from spectui.engine.fitting import PlanCall, alone, smallest_n_cpu_moe, with_n_cpu_moe
 from spectui.engine.planning import Planner, fitted
-from spectui.errors import BadInputError, DoesNotFitError, UsageError
+from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
 from spectui.llama.buffers import HOST
 from spectui.llama.library import library
 from spectui.llama.planned import Fitted, PlanRequest
 from spectui.options.setup import Fit, ModelOptions, TensorOverride
-from spectui.tune.candidates import Candidate
 
 _CACHE_STEP_BYTES = 64 << 20
 
@@ -167,8 +166,8 @@ def _layouts(without: Fitted, beside: Mapping[str, Fitted]) -> Layouts:
 
 def place_experts(
     plan: PlanCall, request: PlanRequest, drafts: Mapping[str, ModelOptions], free: FreeMemory
-) -> tuple[Layouts, tuple[Candidate, ...]]:
-    """Find the placement for each draft, and for none; and the drafts that have none, with reasons.
+) -> tuple[Layouts, dict[str, SpectuiError]]:
+    """Find the placement for each draft, and for none; and the errors of drafts that have none.
 
     Args:
         plan: asked some four times per draft.
@@ -187,18 +186,18 @@ def place_experts(
             "a smaller -c, or fewer layers with -ngl"
         )
     beside: dict[str, int] = {}
-    refused = list[Candidate]()
+    refused: dict[str, SpectuiError] = {}
     for name, options in drafts.items():
         try:
             beside[name] = _least_beside(plan, request, options, free)
         except (BadInputError, DoesNotFitError, UsageError) as error:
             # The target alone could be planned: whatever is wrong is the draft's.
-            refused.append(Candidate(name=name, options=options, loaded=None, error=error))
+            refused[name] = error
     layouts = Layouts(
         alone=_layout(request.target, without),
         beside={name: _layout(request.target, n) for name, n in beside.items()},
     )
-    return layouts, tuple(refused)
+    return layouts, refused
 
 
 def _least_beside(
@@ -285,7 +284,7 @@ def plan_experts(
     drafts: Mapping[str, ModelOptions],
     say: Callable[[str], None],
     margins: Fit | None = None,
-) -> tuple[LayoutPlan | None, tuple[Candidate, ...]]:
+) -> tuple[LayoutPlan | None, dict[str, SpectuiError]]:
     """Plan where the experts are placed with each draft.
 
     Args:
@@ -296,7 +295,8 @@ def plan_experts(
         margins: what stays free on the GPUs; None for the usual.
 
     Returns:
-        The plan, None where the placement makes no difference, and the drafts that have no room.
+        The plan, None where the placement makes no difference; and the errors of drafts that have
+        no room.
 
     Raises:
         DoesNotFitError: the target has no room even with all experts in RAM.
@@ -312,7 +312,7 @@ def plan_experts(
                 "n_cpu_moe changes nothing here: it takes experts, and layers on a GPU; the rest "
                 "is searched"
             )
-            return None, ()
+            return None, {}
         free = planner.free_memory().with_margins(margins, target.devices, gpus)
         layouts, refused = place_experts(plan, request, drafts, free)
         fits_as_given = can_load(without, free)

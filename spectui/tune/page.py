@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from spectui.commands.launch import OFF as OFF_COMMENT
 from spectui.commands.launch import placement_text
 from spectui.cores import default_threads, threads_to_take
-from spectui.format import counted, percent_text, rate_text, time_text, times_text
+from spectui.documents import Known
+from spectui.format import counted, percent_text, rate_text, speedup_percent, time_text, times_text
 from spectui.llama.facts import price_note
 from spectui.measure.arm import Arm
 from spectui.measure.backend import ENGINE
@@ -19,31 +20,27 @@ from spectui.measure.statistics import product
 from spectui.measure.verdict import Answer
 from spectui.options.drafters import MTP_KIND
 from spectui.page import Line, Paragraph, Part, Table, Words
-from spectui.tune.document import Tuned
 from spectui.tune.evidence import CategoryGain
-from spectui.tune.expert_use import cache_sentence
+from spectui.tune.explain import cache_sentence, explain_result
 from spectui.tune.forecast import best_by_drafter
-from spectui.tune.outcome import advised
 from spectui.tune.places import Placing, text_of
-from spectui.tune.present import present_sentence
-from spectui.tune.replayed import forecasts_table
+from spectui.tune.recorded import forecasts_table
 from spectui.tune.result import TuneResult
 from spectui.tune.studies.listing import StoredStudy
+from spectui.tune.tuning import Tuned
 
 _BUILDS = "https://github.com/ggml-org/llama.cpp/releases"
 _LARGE_ERROR = 0.1
-_DRAFTERS = (
-    "Forecast from exact counts on the recorded prompts and measured prices; the verdict's setting "
-    "was timed as well."
-)
+_DRAFTERS = "Forecast from exact counts on the recorded prompts and measured prices"
+_TIMED = "the verdict's setting was timed as well"
 
 
 def findings_page(found: Tuned) -> list[Part]:
     """All that was found, without what to do next."""
     result = found.result
     told = [result.verdict.reason]
-    if found.present is not None:
-        told.append(present_sentence(found.present, result))
+    if found.tuning.setup.present is not None:
+        told.append(_present_sentence(found.tuning.setup.present, result))
     told += [f"note: {note}" for note in _notes(found)]
     if result.lossless is not None:
         told += lossless_lines(result.lossless)
@@ -59,8 +56,25 @@ def findings_page(found: Tuned) -> list[Part]:
         page += ["", _categories(result.leader.categories), ""]
     drafters = best_by_drafter(result.outlook.forecasts)
     if len(drafters) > 1:
-        page += [forecasts_table(drafters), Paragraph(_DRAFTERS), ""]
+        source = _DRAFTERS if result.speedup is None else f"{_DRAFTERS}; {_TIMED}"
+        page += [forecasts_table(drafters), Paragraph(f"{source}."), ""]
     return page
+
+
+def _present_sentence(present: Known[Arm], result: TuneResult) -> str:
+    """The gain of the present setting, beside the verdict on the one that was found."""
+    arm = present.value
+    if arm is None:
+        return f"Your present setting was not measured: {present.reason}."
+    raced, trial = result.raced(arm), result.last_trial(arm)
+    if raced is not None:
+        is_best = result.best == arm and raced.estimate >= 1
+        told = f"{gain_text(raced)}{', the best that was found' * is_best}"
+    elif trial is not None and trial.speedup is not None:
+        told = f"{speedup_percent(trial.speedup)} in a trial"
+    else:
+        told = "it was not measured"
+    return f"Your present setting ({arm.label}): {told}."
 
 
 def _sampled_sentence(found: Tuned) -> str | None:
@@ -83,7 +97,7 @@ def _sampled_sentence(found: Tuned) -> str | None:
 
 def _reasons(found: Tuned) -> Iterator[str]:
     """Reasons for the verdict, and what a draft of another length in each round could add."""
-    yield from found.explanation.sentences
+    yield from explain_result(found.result).sentences
     result, adaptive = found.result, found.result.outlook.adaptive.value
     best, speedup = result.best, result.speedup
     if adaptive is None or best is None or best.speculation is None or speedup is None:
@@ -97,7 +111,7 @@ def _reasons(found: Tuned) -> Iterator[str]:
 def _notes(found: Tuned) -> Iterator[str]:
     """Notes on the measurement that a reader of the verdict has to know."""
     result, setup = found.result, found.tuning.setup
-    for note in (found.alteration, price_note(found.tuning.library), setup.workload.note):
+    for note in (found.alteration, price_note(found.tuning.backend.library), setup.workload.note):
         if note is not None:
             yield f"{note}."
     if result.off.layout is not None and result.speedup is not None:
@@ -163,7 +177,7 @@ def commands_page(found: Tuned, *, has_server: bool) -> list[Part]:
     page += _next(found, has_server=has_server)
     if not result.verdict.use_speculation:
         page.append(f"# {OFF_COMMENT if result.speedup else 'not decided; without speculation'}")
-    return [*page, found.launch(advised(result)).text]
+    return [*page, found.launch(result.advised).text]
 
 
 def _next(found: Tuned, *, has_server: bool) -> list[Part]:

@@ -1,4 +1,4 @@
-"""State of a running search for a screen, built from its events."""
+"""Events of a running search, on its own thread, and the state that a screen makes of them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -6,17 +6,6 @@ from enum import StrEnum
 
 from spectui.measure.arm import Arm
 from spectui.trace.costs import Costs
-from spectui.tune.events import (
-    ForecastMade,
-    PromptMeasured,
-    RunsStarted,
-    SearchEnded,
-    StudyOpened,
-    TraceProgress,
-    TrialFinished,
-    TrialStarted,
-    TuneEvent,
-)
 from spectui.tune.forecast import Forecast
 from spectui.tune.result import TuneResult
 from spectui.tune.trials import TrialRecord
@@ -38,6 +27,71 @@ class Phase(StrEnum):
     """``result`` is there; it may have been stopped early."""
     FAILED = "failed"
     """``error`` says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseStarted:
+    """A recording begins, a trial, or runs with speculation that are behind the verdict."""
+
+    phase: Phase
+    text: str
+    """The measurement, in words for users."""
+    n_steps: int
+    """Upper bound."""
+    arm: Arm | None = None
+    """The setting that is measured; None of a recording."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepDone:
+    """One step of a recording is done, or one prompt of a trial or of the confirmation."""
+
+    text: str
+    seconds_left: float | None = None
+    """Until the end of the search, at most; None where that is not known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialFinished:
+    """A trial was measured or failed."""
+
+    record: TrialRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForecastMade:
+    """Every setting was replayed."""
+
+    forecasts: tuple[Forecast, ...]
+    """Best first."""
+    costs: Mapping[str, Costs]
+    """Costs of rounds by drafter."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyOpened:
+    """The study is open; nothing is measured yet."""
+
+    name: str
+    records: tuple[TrialRecord, ...] = ()
+    """Trials of earlier runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """A line for the user: of the storage, or of who works on the study beside this process."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchEnded:
+    """All is measured; the verdict is about to be kept."""
+
+
+TuneEvent = (
+    StudyOpened | PhaseStarted | StepDone | ForecastMade | TrialFinished | Notice | SearchEnded
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,20 +126,17 @@ class TuningState:
     @property
     def raced(self) -> Mapping[Arm, float]:
         """Speedups over off of the settings that the race has timed."""
-        return {arm: speedup for arm, (speedup, n_pairs) in self._standings.items() if n_pairs}
+        return self._speedups(timed=True)
 
     @property
     def counted(self) -> Mapping[Arm, float]:
         """Speedups of those that were counted at the race's prices: the user's own setting."""
-        return {arm: speedup for arm, (speedup, n_pairs) in self._standings.items() if not n_pairs}
+        return self._speedups(timed=False)
 
-    @property
-    def _standings(self) -> Mapping[Arm, tuple[float, int]]:
-        """Speedups and timed prompts."""
+    def _speedups(self, *, timed: bool) -> Mapping[Arm, float]:
         standings = () if self.result is None else self.result.finalists
-        return {
-            one.arm: (one.speedup.capped.estimate, one.n_pairs) for one in standings if one.speedup
-        }
+        found = ((one.arm, one.speedup) for one in standings if bool(one.n_pairs) is timed)
+        return {arm: speedup.capped.estimate for arm, speedup in found if speedup is not None}
 
     @property
     def is_confirming(self) -> bool:
@@ -103,33 +154,23 @@ def advance(state: TuningState, event: TuneEvent) -> TuningState:
     match event:
         case StudyOpened():
             state = replace(state, study=event.name, records=event.records)
-        case TraceProgress():
-            n_before = state.n_done if state.phase in {Phase.RECORDING, Phase.STOPPING} else 0
-            state = _begun(state, Phase.RECORDING, state.current, event.n_steps)
-            n_done = n_before + (event.step is not None)
-            state = replace(state, n_done=n_done, n_steps=max(event.n_steps, n_done))
-        case ForecastMade():
-            state = replace(state, forecasts=event.forecasts, costs=event.costs)
-        case TrialStarted():
-            state = _begun(state, Phase.SEARCHING, event.arm, event.n_prompts)
-        case TrialFinished():
-            known = {record.number: record for record in state.records}
-            known[event.record.number] = event.record
-            records = tuple(known[number] for number in sorted(known))
-            state = replace(state, records=records, current=None)
-        case PromptMeasured():
+        case PhaseStarted():
+            phase = Phase.STOPPING if state.phase is Phase.STOPPING else event.phase
+            n_steps = event.n_steps
+            state = replace(state, phase=phase, current=event.arm, n_done=0, n_steps=n_steps)
+        case StepDone():
             n_done = state.n_done + 1
             # A race that goes faster than planned takes more prompts.
             n_steps = max(state.n_steps, n_done)
             left_s = event.seconds_left
             state = replace(state, n_done=n_done, n_steps=n_steps, seconds_left=left_s)
+        case ForecastMade():
+            state = replace(state, forecasts=event.forecasts, costs=event.costs)
+        case TrialFinished():
+            known = {record.number: record for record in state.records}
+            known[event.record.number] = event.record
+            records = tuple(known[number] for number in sorted(known))
+            state = replace(state, records=records, current=None)
         case SearchEnded():
             state = replace(state, current=None)
-        case RunsStarted():
-            state = _begun(state, Phase.CONFIRMING, event.arm, event.n_runs)
     return state
-
-
-def _begun(state: TuningState, phase: Phase, arm: Arm | None, n_steps: int) -> TuningState:
-    phase = Phase.STOPPING if state.phase is Phase.STOPPING else phase
-    return replace(state, phase=phase, current=arm, n_done=0, n_steps=n_steps)

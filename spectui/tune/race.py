@@ -18,7 +18,7 @@ from spectui.measure.backend import again_after_a_death
 from spectui.measure.measurer import Measurer, Pair, Timed, measurements, paired, steady
 from spectui.measure.reading import NONE_APART, Readings
 from spectui.measure.requests import Request
-from spectui.measure.speedup import PairedMeasurement, Speedup
+from spectui.measure.speedup import Speedup
 from spectui.measure.statistics import paired_speedup
 from spectui.measure.verdict import Answer, Basis, judge
 from spectui.measure.workload import WorkItem
@@ -123,27 +123,19 @@ class RaceRuns:
             size = self.measurer.n_streams
             for at in range(0, len(items), size):
                 self.check_time(self.n_items)
-                block = items[at : at + size]
-                if self._is_apart or side.is_off:
-                    self._decode_alone(side, block)
-                else:
-                    self._decode_beside(block, -(-(start + at) // size))
+                self._decode(side, items[at : at + size], -(-(start + at) // size))
 
-    def _decode_alone(self, side: Arm, block: Sequence[WorkItem]) -> None:
-        def decode() -> list[Timed]:
-            return list(self.measurer.decode_together(block, side.speculation))
-
-        runs = self._off if side.is_off else self._on
-        runs += again_after_a_death(decode)
-        if self._is_apart:
-            for pair in self.pairs[self._n_told :]:
-                self._n_told += 1
-                self.on_pair(pair)
-
-    def _decode_beside(self, block: Sequence[WorkItem], turn: int) -> None:
-        decode = partial(self.measurer.block, block, self.arm.speculation, turn)
-        for pair in again_after_a_death(decode):
-            self._beside.append(pair)
+    def _decode(self, side: Arm, block: Sequence[WorkItem], turn: int) -> None:
+        """Decode with one side, or with the setting beside the target alone."""
+        if side.is_off or self._is_apart:
+            alone = partial(self.measurer.decode_together, block, side.speculation)
+            runs = self._off if side.is_off else self._on
+            runs += again_after_a_death(lambda: list(alone()))
+        else:
+            beside = partial(self.measurer.block, block, side.speculation, turn)
+            self._beside += again_after_a_death(beside)
+        for pair in self.pairs[self._n_told :]:
+            self._n_told += 1
             self.on_pair(pair)
 
 
@@ -169,12 +161,11 @@ class Standing:
 
     def document(self) -> Json:
         """A setting as JSON."""
-        nothing = "nothing was decoded"
-        speedup = self.speedup
+        speedup, params = self.speedup, {"params": self.arm.document()}
         if speedup is None:
-            return {"params": self.arm.document(), **or_reason("speedup", None, nothing)}
+            return {**params, **or_reason("speedup", None, "nothing was decoded")}
         return {
-            "params": self.arm.document(),
+            **params,
             "n_prompts": speedup.n_prompts,
             "n_timed": speedup.n_prompts if speedup.n_timed is None else speedup.n_timed,
             **speedup.document(),
@@ -201,9 +192,6 @@ class Race:
     """Text that judges; None where no choice was made."""
     evidence: Evidence | None = None
     """Recorded prompts; None where none were."""
-    error: float = ERROR
-    """Error of all looks together, both sides; below ``ERROR`` where text of the same prompts chose
-    the setting, so that intervals are of ``LEVEL`` for other prompts."""
     until_decided: bool = True
     """Whether it ends as soon as it is decided."""
     n_resamples: int = _N_RESAMPLES
@@ -213,7 +201,7 @@ class Race:
         self.arm = self.runs.arm
         self.speedup: Speedup | None = None
         """At the last look; None before the first."""
-        self._looks = Looks(self.error)
+        self._looks = Looks(ERROR if self.evidence is None else self.evidence.error)
         self._fraction = 0.0
         """Fraction of the planned prompts at the last look."""
         self._n_seen = 0
@@ -261,17 +249,12 @@ class Race:
         """Share of the timing that is done; 1 where more would hardly add to what is known."""
         evidence, timed = self.evidence, measurements(self.pairs)
         if evidence is None or not timed:
-            return self._share(n_left)
+            return self.runs.n_items / (self.runs.n_items + n_left)
         return evidence.progress(timed, len(timed) + n_left)
-
-    def _share(self, n_left: int) -> float:
-        """Share of the prompts that is measured."""
-        return self.runs.n_items / (self.runs.n_items + n_left)
 
     def _affordable(self) -> Sequence[WorkItem]:
         """Prompts that are left and that there is time for."""
-        rest = self.items[self.runs.n_items :]
-        return rest[: self.n_affordable(rest)]
+        return self.left[: self.n_affordable(self.left)]
 
     def conclude(self) -> Standing:
         """Return how the setting stands in the end; after an interrupt as well."""
@@ -299,9 +282,9 @@ class Race:
         return steady(self.runs.pairs)
 
     @property
-    def n_left(self) -> int:
+    def left(self) -> Sequence[WorkItem]:
         """Prompts that may still be measured."""
-        return len(self.items) - self.runs.n_items
+        return self.items[self.runs.n_items :]
 
     def _look(self, fraction: float) -> None:
         self._fraction = fraction
@@ -309,15 +292,13 @@ class Race:
         level = self._looks.level(n_data, fraction)
         measured = measurements(self.pairs)
         if measured:
-            found = self._speedup(measured, level)
+            if self.evidence is None:
+                found = paired_speedup(measured, level=level, n_resamples=self.n_resamples)
+            else:
+                found = self.evidence.speedup(measured, level=level)
             self.speedup = replace(found, level=LEVEL, n_looks=self._looks.n)
         # An interrupt before this has the look taken again.
         self._n_seen = len(self.runs.pairs)
-
-    def _speedup(self, measured: Sequence[PairedMeasurement], level: float) -> Speedup:
-        if self.evidence is not None:
-            return self.evidence.speedup(measured, level=level)
-        return paired_speedup(measured, level=level, n_resamples=self.n_resamples)
 
     @property
     def is_decided(self) -> bool:

@@ -1,10 +1,13 @@
-"""Recorded answers with the prices of rounds, and every setting replayed on them."""
+"""Recorded answers with the prices of rounds; every setting replayed on them, a page of that."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from spectui.documents import Known
+from spectui.documents import Json, Known, fields_of, head
+from spectui.format import counted, percent_text, times_text
 from spectui.measure.arm import OFF, Arm
+from spectui.page import Page, Paragraph, Table, Words
 from spectui.trace.costs import Costs
 from spectui.trace.ngrams import NGRAM_COSTS, hashes_tokens, ngram_costs, replay_settings
 from spectui.trace.policies import replay_policies
@@ -19,6 +22,7 @@ _CHAINED = 8
 each of these walks along the text in Python, where the grid walks all settings together."""
 _CHAIN_GAIN = 1.02
 """Forecast gain that a drafter ahead must add. Most texts give it nothing to propose."""
+_NO_COSTS = "the trace holds no costs: they were left out, or nothing was drafted to measure"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +81,8 @@ class Recorded:
                 if self.forecast(total).speedup > _CHAIN_GAIN * one.speedup:
                     yield total
 
-    def replay(self, arm: Arm) -> Total | None:
-        """Replay one arm; None where recordings and costs do not cover it."""
+    def replay(self, arm: Arm) -> Forecast | None:
+        """The forecast of one arm; None where recordings and costs do not cover it."""
         speculation, draft = arm.speculation, arm.draft
         if speculation is None or not self.recordings:
             return None
@@ -92,7 +96,7 @@ class Recorded:
         if own is None or self._off_costs(draft) is None:
             return None
         (total,) = replay_settings(self.recordings, (speculation,), own, draft=draft)
-        return total
+        return self.forecast(total)
 
     def forecast(self, total: Total) -> Forecast:
         """The forecast that a replay gives, over the target alone as the costs of off price it."""
@@ -105,7 +109,7 @@ class Recorded:
             speedup=float(off_s.sum() / total.seconds) if total.seconds else 0.0,
             n_drafted=total.n_drafted,
             n_accepted=total.n_accepted,
-            answers=None if total.seconds is None else Answers(*total.parts, off_s),
+            answers=Answers(*total.parts, off_s),
         )
 
     def _off_costs(self, draft: str | None) -> Costs | None:
@@ -122,11 +126,11 @@ class Recorded:
     def adaptive(self, ordered: Sequence[Forecast]) -> Known[Adaptive]:
         """Rules of draft length beside the best forecast of a draft model that drafts alone."""
         for one in ordered:
-            arm, answers, speculation = one.arm, one.answers, one.arm.speculation
+            arm, speculation = one.arm, one.arm.speculation
             own = None if speculation is None or speculation.ahead else speculation.model
-            if arm.draft is None or own is None or answers is None:
+            if arm.draft is None or own is None:
                 continue
-            on_s, off_s = float(answers.on_s.sum()), float(answers.off_s.sum())
+            on_s, off_s = float(one.answers.on_s.sum()), float(one.answers.off_s.sum())
             costs = self.costs[arm.draft]
             return Known(
                 Adaptive(
@@ -147,3 +151,63 @@ class Recorded:
         ]
         known = [one for one in found if one is not None]
         return Known(max(known, key=lambda one: one.speedup)) if known else NOT_SAMPLED
+
+
+def replayed_document(totals: Sequence[Total], path: Path) -> Json:
+    """``spectui.replay/1``: every setting; ``path`` is the trace's."""
+    return {
+        **head("replay"),
+        "trace": str(path),
+        "configs": [_config(total) for total in totals],
+    }
+
+
+def replayed_page(recorded: Recorded, totals: Sequence[Total]) -> Page:
+    """The best setting of each drafter and length, and what an adaptive length could add."""
+    n_prompts = counted(len(recorded.recordings), "prompt")
+    counts = f"{len(totals):,} settings replayed on {n_prompts}; counts are exact"
+    forecasts = recorded.forecasts(totals)
+    best = best_of_each_length(forecasts)
+    if not best:
+        why = "nothing was drafted on these prompts" if forecasts else _NO_COSTS
+        return [Paragraph(f"{counts}: --json has them. No speedup is predicted: {why}.")]
+    lines = [f"{counts}, and --json has all.", _prediction(best[0])]
+    adaptive = recorded.adaptive(forecasts).value
+    if adaptive is not None and adaptive.draft == best[0].arm.draft:
+        lines.append(adaptive.sentence)
+    return [forecasts_table(best), "", *map(Paragraph, lines)]
+
+
+def _config(total: Total) -> Json:
+    return {
+        "draft": total.draft,
+        **total.speculation.document(),
+        **fields_of(total, "", "n_rounds", "n_drafted", "n_accepted", "n_rejections"),
+        **fields_of(total, "nothing was drafted", "acceptance_rate"),
+        **fields_of(total, "no round was run", "mean_accepted_length"),
+        **fields_of(total, _NO_COSTS, "tokens_per_s", "speedup"),
+    }
+
+
+def forecasts_table(best: Sequence[Forecast]) -> Table:
+    """Forecasts with their counts."""
+    rows = (
+        (
+            one.arm.drafter,
+            one.arm.label.removeprefix(f"{one.arm.drafter}: "),
+            str(one.n_drafted),
+            str(one.n_accepted),
+            percent_text(one.acceptance_rate),
+            times_text(one.speedup),
+        )
+        for one in best
+    )
+    columns = (Words("drafter"), Words("best setting"), "drafted", "accepted", "rate", "forecast")
+    return Table(columns, list(rows))
+
+
+def _prediction(best: Forecast) -> str:
+    gain = f"{times_text(best.speedup)} the target alone"
+    if best.speedup > 1:
+        return f"Predicted best: {best.arm.label}, {gain}; spectui tune measures it."
+    return f"Predicted best: off. The nearest is {best.arm.label}, {gain}."

@@ -1,22 +1,29 @@
-"""Result of a search."""
+"""Result of a search, and its outcome: what the study keeps, enough to write the command again."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
+from spectui.commands.command import Start
+from spectui.commands.launch import ExportSetup
 from spectui.documents import Json, Known, or_reason
 from spectui.errors import SpectuiError
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.lossless import LosslessCheck
 from spectui.measure.measurer import Pair, measurements
+from spectui.measure.promise import Case
 from spectui.measure.requests import Request
 from spectui.measure.speedup import Speedup
 from spectui.measure.verdict import Verdict
 from spectui.monitor.disturbance import DisturbanceSummary
-from spectui.tune.expert_use import Experts
+from spectui.options.option import Dialect
+from spectui.options.setup import Setup
+from spectui.trace.routing import ExpertUse
 from spectui.tune.forecast import Forecast, Outlook
 from spectui.tune.race import Standing
 from spectui.tune.trials import TrialRecord
+from spectui.verify.comparison import Advice
 
 _UNKNOWN = Known[Any](None, "they were not looked at")
 
@@ -34,7 +41,7 @@ class TuneResult:
     """Standings of the race, the leader first."""
     requests: Known[tuple[Request, ...]] = _UNKNOWN
     """Whole requests with the leader, prompts included."""
-    experts: Experts = _UNKNOWN
+    experts: Known[ExpertUse] = _UNKNOWN
     """Experts that the recorded answers use."""
     verdict: Verdict
     lossless: LosslessCheck | None
@@ -62,6 +69,11 @@ class TuneResult:
     def speedup(self) -> Speedup | None:
         """Speedup of the leader over off."""
         return None if self.leader is None else self.leader.speedup
+
+    @property
+    def advised(self) -> Arm:
+        """Arm that the verdict advises."""
+        return self.best if self.verdict.use_speculation and self.best is not None else OFF
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
@@ -108,3 +120,104 @@ def why_nothing(
     if forecasts or not tried:
         return "there was no time to measure a setting; allow more time"
     return "the model ended every answer at once; use other prompts or --ignore-eos"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gain:
+    """Gain of the advised setting over off where it was confirmed."""
+
+    speedup: float
+    low: float | None
+    """Lower end of its interval; None where there is none."""
+    high: float | None
+    n_prompts: int
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Both ends; None where there is no interval."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome(Setup):
+    """A verdict, and the setting that follows from it.
+
+    Fields are only ever added, each with a default: a study that an older spectui made opens with
+    those, and an older spectui passes over what it does not know.
+    """
+
+    ended: datetime
+    verdict: Verdict
+    gain: Gain | None
+    """Gain of the best setting, whether or not it is advised; None where none was confirmed."""
+    given: frozenset[str] | None = None
+    """Names of the options that the user's command gave, so that no others are written into it;
+    None where there was no command."""
+    dialect: Dialect = Dialect.LLAMA_CPP
+    """In which it was printed."""
+    start: Start = field(default_factory=Start)
+    """Text before the arguments of the user's command."""
+    interrupted: bool = False
+    """Whether the search was stopped, or ended by an error."""
+
+    def exported(self) -> ExportSetup:
+        """The advised setup, to be written as a command."""
+        return ExportSetup(
+            target=self.target,
+            draft=self.draft,
+            context=self.context,
+            speculation=self.speculation,
+            extra=self.extra,
+            given=self.given,
+            start=self.start,
+            name=self.target.path.stem,
+        )
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether the verdict rests on measurements of its own."""
+        return self.gain is not None
+
+
+def outcome_of(result: TuneResult, *, setup: ExportSetup, dialect: Dialect) -> Outcome:
+    """The stored form of a result, with absolute paths, valid from any folder.
+
+    Args:
+        result: result of the search.
+        setup: setup of the advised arm.
+        dialect: dialect of the printed command.
+    """
+    speedup, draft = result.speedup, setup.draft
+    gain = None
+    if speedup is not None:
+        gain = Gain(
+            speedup=speedup.estimate,
+            low=speedup.low,
+            high=speedup.high,
+            n_prompts=speedup.n_prompts,
+        )
+    return Outcome(
+        ended=datetime.now(UTC),
+        verdict=result.verdict,
+        target=setup.target.absolute(),
+        draft=None if draft is None else draft.absolute(),
+        context=setup.context,
+        speculation=setup.speculation,
+        gain=gain,
+        extra=setup.extra,
+        given=setup.given,
+        dialect=dialect,
+        start=setup.start,
+        interrupted=result.interrupted or result.error is not None,
+    )
+
+
+def advice_of(outcome: Outcome | None, case: Case) -> Advice | None:
+    """A study's final advice on a case."""
+    if outcome is None:
+        return None
+    if outcome.speculation is None:
+        return Advice.OFF
+    drafts = [None if draft is None else draft.path for draft in (outcome.draft, case.draft)]
+    is_same = outcome.speculation == case.speculation and drafts[0] == drafts[1]
+    return Advice.USE if is_same else Advice.OTHER

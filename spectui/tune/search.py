@@ -6,28 +6,37 @@ off by 1 to 2 %, a trial by 5 %: trials choose where nothing can be forecast, an
 forecasts only where the user asks for them.
 """
 
-import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import replace
+from operator import itemgetter
 
-from spectui.engine.events import GenerationResult
-from spectui.errors import CancelledError, EngineDiedError, HopelessError, ServerError, SpectuiError
+from spectui.documents import Known
+from spectui.engine.commands import ReadExperts
+from spectui.errors import (
+    BadInputError,
+    CancelledError,
+    DoesNotFitError,
+    EngineDiedError,
+    HopelessError,
+    ServerError,
+    SpectuiError,
+    UsageError,
+)
 from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck
 from spectui.measure.measurer import measurements, steady
 from spectui.measure.requests import Request
 from spectui.measure.statistics import paired_speedup
 from spectui.measure.verdict import Verdict, judge, on_others, undecided
-from spectui.measure.workload import WorkItem
+from spectui.trace.routing import ExpertUse, use_of
 from spectui.tune.confirmation import Confirmation
-from spectui.tune.depths import NOT_CONFIRMED, DepthRuns, raced_requests
-from spectui.tune.events import PromptMeasured, TrialFinished, TrialStarted
-from spectui.tune.expert_use import Experts, read_experts
+from spectui.tune.depths import DepthRuns
 from spectui.tune.forecast import in_order
 from spectui.tune.forecaster import Forecaster
 from spectui.tune.forecasting import Forecasting
-from spectui.tune.pace import ENDED, RESERVED, OutOfTimeError, Pace
+from spectui.tune.pace import ENDED, NO_TIME, RESERVED, OutOfTimeError, Pace
+from spectui.tune.progress import Phase, PhaseStarted, TrialFinished
 from spectui.tune.race import LOOK_EVERY, Standing, finalist
 from spectui.tune.result import TuneResult, why_nothing
 from spectui.tune.served_forecast import ServedForecaster
@@ -36,24 +45,25 @@ from spectui.tune.trials import TrialRecord, TrialState, best_trial, n_measured,
 
 _HOPELESS = 3
 """Settings that may end their server or process in the beginning before that ends the search."""
+_MOST_TOKENS = 1024
+"""Tokens of answers whose experts are read: enough for each expert to have been used many times."""
+_SLOWER = 2.0
+"""Factor by which reading experts takes longer than a prompt does: for the logits of every token,
+and as llama.cpp stops behind each router."""
 
 
-@dataclass(eq=False)
 class TrialRunner:
     """Measures what a study proposes, and keeps the records."""
 
-    setup: SearchSetup
-    """Study, prompts, what decodes them, and limits."""
-    on_decoded: Callable[[WorkItem, GenerationResult], None]
-    """Told of every prompt."""
-    _: KW_ONLY
-    check_time: Callable[[int], None]
-    """Given the number of prompts that were decoded, raises ``OutOfTimeError`` where there is no
-    time for one more."""
-
-    def __post_init__(self) -> None:
+    def __init__(self, pace: Pace, forecasting: Forecasting) -> None:
+        """Take up the study's trials."""
+        self.setup = pace.setup
+        self._pace = pace
+        self._forecasting = forecasting
         self._by_number = {record.number: record for record in self.setup.study.records()}
         """Kept here too: a storage that fails must not take the result with it."""
+        self._began_s = 0.0
+        """When the present trial did."""
         self._n_measured = 0
         """Trials of this run: what failed in an earlier one, a repaired setup may have mended."""
         self._ended: list[SpectuiError] = []
@@ -69,7 +79,45 @@ class TrialRunner:
         """Trials that were measured or cannot be."""
         return sum(one.is_tried for one in self._by_number.values())
 
-    def look_around(self) -> None:
+    @property
+    def n_wanted(self) -> int:
+        """Trials to run in all, earlier ones included."""
+        asked = self.setup.limits.n_trials
+        if asked is not None:
+            return asked
+        return 0 if self._forecasting.forecasts else MOST_TRIALS
+
+    def run(self) -> None:
+        """Try settings, beside other machines, until there were enough.
+
+        Raises:
+            KeyboardInterrupt: it was stopped; the study has noted that.
+            OutOfTimeError: time was up; another run may try again what was begun.
+            SpectuiError: a defect, a server that never ran with speculation, or memory that stays
+                short. Anything else that fails is a failed trial.
+        """
+        found, study = self._forecasting.forecasts, self.setup.study
+        own = study.space.present
+        if self.n_tried < self.n_wanted:
+            # What looks best comes before the sampler's choices.
+            study.follow(in_order(found, study.space.defaults))
+        elif found and own is not None and not self._is_known(own):
+            study.enqueue((own,))
+            self._try()
+        while True:
+            self._look_around()
+            if self.n_tried >= self.n_wanted:
+                return
+            self._try()
+            for record in self.records[-1:]:
+                self._forecasting.forecast_also(record.arm)
+
+    def _is_known(self, arm: Arm) -> bool:
+        """Whether a trial or a forecast tells of a setting."""
+        tried = any(one.arm == arm and one.is_tried for one in self.records)
+        return tried or self._forecasting.forecast_also(arm)
+
+    def _look_around(self) -> None:
         """Take up what other machines have measured."""
         for record in self.setup.study.records():
             known = self._by_number.get(record.number)
@@ -77,19 +125,22 @@ class TrialRunner:
                 self._by_number[record.number] = record
                 self.setup.on_event(TrialFinished(record=record))
 
-    def run(self) -> None:
-        """Measure the study's next proposal.
-
-        Raises:
-            KeyboardInterrupt: it was stopped; the study has noted that.
-            OutOfTimeError: time was up before it was done; another run may try it again.
-            SpectuiError: a defect, a server that never ran with speculation, or memory that stays
-                short. Anything else that fails is a failed trial.
-        """
-        study, items = self.setup.study, self.setup.division.trial_items
+    def _try(self) -> None:
+        """Measure the study's next proposal."""
+        pace, study = self._pace, self.setup.study
+        if pace.trial_s and pace.left_s <= max(pace.trial_s) + self.race_s(RESERVED):
+            raise OutOfTimeError
+        self._began_s = pace.took_s
         proposal = study.ask()
-        number = proposal.number
-        self.setup.on_event(TrialStarted(number=number, arm=proposal.arm, n_prompts=len(items)))
+        number, arm = proposal.number, proposal.arm
+        self.setup.on_event(
+            PhaseStarted(
+                phase=Phase.SEARCHING,
+                text=f"trial {number}: {arm.label}",
+                n_steps=len(pace.division.trial_items),
+                arm=arm,
+            )
+        )
         try:
             record = self._measured(proposal)
         except (CancelledError, KeyboardInterrupt, OutOfTimeError) as error:
@@ -107,11 +158,12 @@ class TrialRunner:
                 # Another process has taken the setting over.
                 del self._by_number[number]
                 return
+        pace.trial_s.append(pace.took_s - self._began_s)
         self.setup.on_event(TrialFinished(record=record))
 
     def _measured(self, proposal: TrialRecord) -> TrialRecord:
-        runs = self.setup.runs(proposal.arm, self.on_decoded, self.check_time)
-        runs.measure(self.setup.division.trial_items)
+        runs = self._pace.runs(proposal.arm, self._check_time)
+        runs.measure(self._pace.division.trial_items)
         pairs = steady(runs.pairs)
         timed = measurements(pairs)
         self._n_measured += 1
@@ -121,6 +173,16 @@ class TrialRunner:
             prompts=tuple(map(score, pairs)),
             speedup=paired_speedup(timed, n_resamples=1).estimate if timed else None,
         )
+
+    def _check_time(self, n_done: int) -> None:
+        """End a trial that takes the time of the race's first prompts."""
+        alone_s = LOOK_EVERY * (self._pace.took_s - self._began_s) / max(n_done, 1)
+        self._pace.check(self.race_s(LOOK_EVERY) or alone_s)
+
+    def race_s(self, n_prompts: int) -> float:
+        """Estimate of a race of what would be raced now; 0 as long as nothing is known."""
+        arm, pace = finalist(self.records, self._forecasting.forecasts), self._pace
+        return 0.0 if arm is None else pace.race_s(arm, pace.division.judges[:n_prompts])
 
     def _check_hope(self, error: SpectuiError) -> None:
         """Raise the error of a trial where further trials would fail in the same way."""
@@ -163,24 +225,15 @@ class Search:
             spent_s: seconds of the budget that went into finding the target's place.
         """
         self._setup = setup
-        self._clock = clock
-        self._spent_s, budget_s = spent_s, setup.limits.time_budget_s
-        self._cut_trials: tuple[int, int] | None = None
-        self._pace = Pace(
-            budget_s if budget_s is None else max(0.0, budget_s - spent_s),
-            self._now_s,
-            setup.measurer,
-            setup.division.trial_items,
-            move_s=lambda: setup.loader.move_s,
-        )
-        self._trials = TrialRunner(setup, self._decoded, check_time=self._check_trial)
-        self._forecasting = Forecasting(forecaster, setup, self._pace)
-        self._confirmation = Confirmation(
-            setup, self._pace, self._forecasting, on_decoded=self._decoded
-        )
+        self._spent_s = spent_s
+        self._pace = Pace(setup, clock, spent_s=spent_s)
+        self._forecasting = Forecasting(self._pace, forecaster)
+        self._trials = TrialRunner(self._pace, self._forecasting)
+        self._depths = DepthRuns(self._pace)
+        self._confirmation = Confirmation(self._pace, self._forecasting, self._depths)
         self._recorder = forecaster if isinstance(forecaster, Forecaster) else None
-        self._experts = Experts(None, ENDED)
-        self._depths = DepthRuns(self._setup, self._pace, self._decoded)
+        self._experts = Known[ExpertUse](None, ENDED)
+        self._cut_trials: tuple[int, int] | None = None
 
     def run(self) -> TuneResult:
         """Forecast, search and race. An interrupt ends it early with what was measured."""
@@ -189,19 +242,19 @@ class Search:
             self._setup.measurer.warm_up(None)
             self._forecasting.look_ahead()
             self._pace.expected_s = self._forecasting.seconds(self._setup.study.space.off)
-            self._depths.reserve(self._race_s(1))
+            self._depths.reserve(self._trials.race_s(1))
             try:
-                self._search()
+                self._trials.run()
             except OutOfTimeError:
-                if self._trials.n_tried < self._n_trials:
-                    self._cut_trials = self._trials.n_tried, self._n_trials
+                if self._trials.n_tried < self._trials.n_wanted:
+                    self._cut_trials = self._trials.n_tried, self._trials.n_wanted
             self._trials.check_measured()
             self._confirmation.run(self._trials.records)
             lossless = self._confirmation.check_lossless()
             leader = next(iter(self._confirmation.conclude()), None)
             if leader is not None:
                 self._depths.run(leader)
-            self._experts = read_experts(self._setup, self._pace, self._recorder)
+            self._experts = read_experts(self._pace, self._recorder)
         except (KeyboardInterrupt, CancelledError):
             interrupted = True
         except SpectuiError as error:
@@ -216,9 +269,7 @@ class Search:
         standings = self._confirmation.conclude()
         leader = next((one for one in standings[:1] if one.speedup is not None), None)
         best = leader.arm if leader is not None else tried.arm if tried is not None else None
-        requests = NOT_CONFIRMED
-        if leader is not None:
-            requests = raced_requests(leader, self._setup.requests, self._depths.found)
+        requests = self._depths.requests(leader)
         why = why_nothing(records, self._forecasting.forecasts, interrupted=interrupted)
         return TuneResult(
             trials=records,
@@ -251,61 +302,25 @@ class Search:
             return found
         return replace(found, reason=f"{found.reason} {on_others(leader.of_others)}")
 
-    @property
-    def _n_trials(self) -> int:
-        """Trials to run in all, earlier ones included."""
-        asked = self._setup.limits.n_trials
-        if asked is not None:
-            return asked
-        return 0 if self._forecasting.forecasts else MOST_TRIALS
 
-    def _search(self) -> None:
-        """Try settings, beside other machines, until there were enough."""
-        found, study = self._forecasting.forecasts, self._setup.study
-        own = study.space.present
-        if self._trials.n_tried < self._n_trials:
-            # What looks best comes before the sampler's choices.
-            study.follow(in_order(found, study.space.defaults))
-        elif found and own is not None and not self._is_known(own):
-            study.enqueue((own,))
-            self._try()
-        while True:
-            self._trials.look_around()
-            if self._trials.n_tried >= self._n_trials:
-                return
-            self._try()
-            for record in self._trials.records[-1:]:
-                self._forecasting.forecast_also(record.arm)
-
-    def _is_known(self, arm: Arm) -> bool:
-        """Whether a trial or a forecast tells of a setting."""
-        tried = any(one.arm == arm and one.is_tried for one in self._trials.records)
-        return tried or self._forecasting.forecast_also(arm)
-
-    def _try(self) -> None:
-        if not self._pace.has_time_for_trial(self._race_s(RESERVED)):
-            raise OutOfTimeError
-        self._pace.trial(self._trials.run)
-
-    def _decoded(self, item: WorkItem, result: GenerationResult) -> None:
-        left_s = self._seconds_left()
-        self._setup.on_event(PromptMeasured(prompt_id=item.id, result=result, seconds_left=left_s))
-
-    def _now_s(self) -> float:
-        """Clock of this search's own work: it stands still while others have the engine."""
-        return self._clock() - self._setup.engine.waited_s
-
-    def _check_trial(self, n_done: int) -> None:
-        """End a trial that takes the time of the race's first prompts."""
-        self._pace.check_trial(n_done, self._race_s(LOOK_EVERY))
-
-    def _race_s(self, n_prompts: int) -> float:
-        """Estimate of a race of what would be raced now; 0 as long as nothing is known."""
-        arm = finalist(self._trials.records, self._forecasting.forecasts)
-        return 0.0 if arm is None else self._confirmation.race_s(arm, n_prompts)
-
-    def _seconds_left(self) -> float | None:
-        """Most seconds until the end: of the race, before it of the budget; None without one."""
-        race_s, left_s = self._confirmation.left_s, self._pace.left_s
-        left_s = left_s if race_s is None else min(race_s, left_s)
-        return max(0.0, left_s) if math.isfinite(left_s) else None
+def read_experts(pace: Pace, forecaster: Forecaster | None) -> Known[ExpertUse]:
+    """Read what there is time for of the answers that ``forecaster`` has recorded."""
+    texts = () if forecaster is None else forecaster.texts
+    if forecaster is None or not texts:
+        return Known(None, "no answers were recorded in this process")
+    token_s, left_s = _SLOWER * pace.setup.measurer.prompt_token_s, pace.left_s
+    chosen, n_left = list[tuple[tuple[int, ...], tuple[int, ...]]](), _MOST_TOKENS
+    for prompt, answer in filter(itemgetter(1), texts):
+        left_s -= token_s * (len(prompt) + len(answer))
+        if left_s < 0 or n_left <= 0:
+            break
+        n_left -= len(answer)
+        chosen.append((prompt, answer))
+    if not chosen:
+        return Known(None, NO_TIME)
+    try:
+        routing = forecaster.loader.engine.read_experts(ReadExperts(texts=tuple(chosen)))
+    except (BadInputError, DoesNotFitError, EngineDiedError, UsageError) as error:
+        # Such as no room for one more context: all else is measured.
+        return Known(None, str(error))
+    return Known(use_of(routing)) if routing.layers else Known(None, "the target has no experts")

@@ -28,7 +28,7 @@ from spectui.server.replies import Round
 from spectui.trace.grid import N_PARTS, Parts, part_ends
 from spectui.tune.forecast import Answers, Forecast, Outlook
 from spectui.tune.space import SearchSpace
-from spectui.tune.tracing import NO_DEADLINES, Deadlines
+from spectui.tune.tracing import COSTS_SHARE, MOST_SHARE, TEXT_SHARE, never
 
 _TURNS = 6
 """Answers of which every length's price is the median."""
@@ -127,7 +127,7 @@ def why_unforecast(
         return "n-gram drafters are not forecast through llama-server"
     if others:
         return f"{others[0]} drafts to its full length even where fewer tokens are wanted"
-    if SYNTHETIC_RATES not in binary.accepted.flags:
+    if SYNTHETIC_RATES not in binary.reader.flags:
         return f"{binary.path} has no {SYNTHETIC_RATES}, with which a server shows what rounds cost"
     if n_slots > 1:
         return "rounds of several slots share their batches"
@@ -155,7 +155,7 @@ class ServedForecaster:
 
     def __post_init__(self) -> None:
         self._on_event: Callable[[str], None] = lambda _event: None
-        self._until = NO_DEADLINES
+        self._is_over: Callable[[float], bool] = never
         self._answered: tuple[WorkItem, ...] = ()
         """Prompts that the forecasts are of."""
 
@@ -163,16 +163,6 @@ class ServedForecaster:
     def prompts(self) -> tuple[tuple[str, str], ...]:
         """Names and categories of the answered prompts."""
         return tuple((one.id, one.category) for one in self._answered)
-
-    @property
-    def n_prompts(self) -> int:
-        """Prompts that can be answered."""
-        return len(self.workload.items)
-
-    @property
-    def n_tokens(self) -> int:
-        """Tokens of an answer."""
-        return self.workload.n_predict
 
     def n_steps(self, n_prompts: int) -> int:
         """Number of events that ``run`` emits, at most."""
@@ -195,7 +185,7 @@ class ServedForecaster:
         n_prompts: int,
         n_tokens: int,
         on_event: Callable[[str], None],
-        until: Deadlines = NO_DEADLINES,
+        is_over: Callable[[float], bool] = never,
     ) -> Outlook:
         """Measure rounds, answer the prompts with the longest drafts, and replay every length.
 
@@ -206,7 +196,7 @@ class ServedForecaster:
             ServerError: no draft could be measured; the last one's reason.
         """
         self._on_event = on_event
-        self._until = until
+        self._is_over = is_over
         self._answered = ()
         workload = replace(self.workload.first(n_prompts), n_predict=n_tokens)
         found, error = list[Forecast](), None
@@ -246,7 +236,7 @@ class ServedForecaster:
         """Answers to the prompts, for each draft to the same."""
         found = list[Answer]()
         for item in self._answered or workload.items:
-            if found and not self._answered and self._is_over(len(found)):
+            if found and not self._answered and self._ends(len(found)):
                 break
             rounds = self._rounds(workload, item, longest)
             n_tokens = sum(one.n_emitted for one in rounds)
@@ -256,10 +246,10 @@ class ServedForecaster:
         self._answered = workload.items[: len(found)]
         return found
 
-    def _is_over(self, n_answers: int) -> bool:
+    def _ends(self, n_answers: int) -> bool:
         """Whether so many answers have to do."""
-        until = self._until
-        return until.is_late() or (n_answers >= MIN_PROMPTS and not until.may_write())
+        is_over = self._is_over
+        return is_over(MOST_SHARE) or (n_answers >= MIN_PROMPTS and is_over(TEXT_SHARE))
 
     def _turns(self, workload: Workload, draft: str, longest: int) -> list[Turn]:
         """Measure rounds of every length, in turn with the target alone if both servers fit."""
@@ -269,7 +259,7 @@ class ServedForecaster:
         rates = SYNTHETIC_RATES, ",".join(["0"] * longest)
         ladders, alone = list[Sequence[Round]](), list[Sequence[Round]]()
         for n, item in enumerate(items):
-            if n >= _FEWEST_TURNS and not self._until.has_time():
+            if n >= _FEWEST_TURNS and self._is_over(COSTS_SHARE):
                 break
             ladders.append(self._rounds(workload, item, longest, *rates))
             if self.backend.n_beside_off:

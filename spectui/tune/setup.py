@@ -1,31 +1,41 @@
-"""Inputs of a search: a study, prompts, the engine that decodes them, and limits."""
+"""Inputs of a search: its arms, prompts, limits, study and command, and what its phases share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, zip_longest
 from pathlib import Path
+from random import Random
 from typing import Self
 
 from spectui.commands.command import Start
 from spectui.commands.takeover import Takeover
+from spectui.documents import Known
 from spectui.engine.commands import LoadTarget
-from spectui.engine.events import GenerationResult
 from spectui.measure.arm import Arm
 from spectui.measure.backend import Backend
+from spectui.measure.comparable import digest
 from spectui.measure.measurer import Measurer
 from spectui.measure.requests import usual_shape
+from spectui.measure.statistics import MIN_PROMPTS
+from spectui.measure.verdict import Basis
 from spectui.measure.workload import WorkItem, Workload
-from spectui.options.dialect import Dialect
+from spectui.options.drafters import MODEL_KIND, MTP_KIND
+from spectui.options.option import Dialect
 from spectui.options.request import RequestShape
-from spectui.options.setup import Setup
-from spectui.tune.candidates import Candidate
-from spectui.tune.division import Division
-from spectui.tune.events import TuneEvent
-from spectui.tune.loading import Loading
+from spectui.options.setup import ContextOptions, Setup
+from spectui.options.speculation import Speculation
+from spectui.tune.candidates import Candidate, Loading
 from spectui.tune.places import Knob
-from spectui.tune.race import RaceRuns
+from spectui.tune.progress import TuneEvent
 from spectui.tune.space import SearchSpace
 from spectui.tune.studies.study import StudyOptions, TuningStudy
 
+TRIAL_PROMPTS = 8
+"""Prompts of a trial, at most."""
+JUDGES = 8
+"""Prompts that judge, at least, where prompts are divided."""
+FEWEST_FOR_BOTH = 12
+"""Prompts of which some may choose and nothing else."""
 MOST_TRIALS = 50
 """Trials where nothing can be forecast and no number was asked for."""
 
@@ -64,6 +74,57 @@ class CommandOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Present:
+    """The drafting setting of a user's command, which a search measures beside what it finds."""
+
+    speculation: Speculation | None
+    """None if the command does not draft."""
+    draft: Path | None
+    """The command's draft model; None without one."""
+    elsewhere: tuple[str, ...] = ()
+    """Drafting options that only llama-server supports."""
+
+    @property
+    def longest(self) -> int:
+        """Maximum number of tokens per draft."""
+        return 0 if self.speculation is None else self.speculation.longest
+
+    def arm(
+        self, candidates: Sequence[Candidate], context: ContextOptions, space: SearchSpace
+    ) -> Known[Arm]:
+        """The setting as an arm with one of the candidates, or why it cannot be measured.
+
+        Args:
+            candidates: usable drafts.
+            context: that of target and draft.
+            space: search space.
+        """
+        speculation = self.speculation
+        if self.elsewhere:
+            return Known(None, f"only llama-server drafts with {' '.join(self.elsewhere)}")
+        if speculation is None:
+            return Known(None, "the command does not draft")
+        if speculation.ngrams and not space.with_ngrams:
+            return Known(None, "this llama-server has no n-gram drafters")
+        if self.longest > min(context.ctx_size, context.batch_size) - 1:
+            return Known(None, f"-c and -b have no room for its drafts of {self.longest} tokens")
+        if speculation.model is None:
+            return Known(space.placed(Arm(draft=None, speculation=speculation)))
+        for one in candidates:
+            if one.reason is None and self._drafts_with(one):
+                arm = space.arm(one.name, speculation.model, speculation.ahead)
+                return Known(space.placed(arm))
+        kind = MTP_KIND if speculation.is_mtp else MODEL_KIND
+        who = kind if self.draft is None else f"its draft {self.draft.name}"
+        return Known(None, f"{who} is none of those that may draft here")
+
+    def _drafts_with(self, one: Candidate) -> bool:
+        if self.draft is None or one.is_mtp:
+            return self.draft is None and one.is_mtp
+        return one.options.path.resolve() == self.draft.resolve()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TuningSetup:
     """A search: its arms, prompts, limits, study and command."""
 
@@ -77,6 +138,8 @@ class TuningSetup:
     """Least gain with which speculation is worth it; 0.02 is 2 %."""
     study: StudyOptions = field(default_factory=StudyOptions)
     command: CommandOptions = field(default_factory=CommandOptions)
+    present: Known[Arm] | None = None
+    """The present setting of the user's command; None without a command."""
     knobs: tuple[Knob, ...] = ()
     """Parameters of the target's place that may vary; empty where it stays as it is."""
     given: LoadTarget | None = None
@@ -104,8 +167,6 @@ class SearchSetup:
     """Keeps the trials."""
     workload: Workload
     """Prompts to decode, and sampling."""
-    division: Division
-    """Prompts that choose, and those that judge."""
     measurer: Measurer
     """Decodes it."""
     loader: Loading
@@ -118,25 +179,71 @@ class SearchSetup:
     requests: tuple[RequestShape, ...] = ()
     """Requests that are to gain."""
 
-    def runs(
-        self,
-        arm: Arm,
-        on_decoded: Callable[[WorkItem, GenerationResult], None],
-        check_time: Callable[[int], None],
-    ) -> RaceRuns:
-        """Runs of a setting beside off.
 
-        Args:
-            arm: the setting.
-            on_decoded: told of every prompt.
-            check_time: asked before each prompt, with the number that were decoded; raises to end
-                the runs.
-        """
-        return RaceRuns(
-            self.measurer,
-            arm,
-            off=self.study.space.off,
-            load=lambda side: self.loader.load(side.draft),
-            on_pair=lambda pair: on_decoded(pair.item, pair.speculative),
-            check_time=check_time,
-        )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Division:
+    """Prompts that choose a setting by trials, and those that judge it.
+
+    The best of many settings on a few prompts is partly the best for just these, and looks better
+    on them than it is: judged on the prompts that chose them, settings that gain 2 % were advised
+    as gaining more in a quarter of simulated searches. So no text does both.
+    """
+
+    trial_items: tuple[WorkItem, ...]
+    """Prompts of every trial: they choose."""
+    unseen: tuple[WorkItem, ...]
+    """Prompts that no choice sees."""
+
+    @property
+    def basis(self) -> Basis:
+        """Whether the unseen prompts are enough to judge."""
+        return Basis.UNSEEN if len(self.unseen) >= MIN_PROMPTS else Basis.SAME
+
+    @property
+    def judges(self) -> tuple[WorkItem, ...]:
+        """Prompts to race on where nothing is recorded."""
+        return self.unseen if self.basis is Basis.UNSEEN else (*self.unseen, *self.trial_items)
+
+
+def divide(workload: Workload) -> Division:
+    """Divide the prompts of a search, the same ones always in the same way.
+
+    Each part has its share of every category. From ``FEWEST_FOR_BOTH`` prompts on, at least
+    ``JUDGES`` of them judge, and the others choose; of fewer, ``MIN_PROMPTS`` do. Where there are
+    no more than these, all prompts are timed, and nothing is recommended.
+    """
+    n = len(workload.items)
+    n_judging = JUDGES if n >= FEWEST_FOR_BOTH else MIN_PROMPTS
+    n_choosing = min(TRIAL_PROMPTS, n - n_judging if n > n_judging else max(1, n // 2))
+    parts: tuple[list[WorkItem], list[WorkItem]] = [], []
+    for index, item in enumerate(_by_category(workload.items)):
+        chooses = (index + 1) * n_choosing // n > index * n_choosing // n
+        parts[not chooses].append(item)
+    return Division(trial_items=_in_turn(parts[0]), unseen=_in_turn(parts[1]))
+
+
+def mixed(items: Sequence[WorkItem]) -> tuple[WorkItem, ...]:
+    """Items by chance, always the same, and one of each category after the other.
+
+    So the first ones stand for all.
+    """
+    return _in_turn(_by_category(items))
+
+
+def _by_category(items: Sequence[WorkItem]) -> list[WorkItem]:
+    """Category by category, each in an order by chance, which the prompts themselves seed."""
+    chance = Random(digest([item.tokens for item in items]))  # noqa: S311 - not a secret
+    return [one for alike in _alike(items) for one in chance.sample(alike, len(alike))]
+
+
+def _alike(items: Iterable[WorkItem]) -> list[list[WorkItem]]:
+    found: dict[str, list[WorkItem]] = {}
+    for item in items:
+        found.setdefault(item.category, []).append(item)
+    return list(found.values())
+
+
+def _in_turn(items: Iterable[WorkItem]) -> tuple[WorkItem, ...]:
+    """One prompt of each category after the other."""
+    rows = zip_longest(*_alike(items))
+    return tuple(item for item in chain.from_iterable(rows) if item is not None)

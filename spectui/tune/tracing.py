@@ -17,13 +17,11 @@ from spectui.measure.workload import WorkItem, Workload
 from spectui.monitor.machine import this_machine
 from spectui.options.drafters import DrafterSetting, DraftMtp, DraftSimple, NgramSimple
 from spectui.paths import text_of
-from spectui.speculative.models import Rollback
 from spectui.trace.costs import Costs
 from spectui.trace.fit import Probed, fit_costs
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.trace.record import ModelIdentity, Recording, Trace, complete
-from spectui.tune.candidates import Candidate
-from spectui.tune.loading import Loader
+from spectui.tune.candidates import Candidate, Loader
 from spectui.tune.probing import CostProbe
 
 COST_PROMPTS = 8
@@ -39,19 +37,19 @@ _WRITTEN_AT_ONCE = 16
 that ends early; few enough that not much is lost where the engine gives way or its process ends."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deadlines:
-    """Asked again and again how much more may be recorded."""
-
-    has_time: Callable[[], bool] = lambda: True
-    """Whether costs may be measured on one prompt more."""
-    is_late: Callable[[], bool] = lambda: False
-    """Whether no more is done than has to be: the first prompt with each draft."""
-    may_write: Callable[[], bool] = lambda: True
-    """Whether the target may continue more prompts than the first ones."""
+TEXT_SHARE = 0.25
+"""Share of the time after which the target continues no more prompts than the first ones."""
+MOST_SHARE = 0.7
+"""After it, a recording that takes longer than was estimated goes on with the first prompt alone:
+without a race there is no verdict."""
+COSTS_SHARE = 0.2
+"""After it, costs of rounds are measured on no more prompts than they have to be: the race has
+better use for the time."""
 
 
-NO_DEADLINES = Deadlines()
+def never(_share: float) -> bool:
+    """Whether a share of the time is gone, where there is no limit."""
+    return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,10 +81,8 @@ class Tracer:
     """Longest draft that the trace shall answer for."""
     floor: float = 0.0
     """Least ``draft_p_min`` above 0 that it shall answer for; 0 for all."""
-    n_ctx: int
-    """Context size of the target."""
-    rollback: Rollback
-    """The target's way to forget."""
+    target: ModelLoaded
+    """The target, which the loader has loaded."""
     with_costs: bool = True
     """Whether the costs of rounds are measured as well."""
     drafts: Sequence[str] | None = None
@@ -96,14 +92,16 @@ class Tracer:
     measured then. Empty where they are to be made."""
     on_event: Callable[[str], None]
     """Told what happens, on the caller's thread."""
-    until: Deadlines = NO_DEADLINES
+    is_over: Callable[[float], bool] = never
+    """Asked again and again whether a share of the time is gone."""
 
     def __post_init__(self) -> None:
         self._drafts = self.loader.drafts if self.drafts is None else self.drafts
         self._recordings = list(self.recordings)
         self._target_read: dict[str, Reading] = {}
         self._draft_read: dict[str, list[Reading]] = {}
-        self._probed: dict[str, Probed] = {}
+        self._probed: dict[str | None, Probed] = {}
+        """Rounds by draft; None without one."""
         self._costs: dict[str, Costs] = {}
 
     def run(self) -> Tracing:
@@ -138,10 +136,10 @@ class Tracer:
     def _record(self) -> None:
         """Record outputs, probes and drafts, in this order."""
         self._record_outputs()
-        if self.with_costs and probes_without_draft(self.loader):
+        if self.with_costs and self._probes_without_draft:
             self.loader.load(None)
             # It drafts wherever a token stood before: many rounds that verify real text.
-            self._probe(NGRAM_COSTS, NgramSimple(size_n=1, size_m=self.depth))
+            self._probe(None, NgramSimple(size_n=1, size_m=self.depth))
         for draft in self._drafts:
             self._take(draft)
 
@@ -156,13 +154,11 @@ class Tracer:
                 self._record_output(item, item.given.first(n_predict))
         try:
             while self._waiting:
-                is_late = self.until.is_late()
-                if self._recordings and (is_late or not self.until.may_write()):
+                is_late = self.is_over(MOST_SHARE)
+                if self._recordings and (is_late or self.is_over(TEXT_SHARE)):
                     break
                 n = _WRITTEN_AT_ONCE if self._recordings else _WRITTEN_FIRST
-                if is_late:
-                    n = 1
-                again_after_a_death(partial(self._write, n))
+                again_after_a_death(partial(self._write, 1 if is_late else n))
         finally:
             order = {item.id: index for index, item in enumerate(items)}
             self._recordings.sort(key=lambda recording: order[recording.id])
@@ -201,9 +197,9 @@ class Tracer:
                 probabilities=() if self.workload.sampling.is_greedy else answer.probabilities,
                 stop=answer.stop,
                 n_predict=self.workload.n_predict,
-                n_ctx=self.n_ctx,
+                n_ctx=self.target.n_ctx,
                 chains={},
-                rollback=self.rollback,
+                rollback=self.target.rollback,
             )
         )
         self.on_event(f"{item.id}: {len(answer.tokens)} tokens of the target")
@@ -216,7 +212,7 @@ class Tracer:
             self.on_event(f"left out {draft}: {error}")
             return
         self._record_draft(draft)
-        drafter = DraftMtp if self.loader.is_mtp(draft) else DraftSimple
+        drafter = DraftMtp if self.loader.by_name[draft].drafts_by_mtp else DraftSimple
         self._probe(draft, drafter(draft_max=self.depth))
 
     def _record_draft(self, draft: str) -> None:
@@ -224,7 +220,7 @@ class Tracer:
         for index, recording in enumerate(self._recordings):
             if draft in recording.chains:
                 continue
-            if index and self.until.is_late():
+            if index and self.is_over(MOST_SHARE):
                 # Every draft goes along the same text.
                 del self._recordings[index:]
                 break
@@ -234,7 +230,7 @@ class Tracer:
                 depth=self.depth,
                 floor=self.floor,
                 reuse_prompt=True,
-                mtp=self.loader.is_mtp(draft),
+                mtp=self.loader.by_name[draft].drafts_by_mtp,
                 sampling=None if sampling.is_greedy else sampling,
             )
             told = again_after_a_death(partial(self.loader.engine.record_chains, command))
@@ -248,7 +244,7 @@ class Tracer:
         """Keep how long the draft read a prompt, if it was new to it."""
         if read_s is None:
             return
-        if self.loader.is_mtp(draft):
+        if self.loader.by_name[draft].drafts_by_mtp:
             alone = self._target_read.get(recording.id)
             if alone is None:
                 return
@@ -259,60 +255,51 @@ class Tracer:
 
     def _fit(self) -> None:
         """Costs of every drafter: all that were measured with the target in one place did so."""
-        for name, probed in self._probed.items():
-            others = [other for key, other in self._beside(name) if key != name]
+        for draft, probed in self._probed.items():
+            others = [self._probed[one] for one in self._beside(draft) if one != draft]
+            name = draft or NGRAM_COSTS
             self._costs[name] = fit_costs(probed, others)
             self.on_event(f"{name}: measured what rounds cost")
 
-    def _beside(self, name: str) -> list[tuple[str, Probed]]:
-        """Probes measured with the target in the same place as for ``name``."""
-        return [
-            (key, probed)
-            for key, probed in self._probed.items()
-            if not self.loader.needs_other_placement(_draft(key), _draft(name))
-        ]
+    def _beside(self, draft: str | None) -> list[str | None]:
+        """Drafts whose rounds were measured with the target in the same place as for ``draft``."""
+        return [one for one in self._probed if not self.loader.needs_other_placement(one, draft)]
 
-    def _probe(self, name: str, drafter: DrafterSetting) -> None:
+    @property
+    def _probes_without_draft(self) -> bool:
+        """Whether rounds without a draft model are measured apart.
+
+        Where no draft is long enough to tell what verifying the longer drafts of n-gram drafters
+        costs, and where the target lies otherwise beside one.
+        """
+        loader = self.loader
+        return all(loader.by_name[draft].is_short for draft in loader.drafts) or any(
+            loader.needs_other_placement(draft, None) for draft in loader.drafts
+        )
+
+    def _probe(self, draft: str | None, drafter: DrafterSetting) -> None:
         if not self.with_costs:
             return
         recorded = {recording.id for recording in self._recordings}
         items = [item for item in self.workload.items if item.id in recorded]
-        n_most = _n_probed(len(self._beside(name)))
+        n_most, name = COST_PROMPTS, draft or NGRAM_COSTS
+        if self._beside(draft):
+            n_most //= 2
         probe = CostProbe(self.loader.engine, self.workload, drafter=drafter)
         probed = probe.run(
             self._in_time(spread_out(items, n_most), n_most),
             lambda item: self.on_event(f"{item.id}: measured rounds of every length with {name}"),
         )
         if probed is not None:
-            self._probed[name] = probed
+            self._probed[draft] = probed
 
     def _in_time(self, items: Sequence[WorkItem], n_most: int) -> Iterator[WorkItem]:
         """Yield as many items as there is time for, spread out wherever that ends."""
         for n, item in enumerate((*items[::2], *items[1::2])):
-            if n and (self.until.is_late() or (n >= n_most // 2 and not self.until.has_time())):
+            may_end = n >= n_most // 2 and self.is_over(COSTS_SHARE)
+            if n and (may_end or self.is_over(MOST_SHARE)):
                 return
             yield item
-
-
-def probes_without_draft(loader: Loader) -> bool:
-    """Whether rounds without a draft model are measured apart.
-
-    Where no draft is long enough to tell what verifying the longer drafts of n-gram drafters costs,
-    and where the target lies otherwise beside one.
-    """
-    drafts = loader.drafts
-    return all(map(loader.is_short, drafts)) or any(
-        loader.needs_other_placement(draft, None) for draft in drafts
-    )
-
-
-def _draft(name: str) -> str | None:
-    return None if name == NGRAM_COSTS else name
-
-
-def _n_probed(n_before: int) -> int:
-    """Prompts that costs are measured on, after ``n_before`` other drafters."""
-    return COST_PROMPTS if n_before == 0 else COST_PROMPTS // 2
 
 
 def spread_out(items: Sequence[WorkItem], n: int) -> tuple[WorkItem, ...]:

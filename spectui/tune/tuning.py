@@ -1,15 +1,17 @@
-"""One search from its study to the verdict that it keeps, for the command line and the screen."""
+"""One search from its study to the verdict that it keeps, and its document ``spectui.tune/1``."""
 
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
-from spectui.commands.launch import ExportSetup
-from spectui.documents import Json
+from spectui.commands.launch import ExportSetup, Launch
+from spectui.documents import Json, encoded, known, or_reason
 from spectui.errors import BadInputError, HopelessError, ServerError
-from spectui.llama.facts import LibraryFacts
 from spectui.measure.arm import Arm
+from spectui.measure.backend import ENGINE, header
+from spectui.measure.lossless import lossless_document
+from spectui.measure.measurer import throughput, throughput_document
 from spectui.measure.observed import observed_of
 from spectui.measure.promise import Case, Promise, lasting
 from spectui.measure.server_backend import measurer_of
@@ -17,12 +19,12 @@ from spectui.monitor.machine import this_machine
 from spectui.monitor.watch import MachineWatch
 from spectui.options.setup import ModelOptions
 from spectui.tune.backends import OwnEngine, Served, study_name
-from spectui.tune.division import TRIAL_PROMPTS, divide
-from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
-from spectui.tune.outcome import Outcome, advised, outcome_of
+from spectui.tune.explain import explain_result
+from spectui.tune.forecast import Outlook, best_by_drafter
 from spectui.tune.places import Placing
+from spectui.tune.progress import Notice, SearchEnded, StudyOpened, TuneEvent
 from spectui.tune.race import BASELINE_SHARE
-from spectui.tune.result import TuneResult
+from spectui.tune.result import Outcome, TuneResult, outcome_of
 from spectui.tune.search import Search
 from spectui.tune.setup import SearchSetup, TuningSetup
 from spectui.tune.studies.listing import StoredStudy, keep_report, list_studies, machines_of
@@ -34,19 +36,17 @@ from spectui.tune.trials import n_measured
 _PLACING = frozenset({"override-tensor", "cpu-moe", "n-cpu-moe"})
 """Options that a searched placement needs."""
 _UNKNOWN = "spectui export and verify will not know of this verdict"
-
-
-TuningBackend = OwnEngine | Served
-"""Backend that measures for a search."""
+_FORECASTS = 50
+"""Number of replayed settings that a document lists: the best ones."""
 
 
 class Tuning:
     """A search that can go on: its study keeps the trials, the verdict and the promise."""
 
-    def __init__(self, setup: TuningSetup, backend: TuningBackend) -> None:
+    def __init__(self, setup: TuningSetup, backend: OwnEngine | Served) -> None:
         """Open nothing yet; ``backend`` has loaded the target, or can start its servers."""
         self.setup = setup
-        self._backend = backend
+        self.backend = backend
         self.name = setup.study.name or study_name(setup.off.target.path, backend.spec(setup))
         self.placing: Placing | None = None
         """How the target's place was found; None where it was not searched."""
@@ -71,7 +71,7 @@ class Tuning:
         with self._open() as study:
             self._begin(study, on_event)
             began_s = time.monotonic()
-            self.setup, self.placing = self._backend.settle(
+            self.setup, self.placing = self.backend.settle(
                 self.setup, study, lambda text: on_event(Notice(text=text))
             )
             self.space = study.space
@@ -100,13 +100,12 @@ class Tuning:
     def _search(
         self, study: TuningStudy, on_event: Callable[[TuneEvent], None], settled_s: float
     ) -> Search:
-        setup, measuring = self.setup, self._backend.measuring
-        loader, forecaster = self._backend.prepare(setup, study)
+        setup, measuring = self.setup, self.backend.measuring
+        loader, forecaster = self.backend.prepare(setup, study)
         search = SearchSetup(
             engine=measuring,
             study=study,
             workload=setup.workload,
-            division=divide(setup.workload, TRIAL_PROMPTS),
             measurer=measurer_of(measuring, setup.workload, baseline_share=BASELINE_SHARE),
             loader=loader,
             limits=setup.limits,
@@ -134,7 +133,7 @@ class Tuning:
 
     def _open(self) -> TuningStudy:
         study = TuningStudy(
-            self.name, self.setup.study, spec=self._backend.spec(self.setup), space=self.setup.space
+            self.name, self.setup.study, spec=self.backend.spec(self.setup), space=self.setup.space
         )
         self.name, self.space = study.name, study.space
         return study
@@ -145,7 +144,7 @@ class Tuning:
         Where nothing was confirmed, an earlier verdict on the same conditions stays.
         """
         outcome = outcome_of(
-            result, setup=self.setup_of(advised(result)), dialect=self.setup.command.dialect
+            result, setup=self.setup_of(result.advised), dialect=self.setup.command.dialect
         )
         try:
             if result.speedup is None:
@@ -158,17 +157,11 @@ class Tuning:
             return replace(result, not_kept=f"{_UNKNOWN}: {error}")
         return result
 
-    @property
-    def library(self) -> LibraryFacts | None:
-        """The library that measures; None of a llama-server."""
-        return self._backend.library
-
     def _promise(self, result: TuneResult) -> Promise | None:
         """Gain of the leader, whether or not it is advised; None if none was confirmed."""
         leader, setup = result.leader, self.setup
         if leader is None or leader.speedup is None or leader.arm.speculation is None:
             return None
-        version, commit = self._backend.llama_cpp
         promise = Promise(
             case=Case(
                 baseline=self._target_beside(None),
@@ -185,9 +178,8 @@ class Tuning:
             observed=observed_of(leader.pairs),
             speedup=leader.speedup,
             min_gain=setup.min_gain,
-            llama_cpp=version,
-            llama_cpp_commit=commit,
-            library=self._backend.library,
+            llama_cpp=self.backend.llama_cpp,
+            library=self.backend.library,
             is_chat=setup.is_chat,
             basis=result.verdict.basis,
         )
@@ -223,3 +215,116 @@ class Tuning:
         """The target with its placement for a draft; None for no draft."""
         target, layouts = self.setup.off.target, self.space.layouts
         return target if layouts is None else layouts.of(draft).on(target)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuned:
+    """A search that has ended, and what its document says beside its result."""
+
+    tuning: Tuning
+    result: TuneResult
+    target: Json
+    """Document of the target."""
+    backend: Json = field(default_factory=lambda: ENGINE)
+    """Document of what measured."""
+    alteration: str | None = None
+    """How the target was altered, in a sentence; None if it was not."""
+
+    def document(self, unmeasured: Sequence[str] = ()) -> Json:
+        """``spectui.tune/1``: ``command`` follows the verdict, ``best_command`` what measured best.
+
+        Args:
+            unmeasured: parts of the ``--from`` command that are not measured.
+        """
+        result, setup, layouts = self.result, self.tuning.setup, self.tuning.space.layouts
+        placing, leader = self.tuning.placing, result.leader
+        unknown = "no speculative setting could be measured"
+        advice = self.launch(result.advised)
+        best_command = None if result.best is None else self.launch(result.best).text
+        alike = "the target lies alike beside every draft"
+        return {
+            **header("tune", this_machine()),
+            "study": self.tuning.name,
+            "target": self.target,
+            "drafts": [one.document() for one in setup.candidates],
+            "config": _config(setup),
+            **or_reason("placing", placing and placing.document(), "no place was searched"),
+            **or_reason("layouts", layouts and encoded(layouts), alike),
+            "baseline": _baseline(result),
+            "trials": [record.document() for record in result.trials],
+            **_forecasts(result.outlook),
+            "time": {"took_s": result.took_s, "ended_trials": result.cut_trials is not None},
+            **or_reason("best", _best(result), unknown),
+            **or_reason("best_command", best_command, unknown),
+            "finalists": [one.document() for one in result.finalists],
+            **known("requests", result.requests),
+            **known("moe_cache", result.experts, encoded),
+            "per_category": [one.document() for one in leader.categories] if leader else [],
+            **explain_result(result).document(),
+            **_conditions(result),
+            "prompts": [pair.document() for pair in result.pairs],
+            **lossless_document(result.lossless),
+            "verdict": result.verdict.document(),
+            "interrupted": result.interrupted,
+            "flags": list(advice.arguments),
+            "command": advice.text,
+            "notes": [*unmeasured, *filter(None, [setup.workload.note])],
+            **self.backend,
+            **_present(setup, result),
+        }
+
+    def launch(self, arm: Arm) -> Launch:
+        """The llama-server to start for an arm."""
+        return self.tuning.setup_of(arm).launch(self.tuning.setup.command.dialect)
+
+
+def _present(setup: TuningSetup, result: TuneResult) -> Json:
+    """The user's present setting as JSON."""
+    if setup.present is None:
+        return or_reason("present", None, "no command was given with --from")
+    arm = setup.present.value
+    own = arm and {**result.setting_document(arm), "is_best": result.best == arm}
+    return or_reason("present", own, setup.present.reason or "")
+
+
+def _baseline(result: TuneResult) -> Json:
+    """The target alone as JSON."""
+    alone = throughput_document([pair.baseline for pair in result.pairs])
+    return {"params": result.off.document(), **alone}
+
+
+def _best(result: TuneResult) -> Json | None:
+    """The best setting as JSON; None where none could be measured."""
+    if result.best is None:
+        return None
+    trial = result.last_trial(result.best)
+    rate = throughput([pair.speculative for pair in result.pairs])
+    rate = trial.tokens_per_s if rate is None and trial is not None else rate
+    return {**result.setting_document(result.best), "tokens_per_s": rate}
+
+
+def _forecasts(outlook: Outlook) -> Json:
+    """Forecasts as JSON: the best settings, drafters, sampled drafts and adaptive lengths."""
+    return {
+        "forecasts": [one.document() for one in outlook.forecasts[:_FORECASTS]],
+        "n_replayed": len(outlook.forecasts),
+        "drafters": [one.document() for one in best_by_drafter(outlook.forecasts)],
+        **known("sampled_drafts", outlook.sampled),
+        **known("adaptive", outlook.adaptive),
+    }
+
+
+def _conditions(result: TuneResult) -> Json:
+    """Load of the rest of the machine, and what a user should know of it."""
+    met = result.conditions
+    told = met and {"disturbance": met.document(), "notes": list(met.notes)}
+    return or_reason("conditions", told, "the machine was not watched")
+
+
+def _config(setup: TuningSetup) -> Json:
+    """How it was measured."""
+    return {
+        **setup.workload.document(),
+        "n_prompts": len(setup.workload.items),
+        "min_gain": setup.min_gain,
+    }

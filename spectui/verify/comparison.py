@@ -1,13 +1,52 @@
-"""Promised against delivered: agreement of their intervals, and the sentence on it. Pure."""
+"""A promise of a study, and whether what was delivered agrees with it. Pure."""
 
 import math
 from collections.abc import Sequence
+from datetime import datetime
 from enum import StrEnum
 
+from spectui.measure.arm import Arm
 from spectui.measure.observed import Observed
+from spectui.measure.promise import Case
 from spectui.measure.speedup import Speedup, gain_text
 from spectui.measure.statistics import paired_ratio
 from spectui.measure.verdict import doubt
+
+
+class Advice(StrEnum):
+    """A study's advice on the setting that it confirmed."""
+
+    USE = "use it"
+    OFF = "leave speculation off"
+    OTHER = "another setting"
+
+
+_ADVISED = {
+    None: "",
+    Advice.USE: ", which it advised",
+    Advice.OFF: (
+        ". It advised to leave speculation off: this is the best that it measured, and what it "
+        "measured of it stands for the promise"
+    ),
+    Advice.OTHER: ". It advised another setting: this is the one that it measured best",
+}
+
+
+def subject_of(
+    case: Case, study: str, changed: datetime | None = None, advice: Advice | None = None
+) -> str:
+    """The confirmed setting and its study, in a line.
+
+    Args:
+        case: the setting, beside off.
+        study: name of the study.
+        changed: end of the study; None while it runs.
+        advice: None if it has not advised anything.
+    """
+    draft = case.speculation.own.label if case.draft is None else case.draft.path.stem
+    setting = Arm(draft=draft, speculation=case.speculation).label
+    when = "" if changed is None else f" ({changed.astimezone():%Y-%m-%d %H:%M})"
+    return f"study {study}{when}: {setting}{_ADVISED[advice]}"
 
 
 class Agreement(StrEnum):
@@ -52,10 +91,12 @@ def agreement(promised: Speedup, delivered: Speedup, ratio: Speedup | None) -> A
         ratio: of the second to the first on the same prompts, which tells more than both do
             apart; None where the prompts are others.
     """
-    theirs, own = promised.interval, delivered.interval
-    if theirs is None or own is None or promised.is_noise or delivered.is_noise:
+    promised_ends, delivered_ends = promised.interval, delivered.interval
+    if promised_ends is None or delivered_ends is None or promised.is_noise or delivered.is_noise:
         return Agreement.OPEN
-    low, high = (ratio and ratio.interval) or _of_both(promised, theirs, delivered, own)
+    low, high = (ratio and ratio.interval) or _ratio_interval(
+        promised, promised_ends, delivered, delivered_ends
+    )
     if high < 1 / CLOSE or low > CLOSE:
         return Agreement.LESS if high < 1 else Agreement.MORE
     is_within = low >= 1 / CLOSE and high <= CLOSE
@@ -63,8 +104,11 @@ def agreement(promised: Speedup, delivered: Speedup, ratio: Speedup | None) -> A
     return Agreement.HOLDS if is_within or is_narrow else Agreement.OPEN
 
 
-def _of_both(
-    promised: Speedup, theirs: tuple[float, float], delivered: Speedup, own: tuple[float, float]
+def _ratio_interval(
+    promised: Speedup,
+    promised_ends: tuple[float, float],
+    delivered: Speedup,
+    delivered_ends: tuple[float, float],
 ) -> tuple[float, float]:
     """Interval of the ratio of two independent speedups, from their own intervals.
 
@@ -73,10 +117,12 @@ def _of_both(
     """
     ratio = delivered.estimate / promised.estimate
     below = math.hypot(
-        math.log(delivered.estimate / own[0]), math.log(theirs[1] / promised.estimate)
+        math.log(delivered.estimate / delivered_ends[0]),
+        math.log(promised_ends[1] / promised.estimate),
     )
     above = math.hypot(
-        math.log(own[1] / delivered.estimate), math.log(promised.estimate / theirs[0])
+        math.log(delivered_ends[1] / delivered.estimate),
+        math.log(promised.estimate / promised_ends[0]),
     )
     return ratio * math.exp(-below), ratio * math.exp(above)
 

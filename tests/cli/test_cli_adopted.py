@@ -7,8 +7,8 @@ import pytest
 
 from spectui.cli.bench import command as bench
 from spectui.cli.click_options import HELP_NAMES
+from spectui.cli.from_command import set_tuning_variables
 from spectui.cli.given import Given
-from spectui.cli.taken import set_tuning_variables
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 

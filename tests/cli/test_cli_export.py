@@ -11,11 +11,11 @@ from spectui.commands.arguments import server_arguments
 from spectui.commands.sources.reading import read_command
 from spectui.errors import BadInputError
 from spectui.measure.verdict import Verdict
-from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple
+from spectui.options.option import Dialect
 from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
-from spectui.tune.outcome import Outcome
+from spectui.tune.result import Outcome
 from spectui.tune.studies.records import OUTCOME, to_plain
 from spectui.tune.studies.study import TuningStudy
 from tests.support.cli import Run, Searched, Spectui

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from spectui.engine.demand import FreeMemory
-from spectui.engine.guard import request_of
 from spectui.engine.planning import Planner
+from spectui.llama.planned import PlanRequest
 from spectui.measure.served_models import keeps_off
 from spectui.options.setup import ContextOptions, ModelOptions, Setup
 from spectui.options.speculation import Speculation
@@ -120,7 +120,7 @@ def test_both_servers_need_room_for_the_caches_of_all_slots(
     context = ContextOptions(ctx_size=256, threads=1)
     setup = Setup(target=target, draft=draft, context=context, speculation=Speculation(), n_slots=8)
     with Planner() as planner:
-        plans = [planner.plan(request_of(one)) for one in (setup.off, setup)]
+        plans = [planner.plan(PlanRequest.of(one)) for one in (setup.off, setup)]
     own = [one for plan in plans for one in plan.buffers if not one.is_mapped]
     needed = sum(one.size_bytes for one in own)
     needed += sum(one.size_bytes for one in plans[1].buffers if one.is_mapped)

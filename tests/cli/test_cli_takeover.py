@@ -17,7 +17,7 @@ from spectui.cli.cockpit import command as cockpit
 from spectui.commands.command import Start
 from spectui.commands.measured import unmeasured
 from spectui.live.sessions import LoadOptions
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from spectui.secret import HIDDEN
 from spectui.settings import Settings
 from spectui.tui.export import export_choices
@@ -53,15 +53,15 @@ def test_the_screen_hands_a_command_over_in_its_own_form(line: str) -> None:
         launch = make_launch(request_of(Cockpit, context), Settings()).with_command(line)
     assert launch.pair is not None
     setup = launch.make_setup(launch.pair)
-    live, off = export_choices(setup, None)
+    (live, _), (off, _) = export_choices(setup, None).values()
     for choice in (live, off):
-        arguments = choice.setup.arguments(Dialect.LLAMA_CPP)
+        arguments = choice.arguments(Dialect.LLAMA_CPP)
         assert arguments[-len(OWN) :] == list(OWN)
         assert not {"-b", "-ub", "-fa", "-ngl"} & set(arguments), "the command says none of them"
         assert arguments[arguments.index("-c") + 1] == "256"
-    assert "--spec-draft-n-max" in live.setup.arguments(Dialect.LLAMA_CPP)
+    assert "--spec-draft-n-max" in live.arguments(Dialect.LLAMA_CPP)
     command = CommandOptions.of(setup.taken)
-    assert (command.extra, command.given) == (live.setup.extra, live.setup.given)
+    assert (command.extra, command.given) == (live.extra, live.given)
     # As in an earlier session, which keeps no command: with all of its options.
     load = LoadOptions(
         target=setup.target, draft=setup.draft, context=setup.context, extra=setup.extra
@@ -69,8 +69,8 @@ def test_the_screen_hands_a_command_over_in_its_own_form(line: str) -> None:
     assert setup.loaded_as(load).sampling == setup.sampling, "of a file that keeps none"
     greedy = replace(setup.sampling, temp=0.0)
     assert setup.loaded_as(structs.replace(load, sampling=greedy)).sampling == greedy
-    again, _off = export_choices(setup.loaded_as(load), None)
-    assert {"-b", "-ub", "-fa"} <= set(again.setup.arguments(Dialect.LLAMA_CPP))
+    (again, _), _off = export_choices(setup.loaded_as(load), None).values()
+    assert {"-b", "-ub", "-fa"} <= set(again.arguments(Dialect.LLAMA_CPP))
 
 
 def test_tune_gives_a_command_back_with_another_way_to_draft(

@@ -11,15 +11,13 @@ from spectui.engine.events import LoadProgress, Role
 from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
-from spectui.tune.events import (
-    PromptMeasured,
-    RunsStarted,
-    TraceProgress,
+from spectui.tune.progress import (
+    Phase,
+    PhaseStarted,
+    StepDone,
     TrialFinished,
-    TrialStarted,
 )
 from spectui.tune.trials import PromptScore, TrialRecord, TrialState
-from tests.support.search import result
 
 ARM = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=4)))
 
@@ -51,19 +49,17 @@ def searched(told: Told) -> list[str]:
         LoadProgress(role=Role.TARGET, path=Path("/models/t.gguf"), fraction=0.5)
     )
     for number in range(2):
-        told.later().on_tune(TrialStarted(number=number, arm=ARM, n_prompts=2))
+        told.later().on_tune(started(Phase.SEARCHING, f"trial {number}: {ARM.label}", 2))
         for prompt in ("a", "b"):
-            told.later().on_tune(
-                PromptMeasured(prompt_id=prompt, result=result(10.0), seconds_left=None)
-            )
-    told.later().on_tune(TraceProgress(step=None, n_steps=1))
-    step = "a: good along 9 tokens in 2.0 s"
-    told.later().on_tune(TraceProgress(step=step, n_steps=1))
-    told.later().on_tune(RunsStarted(text=CONFIRMING, arm=ARM, n_runs=9))
-    told.later().on_tune(PromptMeasured(prompt_id="c", result=result(10.0), seconds_left=None))
+            told.later().on_tune(StepDone(text=f"{prompt}: {RATE}"))
+    told.later().on_tune(started(Phase.RECORDING, RECORDING, 1))
+    told.later().on_tune(StepDone(text="a: good along 9 tokens in 2.0 s"))
+    told.later().on_tune(started(Phase.CONFIRMING, CONFIRMING, 9))
+    told.later().on_tune(StepDone(text=f"c: {RATE}"))
     return told.lines
 
 
+RATE = "10.0 tokens/s"
 RECORDING = "recording the prompts, to replay every setting on them"
 CONFIRMING = f"confirming {ARM.label} against off, until it is decided, on 9 prompts at most"
 
@@ -74,19 +70,18 @@ def test_what_is_quick_is_a_line_for_each_thing(each_s: float) -> None:
 
 
 def test_what_is_slow_tells_its_small_steps() -> None:
-    rate = f"{result(10.0).tokens_per_s:.1f} tokens/s"
     assert searched(Told(each_s=20.0)) == [
         "loading the target t.gguf: 50 %",
         f"trial 0: {ARM.label}",
-        f"1 of 2 · trial 0: {ARM.label} · a: {rate}",
-        f"2 of 2 · trial 0: {ARM.label} · b: {rate}",
+        f"1 of 2 · trial 0: {ARM.label} · a: {RATE}",
+        f"2 of 2 · trial 0: {ARM.label} · b: {RATE}",
         f"trial 1: {ARM.label}",
-        f"1 of 2 · trial 1: {ARM.label} · a: {rate}",
-        f"2 of 2 · trial 1: {ARM.label} · b: {rate}",
+        f"1 of 2 · trial 1: {ARM.label} · a: {RATE}",
+        f"2 of 2 · trial 1: {ARM.label} · b: {RATE}",
         RECORDING,
-        "a: good along 9 tokens in 2.0 s",
+        "1 of 1 · a: good along 9 tokens in 2.0 s",
         CONFIRMING,
-        f"1 of 9 · {CONFIRMING} · c: {rate}",
+        f"1 of 9 · {CONFIRMING} · c: {RATE}",
     ]
 
 
@@ -107,8 +102,12 @@ class Terminal:
         return self._file.getvalue()
 
 
-def measured(seconds_left: float | None) -> PromptMeasured:
-    return PromptMeasured(prompt_id="a", result=result(10.0), seconds_left=seconds_left)
+def started(phase: Phase, text: str, n_steps: int) -> PhaseStarted:
+    return PhaseStarted(phase=phase, text=text, n_steps=n_steps, arm=ARM)
+
+
+def measured(seconds_left: float | None) -> StepDone:
+    return StepDone(text=f"a: {RATE}", seconds_left=seconds_left)
 
 
 def finished(number: int, arm: Arm, tokens_per_s: float) -> TrialFinished:
@@ -133,14 +132,14 @@ def finished(number: int, arm: Arm, tokens_per_s: float) -> TrialFinished:
 
 def test_it_counts_prompts_and_the_time_left() -> None:
     terminal = Terminal()
-    assert "trial 0: off" in terminal.after(TrialStarted(number=0, arm=OFF, n_prompts=2))
+    assert "trial 0: off" in terminal.after(started(Phase.SEARCHING, "trial 0: off", 2))
     told = terminal.after(measured(None))
     assert "1 of 2 · trial 0: off · a: " in told
     assert "left" not in told
     assert "up to 5 min 00 s left" in terminal.after(measured(300.0))
     # The estimate is a minute old by now.
     assert "up to 4 min 00 s left" in terminal.after(finished(0, OFF, 10.0))
-    terminal.after(RunsStarted(text=CONFIRMING, arm=ARM, n_runs=1))
+    terminal.after(started(Phase.CONFIRMING, CONFIRMING, 1))
     assert "time is up: last step" in terminal.after(measured(0.0))
     # A race that goes faster than planned.
     assert "2 of 2 · confirming" in terminal.after(measured(0.0))

@@ -20,7 +20,7 @@ from spectui.commands.sources.reading import read_command, read_paste
 from spectui.commands.takeover import take_over
 from spectui.errors import BadInputError
 from spectui.options.catalogue import OPTIONS
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from spectui.server.kept import KeptProcess
 from tests.commands.test_export import hostile
 from tests.commands.test_shell_scripts import parts

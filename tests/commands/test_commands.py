@@ -15,7 +15,7 @@ from spectui.commands.lint.checking import lint
 from spectui.commands.reader import Reader
 from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import take_over
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from spectui.options.setup import ModelOptions
 from tests.support.commands import RealCommand, again, real_commands, setup_of
 from tests.support.tables import table

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.cli.taken import with_home_of_here
+from spectui.cli.from_command import with_home_of_here
 from spectui.commands.formats import Format, render
 from spectui.commands.launch import Launch, translated
 from spectui.commands.reader import Reader

@@ -11,10 +11,10 @@ from spectui.commands.arguments import server_arguments
 from spectui.commands.formats import Format, render
 from spectui.commands.launch import ExportSetup
 from spectui.errors import BadInputError
-from spectui.options.dialect import Dialect
 from spectui.options.drafters import (
     DraftSimple,
 )
+from spectui.options.option import Dialect
 from spectui.options.setup import ContextOptions, FlashAttention, ModelOptions, TensorOverride
 from spectui.options.speculation import Speculation
 from tests.support.binaries import write_script

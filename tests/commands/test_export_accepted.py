@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spectui.commands.formats import Format, render
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from spectui.server.process import LlamaServer
 from tests.support.architectures import write_qwen35
 from tests.support.beside_server import told

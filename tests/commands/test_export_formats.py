@@ -16,8 +16,8 @@ from spectui.commands.launch import ExportSetup, translated
 from spectui.commands.reader import Reader
 from spectui.commands.sources.reading import read_command
 from spectui.errors import BadInputError
-from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple
+from spectui.options.option import Dialect
 from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
 from spectui.options.speculation import Speculation
 from spectui.server.process import LlamaServer

@@ -9,14 +9,13 @@ from hypothesis import given, settings
 
 from spectui.commands.items import divide
 from spectui.commands.launch import ExportSetup, translated
-from spectui.commands.reader import Accepted, Reader
+from spectui.commands.reader import Reader
 from spectui.commands.sources.reading import read_command
 from spectui.errors import BadInputError
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, FlashAttention, ModelOptions
 from spectui.options.speculation import Speculation
-from spectui.server.binary import ServerBinary
-from spectui.server.help_text import read_help
+from spectui.server.binary import ServerBinary, read_help
 from tests.commands.test_export_formats import setups
 from tests.support.binaries import BETWEEN, CURRENT, IK, LEGACY, OLD_IK, OLDEST
 from tests.support.tables import rules, table
@@ -41,20 +40,20 @@ _LEGACY = "--draft-max 8 --draft-min 1 --draft-p-min 0.5"
 _MODELS = "-md d.gguf -ngld 999"
 
 
-def accepted(text: str) -> Accepted:
-    return ServerBinary(path="/bin/server", options=read_help(text), version=None).accepted
+def reader_of(text: str) -> Reader:
+    return ServerBinary(path="/bin/server", options=read_help(text), version=None).reader
 
 
 def spelled(text: str, setup: ExportSetup = SETUP) -> list[str]:
-    taken = accepted(text)
-    return replace(setup, accepted=taken).arguments(taken.dialect)
+    reader = reader_of(text)
+    return replace(setup, reader=reader).arguments(reader.dialect)
 
 
 @pytest.mark.parametrize("build", BUILDS)
 @settings(max_examples=30)
 @given(setup=setups)
 def test_what_is_written_is_taken_or_named(build: str, setup: ExportSetup) -> None:
-    taken = accepted(BUILDS[build])
+    taken = reader_of(BUILDS[build])
     try:
         words = spelled(BUILDS[build], setup)
     except BadInputError as refused:

@@ -12,7 +12,7 @@ from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import take_over
 from spectui.errors import UsageError
 from spectui.options import catalogue
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from spectui.options.reading import fit_of, read_options
 from spectui.options.setup import ContextOptions, Devices, Fit, ModelOptions, TensorOverride
 

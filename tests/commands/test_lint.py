@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from spectui.commands.command import ServerCommand
 from spectui.commands.finding import Severity
 from spectui.commands.lint.checking import check, lint
-from spectui.commands.reader import Accepted, Reader
+from spectui.commands.reader import Reader
 from spectui.commands.server_options import Arity, flags_of, server_option
 from spectui.commands.sources.reading import read_command, read_commands
 from spectui.errors import BadInputError
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from spectui.server.binary import examine
 from spectui.server.judge import Judge
 from tests.commands.test_commands import MACHINE, READ, asked
@@ -65,8 +65,7 @@ def test_nothing_is_said_of_a_good_command() -> None:
         assert found(f"-m t --chat-template {added}") == []
     assert found("-m t --lora-scaled l.gguf 0.5", IK) == []
     flags = frozenset({"-m", "-ngl", "-fa", "-fmoe"})
-    binary = Accepted(program="ik", flags=flags, bare=frozenset({"-fa"}))
-    bare = Reader(dialect=Dialect.IK, accepted=binary)
+    bare = Reader(dialect=Dialect.IK, program="ik", flags=flags, bare=frozenset({"-fa"}))
     assert found("-m t -ngl 99 -fa -fmoe", bare) == []
 
 
@@ -166,7 +165,7 @@ def test_llama_server_does_not_know_gemmas_mtp_layers_by_their_file() -> None:
 
 def test_a_binary_that_says_what_it_takes() -> None:
     flags = frozenset({"-m", "--draft-max", "-md", "--warp"})
-    reader = Reader(accepted=Accepted(program="llama-server", flags=flags))
+    reader = Reader(program="llama-server", flags=flags)
     assert found("-m t -md d --draft-max 4 --draft-p-min 1 --warp 9 --new", reader)[:3] == [
         (ERROR, "--draft-p-min", ""),
         (ERROR, "--new", None),
@@ -180,10 +179,10 @@ def test_a_binary_that_says_what_it_takes() -> None:
 
 def test_a_binary_reads_negated_variables_of_what_it_can_negate() -> None:
     variables = frozenset({"LLAMA_ARG_MMPROJ", "LLAMA_ARG_MMPROJ_AUTO"})
-    accepted = Accepted(program="s", flags=frozenset({"-m", "--no-mmproj"}), variables=variables)
+    reader = Reader(program="s", flags=frozenset({"-m"}), variables=variables)
     for name, told in {"MMPROJ": 1, "MMPROJ_AUTO": 0}.items():
         text = f"LLAMA_ARG_NO_{name}=1 llama-server -m t"
-        assert len(found(text, Reader(accepted=accepted))) == told
+        assert len(found(text, reader)) == told
 
 
 REAL = [real for real in real_commands() if "unknown" not in real.name]

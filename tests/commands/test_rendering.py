@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from spectui.commands.rendering import rendering_of
+from spectui.commands.takeover import rendering_of
 from spectui.errors import BadInputError
-from spectui.options.rendering import PLAIN, Rendering
+from spectui.options.setup import OWN_TEMPLATE, Rendering
 from tests.support.tables import table
 
 ARGUMENTS: dict[str, dict[str, object]] = {
@@ -38,7 +38,7 @@ def test_the_last_template_counts(tmp_path: Path) -> None:
     )
     assert rendering_of(["--chat-template", "chatml"]).template == "chatml"
     # Without Jinja a name stands for a template of llama.cpp's own.
-    assert rendering_of(["--no-jinja", "--chat-template", "llama3"]) == PLAIN
+    assert rendering_of(["--no-jinja", "--chat-template", "llama3"]) == OWN_TEMPLATE
 
 
 @table(

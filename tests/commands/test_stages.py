@@ -6,10 +6,10 @@ The parser's own answers to whole commands stand in ``corpus/ik-answers.json``.
 import pytest
 
 from spectui.commands.command import ServerCommand
-from spectui.commands.drafting import drafting
 from spectui.commands.items import divide
 from spectui.commands.lint.checking import lint
 from spectui.commands.renames import Stage, is_stage, stages_of
+from spectui.commands.rewriting import drafting
 from spectui.errors import BadInputError
 from tests.commands.test_lint import ERROR, IK, WARNING, found
 from tests.support.tables import table

@@ -14,8 +14,8 @@ from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import take_over
 from spectui.errors import BadInputError, UsageError
 from spectui.options.catalogue import OPTIONS
-from spectui.options.dialect import Dialect
 from spectui.options.drafters import HIDDEN_STATE_KINDS
+from spectui.options.option import Dialect
 from spectui.options.setup import Numa
 from tests.commands.test_export import hostile
 from tests.support.tables import rules, table

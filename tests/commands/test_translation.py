@@ -9,11 +9,11 @@ from spectui.commands.finding import Severity
 from spectui.commands.items import divide, words_of
 from spectui.commands.launch import translated
 from spectui.commands.lint.checking import check, lint
+from spectui.commands.programs import recognise
 from spectui.commands.reader import Reader
-from spectui.commands.recognition import recognise
 from spectui.commands.sources.reading import read_command
 from spectui.errors import BadInputError
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from tests.support.tables import rules, table
 
 

@@ -16,7 +16,7 @@ from spectui.commands.server_options import drawn_from
 from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import take_over
 from spectui.errors import BadInputError
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from tests.support.cli import Spectui
 from tests.support.commands import setup_of
 from tests.support.tables import rules, table

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from spectui.cli.app import app
+from spectui.cli import app
 from tests.support.markdown import ROOT, Document, programs, spectui_commands, written
 from tests.support.tables import table
 

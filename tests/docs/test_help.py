@@ -9,7 +9,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from spectui.cli.app import app
+from spectui.cli import app
 from spectui.cli.help import Command, Group, subjects
 from tests.support.tables import table
 

@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from benchmarks.page import ESTIMATOR_SINCE
-from spectui.speculative.expectation import expected_tokens, ideal_speedup
+from spectui.trace.terms import expected_tokens, ideal_speedup
 from tests.support.markdown import DOCS, ROOT, Document
 
 _README = (ROOT / "README.md").read_text("utf-8")

@@ -8,7 +8,7 @@ from functools import cache
 import click
 import msgspec
 
-from spectui.cli.app import app
+from spectui.cli import app
 from spectui.settings import Settings
 from tests.support.markdown import DOCS, ROOT, Document, written
 from tests.support.tables import table

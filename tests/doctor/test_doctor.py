@@ -12,7 +12,7 @@ import pytest
 
 from spectui.doctor.examination import try_draft
 from spectui.doctor.findings import hard_to_win
-from spectui.doctor.speed import Bandwidth, SpeedBound, gpu_bytes_per_s, speed_bound
+from spectui.doctor.speed import SpeedBound, fastest_gpu_bytes_per_s, speed_bound
 from spectui.engine.demand import FreeMemory
 from spectui.errors import UsageError
 from spectui.llama.buffers import DeviceMemory
@@ -43,11 +43,12 @@ DENSE = WeightTraffic(
 EXPERTS = replace(
     DENSE, cpu_dense_bytes=GIGA, cpu_expert_bytes=64 * GIGA, n_experts=64, n_experts_used=1
 )
-RAM = Bandwidth(ram_bytes_per_s=50.0 * GIGA)
+RAM = 50.0 * GIGA
+"""Bytes per second."""
 
 
-def bound(traffic: WeightTraffic, bandwidth: Bandwidth = RAM) -> SpeedBound:
-    found = speed_bound(traffic, bandwidth)
+def bound(traffic: WeightTraffic, gpu_bytes_per_s: float | None = None) -> SpeedBound:
+    found = speed_bound(traffic, RAM, gpu_bytes_per_s)
     assert found is not None
     return found
 
@@ -64,11 +65,10 @@ def test_a_target_is_bound_by_its_bytes() -> None:
 
 def test_weights_in_a_memory_of_unknown_speed_have_no_bound() -> None:
     on_gpu = replace(EXPERTS, cpu_dense_bytes=0, gpu_dense_bytes=GIGA)
-    both = Bandwidth(ram_bytes_per_s=50.0 * GIGA, gpu_bytes_per_s=1000.0 * GIGA)
     assert speed_bound(on_gpu, RAM) is None
-    assert bound(on_gpu, both).token_s == pytest.approx(1 / 50 + 1 / 1000)
+    assert bound(on_gpu, 1000.0 * GIGA).token_s == pytest.approx(1 / 50 + 1 / 1000)
     assert speed_bound(replace(DENSE, cpu_dense_bytes=0, gpu_dense_bytes=GIGA), RAM) is None
-    assert speed_bound(DENSE, Bandwidth(ram_bytes_per_s=None)) is None
+    assert speed_bound(DENSE, None) is None
 
 
 @pytest.mark.parametrize(
@@ -87,12 +87,12 @@ def test_weights_in_a_memory_of_unknown_speed_have_no_bound() -> None:
 def test_a_draft_pays_from_the_acceptance_on_at_which_it_wins_back_its_steps(
     *, target: WeightTraffic, draft_bytes: int, alpha: float | None, if_perfect: float, begin: str
 ) -> None:
-    found = bound(target).of_draft(replace(DENSE, cpu_dense_bytes=draft_bytes))
+    found = bound(target).draft_bound(replace(DENSE, cpu_dense_bytes=draft_bytes))
     assert found is not None
     assert found.break_even_alpha == (alpha if alpha is None else pytest.approx(alpha, abs=0.011))
     assert found.speedup_if_perfect == pytest.approx(if_perfect)
     assert str(hard_to_win(found)).startswith(begin)
-    assert bound(DENSE).of_draft(replace(DENSE, gpu_dense_bytes=1)) is None
+    assert bound(DENSE).draft_bound(replace(DENSE, gpu_dense_bytes=1)) is None
 
 
 def test_only_gpus_that_count_tell_their_speed(nvml: StandIn) -> None:
@@ -103,9 +103,9 @@ def test_only_gpus_that_count_tell_their_speed(nvml: StandIn) -> None:
     first, second, absent = (replace(gpu, id=f"0000:0{slot}:00.0") for slot in "21a")
     for gpus, clock_mhz in (([first, second], 2000), ([second], 1000)):
         # Two transfers per cycle of 32 bytes.
-        assert gpu_bytes_per_s(gpus) == 2 * clock_mhz * 1e6 * 32
+        assert fastest_gpu_bytes_per_s(gpus) == 2 * clock_mhz * 1e6 * 32
     # Nor does one whose address is not told.
-    assert gpu_bytes_per_s([absent]) is gpu_bytes_per_s([gpu]) is None
+    assert fastest_gpu_bytes_per_s([absent]) is fastest_gpu_bytes_per_s([gpu]) is None
 
 
 def test_drafts_are_tried_beside_the_target() -> None:

@@ -10,11 +10,11 @@ from spectui.commands.finding import Severity
 from spectui.doctor.examination import Examination, Surroundings, examine
 from spectui.doctor.findings import findings, n_cpu_moe_text
 from spectui.doctor.page import diagnosis
-from spectui.doctor.speed import Bandwidth
 from spectui.documents import Known
 from spectui.engine.demand import Demand, FreeMemory
 from spectui.engine.planning import Planner
 from spectui.llama.buffers import HOST, DeviceMemory
+from spectui.llama.facts import LibraryFacts
 from spectui.llama.planned import Backend, Plan, PlanRequest
 from spectui.llama.search import Origin, Place
 from spectui.monitor.machine import Machine
@@ -24,14 +24,23 @@ from tests.support.models import CLOSE_DRAFT, TARGET, Tiny, TinyPath
 pytest_plugins = ["tests.support.fixtures"]
 
 GIGA = 1_000_000_000
-VERSION = Known(value="0.5")
-BACKEND = Backend(llama_cpp_python="0.3", llama_cpp=VERSION, backends=("cpu",), gpus=())
+LIBRARY = LibraryFacts(
+    name="llama.cpp 0.5 of /opt",
+    file="/opt/libllama.so",
+    origin=Origin.VARIABLE,
+    server=None,
+    version="0.5",
+    commit=None,
+    features=(),
+    unused=(),
+)
+BACKEND = Backend(llama_cpp_python="0.3", backends=("cpu",), gpus=(), library=Known(value=LIBRARY))
 MACHINE = Machine(cpu="Processor", n_cores=2, memory_bytes=16 * GIGA, gpus=("Graphics",))
 AROUND = Surroundings(
     machine=MACHINE,
     backend=BACKEND,
     free=FreeMemory(by_memory={HOST: 8 * GIGA}),
-    bandwidth=Bandwidth(ram_bytes_per_s=1e10),
+    ram_bytes_per_s=1e10,
 )
 
 

@@ -13,7 +13,6 @@ from spectui.commands.arguments import server_arguments
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.engine.commands import Generate, Tokenize
 from spectui.engine.driver import Engine
-from spectui.options.dialect import Dialect
 from spectui.options.drafters import (
     DraftMtp,
     DraftSimple,
@@ -23,6 +22,7 @@ from spectui.options.drafters import (
     NgramMod,
     NgramSimple,
 )
+from spectui.options.option import Dialect
 from spectui.options.setup import (
     ContextOptions,
     KvOverride,

@@ -16,7 +16,7 @@ from spectui.engine.commands import Generate
 from spectui.engine.demand import FreeMemory
 from spectui.engine.driver import Engine
 from spectui.engine.events import Event, LoadWarned
-from spectui.engine.guard import Guard, request_of
+from spectui.engine.guard import Guard
 from spectui.engine.planning import Planner
 from spectui.engine.thread import EngineThread
 from spectui.engine.worker import LocalWorker
@@ -338,7 +338,7 @@ def test_two_servers_share_what_they_map_and_slots_have_caches_of_their_own(
     assert with_ram(off_own + on_own + on_mapped).fit_together(off, pair)
     assert not with_ram(off_own + on_own + on_mapped - 1).fit_together(off, pair)
     setup = Setup(target=pair.target, draft=pair.draft, context=SMALL, speculation=None, n_slots=4)
-    request = request_of(setup)
+    request = PlanRequest.of(setup)
     assert request == replace(off, max_draft=1, n_slots=4)
     plans = [planner.plan(replace(request, n_slots=n)).buffers for n in (1, 4)]
     caches = [sum(one.size_bytes for one in p if one.kind is BufferKind.KV) for p in plans]

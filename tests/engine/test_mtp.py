@@ -342,14 +342,14 @@ def test_the_screen_takes_llama_servers_threads_and_caches(
     setup = launch(*options, "-ctkd", "q8_0").make_setup(pair)
     # Another number is written: llama-server would take eight.
     choices = export_choices(setup, None)
-    threads = {one.setup.context.threads for one in choices}
+    threads = {one.context.threads for one, _note in choices.values()}
     assert threads == {setup.context.threads} == {written}
     assert (setup.target.cache_type_k_mtp, setup.target.cache_type_k) == ("q8_0", "f16")
     # What drafts is exported.
     ngram = Speculation(NgramSimple(size_m=3))
     for setting, exported in ((mtp(2), mtp(2)), (ngram, ngram), (Speculation(), None)):
-        live, off = export_choices(replace(setup, speculation=setting), None)
-        assert (live.setup.speculation, off.setup.speculation) == (exported, None)
+        live, off = export_choices(replace(setup, speculation=setting), None).values()
+        assert (live[0].speculation, off[0].speculation) == (exported, None)
 
 
 SPECIAL = {

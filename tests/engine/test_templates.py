@@ -12,8 +12,7 @@ import pytest
 from spectui.engine.templates import Templates
 from spectui.errors import BadInputError
 from spectui.llama.model import Model
-from spectui.options.rendering import Rendering
-from spectui.options.setup import ModelOptions
+from spectui.options.setup import ModelOptions, Rendering
 from tests.support.models import Tiny, TinyPath
 
 pytest_plugins = ["tests.support.fixtures"]

@@ -7,8 +7,7 @@ import pytest
 from spectui.engine.templates import Templates
 from spectui.errors import BadInputError, ServerError
 from spectui.llama.model import Model
-from spectui.options.rendering import Rendering
-from spectui.options.setup import ModelOptions
+from spectui.options.setup import ModelOptions, Rendering
 from spectui.server.process import LlamaServer
 from tests.support.models import Tiny, TinyPath
 

@@ -34,7 +34,6 @@ from spectui.measure.observed import digest_of
 from spectui.measure.served_models import ServedModel
 from spectui.measure.workload import WorkItem, Workload
 from spectui.monitor import machine as machines
-from spectui.options.dialect import Dialect
 from spectui.options.drafters import (
     DraftEagle3,
     DraftMtp,
@@ -45,6 +44,7 @@ from spectui.options.drafters import (
     NgramMod,
     NgramSimple,
 )
+from spectui.options.option import Dialect
 from spectui.options.setup import (
     ContextOptions,
     ModelOptions,
@@ -56,11 +56,10 @@ from spectui.options.speculation import Speculation
 from spectui.prompts import ChatMessage, Prompt
 from spectui.settings import read_settings
 from spectui.sweep.cells import Place, Task
-from spectui.sweep.grid import Axes
-from spectui.sweep.setup import SweepSetup, sweep_name, sweep_spec
+from spectui.sweep.grid import Axes, SweepSetup, sweep_name, sweep_spec
 from spectui.trace.file import read_trace, write_trace
 from spectui.tune.backends import served_spec, study_name
-from spectui.tune.outcome import Outcome
+from spectui.tune.result import Outcome
 from spectui.tune.space import SearchSpace
 from spectui.tune.studies.listing import list_studies
 from spectui.tune.studies.recordings import study_trace
@@ -125,8 +124,6 @@ def neutral() -> Iterator[None]:
         "llama_cpp_version": (library.llama_cpp_version, lambda: "b0000"),
         "library_facts": (native.library_facts, lambda: LIBRARY),
         "known_library": (native.known_library, lambda: Known(value=LIBRARY)),
-        "known_version": (native.known_version, lambda: Known(value="b0000")),
-        "llama_cpp_commit": (library.llama_cpp_commit, lambda: "0000000"),
         "buffer_types": (devices.buffer_types, lambda: {"CPU": 0}),
     }
     with pytest.MonkeyPatch.context() as patch:

@@ -183,7 +183,6 @@ _MEASURED = {
     "spectui.monitor.machine._gpus": ((), None, None),
     "psutil.Process.name": "python",
     "spectui.cores.usable_processors": 1 << 16,
-    "spectui.tune.backends.llama_cpp_commit": "0123abcd4",
     "spectui.cli.run_tune.find_server": Path("llama-server"),
     "spectui.llama.search._running": (),
     "spectui.llama.native.wide_features": (),

@@ -21,14 +21,14 @@ from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import take_over
 from spectui.live.sessions import read_session, recent_sessions
 from spectui.models.gguf import read_gguf
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from spectui.presets import find_preset
 from spectui.prompts import load_prompts
+from spectui.server.binary import read_help, read_version
 from spectui.server.connection import MalformedError, Page
-from spectui.server.help_text import read_help, read_version
 from spectui.server.metrics import read_counters
 from spectui.server.replies import (
-    CompletionReply,
+    Completion,
     ModelsReply,
     PropsReply,
     SlotsReply,
@@ -76,7 +76,7 @@ def _command(path: Path) -> None:
 
 def _reply(path: Path) -> None:
     page = Page(path="/x", content=path.read_bytes())
-    for kind in (CompletionReply, ModelsReply, PropsReply, SlotsReply, TokenizeReply):
+    for kind in (Completion, ModelsReply, PropsReply, SlotsReply, TokenizeReply):
         with suppress(MalformedError):
             page.decode(kind)
     text = path.read_bytes().decode("utf-8", "replace")

@@ -8,9 +8,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from spectui.sweep.cells import VisitRecord
-from spectui.sweep.drawing import draw
 from spectui.sweep.summary import summarise
-from spectui.sweep.tables import cells_table, markdown, remarks, summary_csv
+from spectui.sweep.tables import cells_table, markdown, remarks, speedups_svg, summary_csv
 from tests.hostile.attempts import obeyed
 from tests.support.sweep import cell, failed, record
 
@@ -59,7 +58,7 @@ def test_no_report_has_a_script_or_a_link_of_others() -> None:
 def test_no_plot_has_a_script_or_a_link() -> None:
     for text in SCRIPTS:
         one = cell(4, draft=text)
-        picture = draw(summarise([one], [record(one)]))
+        picture = speedups_svg(summarise([one], [record(one)]))
         for element in ET.fromstring(picture or b"").iter():  # noqa: S314 - our own, below 1 MB
             name = element.tag.rpartition("}")[2]
             assert name not in {"script", "foreignObject", "image", "a", "iframe"}

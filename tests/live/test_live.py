@@ -18,8 +18,7 @@ from spectui.monitor.readings import Reading, Snapshot
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, Round, RoundTimes
-from spectui.speculative.expectation import expected_tokens, ideal_speedup
-from spectui.trace.terms import Term
+from spectui.trace.terms import Term, expected_tokens, ideal_speedup
 from tests.support.constructed import snapshots
 from tests.support.live import (
     NO_GPU,
@@ -105,7 +104,7 @@ def test_before_anything_happens_every_part_says_what_it_lacks() -> None:
     assert state.acceptance.reason == "nothing has been drafted yet"
     assert state.rounds.reason == "no round has been run yet"
     assert state.memory.reason == "the machine has not been read yet"
-    assert state.traffic.dram_bytes_per_s.reason == "nothing is being decoded"
+    assert state.traffic.dram_bytes_per_s.reason == "nothing was decoded yet"
     assert state.expectation.reason == "needs rounds with a draft"
     # A reset forgets the pair and keeps the machine.
     tally = gpu_machine()
@@ -286,7 +285,7 @@ def test_memory_that_runs_out_is_warned_about() -> None:
     ram = memories_of(without_gpu(DECODING), models, is_decoding=False)[-1]
     assert "more is wanted than there is" in str(ram.warning)
     assert ram.free_bytes == 0
-    for used, start in ((0.9, "None"), (0.95, "VRAM is 95% full"), (0.99, "VRAM is full")):
+    for used, start in ((0.9, "None"), (0.95, "VRAM is 95 % full"), (0.99, "VRAM is full")):
         vram = memories_of(with_vram(Reading(used * 1e10), Reading(1e10)))[0]
         assert str(vram.warning).startswith(start)
     # Reading from disk while decoding, and growing swap.
@@ -370,12 +369,12 @@ def test_pcie_use_is_the_busier_direction_of_the_limit() -> None:
     tally = answering()
     tally.snapshot(DECODING)
     traffic = tally.state().traffic
-    (gpu,), ((history, _sent),) = traffic.links, traffic.link_history
+    (gpu,) = traffic.links
     received, limit = gpu.pcie_rx_bytes_per_s.value, gpu.pcie_limit_bytes_per_s.value
     assert received is not None
     assert limit is not None
     assert link_use(gpu) == pytest.approx(received / limit)
-    assert history == (received,)
+    assert traffic.received_history == (received,)
     state = cpu_machine().state()
     assert state.traffic.links == ()
     assert state.memory.gpu_reason == NO_GPU

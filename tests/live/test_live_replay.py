@@ -17,8 +17,7 @@ from spectui.engine.events import (
 )
 from spectui.engine.thread import EngineThread
 from spectui.engine.worker import LocalWorker
-from spectui.live.recording import ChatRecorder, ChatRecording, newest
-from spectui.live.replay import ChatReplay, replay_chat
+from spectui.live.recording import ChatRecorder, ChatRecording, newest, replay_chat
 from spectui.live.setup import BaselineMeasured, ChatRecorded, LiveSetup
 from spectui.options.drafters import Model
 from spectui.options.setup import ModelOptions
@@ -48,15 +47,14 @@ def counts(total: Total | Counters) -> tuple[int, int, int]:
     return total.n_rounds, total.n_drafted, total.n_accepted
 
 
-def at(chat: ChatReplay, setting: Model) -> Total:
-    return next(total for total in chat.totals if total.model == setting)
+def at(totals: tuple[Total, ...], setting: Model) -> Total:
+    return next(total for total in totals if total.model == setting)
 
 
 def test_every_setting_of_the_space_is_exact_and_the_best_comes_first() -> None:
-    chat, unpriced = replay_chat(CHAT, COSTS), replay_chat(CHAT, None)
-    assert (chat.draft, chat.costs, unpriced.costs) == ("draft", COSTS, None)
+    totals, unpriced = replay_chat(CHAT, COSTS), replay_chat(CHAT, None)
     for longest, shortest, p_min in product(range(2, DEPTH + 1), range(3), (0.0, 0.35, 0.95)):
-        total = at(chat, drafting(longest, shortest, p_min))
+        total = at(totals, drafting(longest, shortest, p_min))
         # As replays of this setting alone are.
         grid = Grid(draft_max=(longest,), draft_min=(shortest,), draft_p_min=(p_min,))
         prices = COSTS.prices(DEPTH)
@@ -67,13 +65,13 @@ def test_every_setting_of_the_space_is_exact_and_the_best_comes_first() -> None:
         assert total.seconds == pytest.approx(seconds.item())
         assert counts(at(unpriced, total.model)) == counts(total)
     # Of those that do the same, the one that asks for the least; without costs, most tokens.
-    best = chat.totals[0]
-    assert best.speedup == max(total.speedup or 0.0 for total in chat.totals)
-    alike = [total.model for total in chat.totals if total.speedup == best.speedup]
+    best = totals[0]
+    assert best.speedup == max(total.speedup or 0.0 for total in totals)
+    alike = [total.model for total in totals if total.speedup == best.speedup]
     assert best.model.draft_min == min(setting.draft_min for setting in alike)
-    lengths = [total.tokens_per_round or 1.0 for total in unpriced.totals]
+    lengths = [total.tokens_per_round or 1.0 for total in unpriced]
     assert lengths == sorted(lengths, reverse=True)
-    assert all(total.model.check() is None for total in chat.totals)
+    assert all(total.model.check() is None for total in totals)
 
 
 def test_the_newest_are_kept() -> None:
@@ -101,11 +99,11 @@ class Chat:
             self.recorder.hear(event)
         self._events.put(event)
 
-    def record(self, *, depth: int = 8, max_tokens: int = 1000) -> ChatRecorder:
+    def record(self, *, mtp_layers: int = 0, max_tokens: int = 1000) -> ChatRecorder:
         self.recorder = ChatRecorder(
             self.engine,
             self.states.put,
-            ChatRecording(draft="close", depth=depth),
+            ChatRecording(draft="close", depth=8, mtp_layers=mtp_layers),
             n_ctx=512,
             rollback=Rollback.TRUNCATE,
             max_tokens=max_tokens,
@@ -192,20 +190,20 @@ def test_a_recording_gives_way_to_the_chat_and_begins_again(
     began: list[int] = []
     second = turn(12, (*PROMPT, 40, 41))
 
-    def interrupted(*arguments: object, cancelled: Callable[[], bool], **more: object) -> object:
+    def interrupted(*arguments: object, check: Callable[[], None], **more: object) -> object:
         began.append(len(began))
         n_asked = 0
 
-        def ask() -> bool:
+        def ask() -> None:
             nonlocal n_asked
             n_asked += 1
             if n_asked == 2 and len(began) == 1:
                 assert chat.recorder is not None
                 chat.recorder.begin(second)
                 chat.client.submit(second)
-            return cancelled()
+            check()
 
-        return read_chains(*arguments, cancelled=ask, **more)  # type: ignore[arg-type]
+        return read_chains(*arguments, check=ask, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(inspection, "read_chains", interrupted)
     chat.ask(turn())
@@ -224,10 +222,10 @@ def test_a_stopped_answer_is_recorded_as_far_as_it_came(chat: Chat) -> None:
             chat.client.stop()
 
     # What cannot be recorded is told and dropped.
-    chat.record(depth=300)
+    chat.record(mtp_layers=1)
     chat.ask(turn())
     state = chat.state(lambda state: state.failure is not None)
-    assert "takes 1 to 254" in str(state.failure)
+    assert "without its MTP layers" in str(state.failure)
     assert state.answers == ()
     chat.record()
     listen = chat.client.sink

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from spectui.engine.events import GenerationResult
-from spectui.live.recording import ChatRecording
-from spectui.live.replay import replay_chat
+from spectui.live.recording import ChatRecording, replay_chat
 from spectui.live.setup import BaselineMeasured, ChatRecorded, LiveSetup
 from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple, NgramSimple
 from spectui.options.setup import ModelOptions
@@ -66,7 +65,7 @@ def test_an_answer_is_recorded_with_its_layers_and_replays_exactly(
     (recording,) = found.recordings
     assert recording.output == result.tokens
     assert recording.chains[MTP_KIND].mtp_layers == N_LAYERS[name]
-    totals = {total.model: total for total in replay_chat(found, None).totals}
+    totals = {total.model: total for total in replay_chat(found, None)}
     n_accepted = 0
     for setting in (mtp(1), mtp(2), mtp(3), mtp(3, 0.45), mtp(3, 0.3, 2), mtp(found.longest)):
         total, counters = totals[setting], ask(watched, setup, setting).counters

@@ -24,7 +24,6 @@ from spectui.engine.events import (
     TokenEmitted,
     Tokenized,
 )
-from spectui.engine.guard import request_of
 from spectui.engine.planning import Planner
 from spectui.engine.worker import LocalWorker
 from spectui.errors import (
@@ -42,6 +41,7 @@ from spectui.live.setup import (
     RamMeasured,
     TuningChanged,
 )
+from spectui.llama.planned import PlanRequest
 from spectui.models.ranking import ModelInspected
 from spectui.monitor import dram
 from spectui.options.drafters import DraftMtp, DraftSimple
@@ -190,7 +190,7 @@ def test_what_fits_is_what_a_plan_says_beside_the_memory_that_a_loaded_pair_give
     is_free(1 << 10)
     watched.session.load(setup)
     assert type(watched.wait(EngineFailed).error) is DoesNotFitError
-    request = replace(request_of(setup), max_draft=4)
+    request = replace(PlanRequest.of(setup), max_draft=4)
     with Planner() as planner:
         plan = planner.plan(request)
         loaded = planner.plan(replace(request, max_draft=watched.session.max_draft))

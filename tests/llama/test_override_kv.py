@@ -8,7 +8,7 @@ import pytest
 
 from spectui.commands.arguments import server_arguments
 from spectui.errors import UsageError
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from spectui.options.reading import kv_overrides
 from spectui.options.setup import ContextOptions, KvOverride, ModelOptions
 from spectui.options.speculation import Speculation

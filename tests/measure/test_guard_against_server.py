@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from spectui.engine.demand import FreeMemory
-from spectui.engine.guard import Guard, request_of
+from spectui.engine.guard import Guard
 from spectui.engine.planning import Planner
 from spectui.errors import DoesNotFitError
 from spectui.llama.buffers import BufferKind, parse_buffers
+from spectui.llama.planned import PlanRequest
 from spectui.measure.servers import Fleet
 from spectui.options.drafters import DraftMtp, NgramSimple
 from spectui.options.setup import ContextOptions, ModelOptions, Setup
@@ -97,12 +98,12 @@ def test_a_pair_that_it_runs_is_not_refused(
 
     with fleet(None) as plenty:
         log = plenty.of(setup).printed
-    needed = allocated_bytes(log, len(setup.models) + request_of(setup).mtp)
+    needed = allocated_bytes(log, len(setup.models) + PlanRequest.of(setup).mtp)
     with fleet(room(CPU=needed)) as exact:
         assert exact.of(setup).complete("the tin", n_predict=4).n_predicted == 4
         assert exact.n_starts == 1
     with Planner() as planner:
-        plan = planner.plan(request_of(setup))
+        plan = planner.plan(PlanRequest.of(setup))
     own = sum(one.size_bytes for one in plan.buffers if not one.is_mapped)
     if setup.n_slots > 1:
         # As exact as the log is: it has hundredths of a MiB of every buffer.

@@ -11,7 +11,7 @@ from spectui.commands.measured import own_arguments, own_environment
 from spectui.commands.server_options import flags_of, server_option
 from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import take_over
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,9 @@ from spectui.engine.commands import Generate, GeneratePair
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, PairGenerated, Segment
 from spectui.errors import BadInputError, ServerError
-from spectui.measure.backend import one_after_the_other
 from spectui.measure.comparison import Comparison, compare
 from spectui.measure.measurer import Measurer, Pair, steady
+from spectui.measure.server_backend import ServerBackend
 from spectui.measure.workload import Workload
 from spectui.monitor.disturbance import Kind
 from spectui.monitor.watch import MachineWatch
@@ -56,7 +56,7 @@ class Recorder:
         return result(12.5 if is_on else 10.0, n_tokens=self.n_tokens, drafted=48 * is_on)
 
     def generate_pair(self, command: GeneratePair) -> PairGenerated:
-        return one_after_the_other(self.generate, command)
+        return ServerBackend.generate_pair(cast("ServerBackend", self), command)
 
     def probe_margin(self, _command: object) -> None:
         """A server does not tell."""

@@ -103,9 +103,8 @@ def measured(
     true = exact(answers)
     steady = speedup(steady_seconds(answers))
     segments = [one for found in answers for one in found]
-    raw = sum(one.baseline_decode_s for one in segments) / sum(
-        one.speculative_s for one in segments
-    )
+    on_s = sum(one.times.total_s for part in segments for one in part.rounds)
+    raw = sum(one.baseline_decode_s for one in segments) / on_s
     return math.log(steady / true), math.log(raw / true)
 
 

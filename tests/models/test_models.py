@@ -22,7 +22,7 @@ from spectui.models.facts import ModelFacts
 from spectui.models.files import MAX_DEPTH, FoundModel, Scan, usual_folders
 from spectui.models.ranking import GOOD_SHARE, DraftOption, ModelInspected, assess, rank, read_share
 from spectui.paths import demo_folder
-from spectui.tui.picker.targets import label_of
+from spectui.tui.picker.lists import label_of
 from tests.support.models import TARGET, write_file, write_tiny
 
 NOBODY = 65_534

@@ -5,7 +5,7 @@ from pathlib import Path
 import gguf
 import pytest
 
-from spectui.models.sampling import model_sampling, repeat_penalty, unmeasured_sentences
+from spectui.models.facts import model_sampling, repeat_penalty, unmeasured_sentences
 from tests.support.models import add_sampling, write_empty, write_file
 
 

@@ -3,7 +3,6 @@
 import errno
 import json
 import threading
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -65,10 +64,8 @@ class Tree:
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Iterator[Tree]:
-    tree = Tree(tmp_path)
-    yield tree
-    tree.gpus.close()
+def tree(tmp_path: Path) -> Tree:
+    return Tree(tmp_path)
 
 
 def test_an_amd_card_tells_everything(tree: Tree) -> None:
@@ -126,8 +123,7 @@ def test_what_is_no_number_is_a_reason_and_the_rest_goes_on(
             path.unlink()
         else:
             path.write_bytes(content)
-        with closing(KernelGpus(root=tree.root)) as gpus:
-            (gpu,) = gpus.read(tree.now_s)
+        (gpu,) = KernelGpus(root=tree.root).read(tree.now_s)
         reading = getattr(gpu, field)
         assert reading.value is None
         if content is None:

@@ -13,10 +13,9 @@ import pytest
 
 from spectui.monitor.counters import Clocks, read_clocks
 from spectui.monitor.disturbance import Cause, Disturbance, Kind, between, joined
-from spectui.monitor.gpu_clients import GpuClients
 from spectui.monitor.processes import listening
 from spectui.monitor.readings import Reading
-from spectui.monitor.watch import MachineWatch
+from spectui.monitor.watch import GpuClients, MachineWatch
 from tests.support.machine import DISTURBED, OWN, QUIET, TICKS_PER_S, Machine
 from tests.support.nvml import StandIn, until
 
@@ -97,27 +96,19 @@ def test_only_the_cores_that_we_may_use_count(
 
 
 @pytest.mark.parametrize(
-    ("seconds", "slept_s", "set_s", "causes"),
-    [
-        (1.0, 720.0, 0.0, ["the machine slept for 12 min 00 s"]),
-        (1.0, 0.0, 3600.0, ["the wall clock jumped by 1 h 00 min"]),
-        (1.0, 0.0, -30.0, ["the wall clock jumped by 30 s"]),
-        # Corrected gently.
-        (10_000.0, 0.0, 5.0, []),
-    ],
+    ("seconds", "slept_s", "causes"),
+    [(1.0, 720.0, ["the machine slept for 12 min 00 s"]), (10_000.0, 0.0, [])],
 )
-def test_clocks_that_jump_are_told(
-    machine: Machine, seconds: float, slept_s: float, set_s: float, causes: list[str]
+def test_a_sleep_is_told_and_a_stop(
+    machine: Machine, seconds: float, slept_s: float, causes: list[str]
 ) -> None:
     machine_slept = "this process was stopped, or got no processor, for 40 s"
     with machine.watch() as watch:
         before = watch.mark()
         machine.slept_s += slept_s
-        machine.wall_offset_s += set_s
         machine.run(seconds, own_s=1.0)
         found = between(before, watch.mark())
     assert (found.wall_s, found.slept_s) == (seconds, slept_s)
-    assert found.jumped_s == pytest.approx(set_s if causes else 0.0)
     assert [cause.text for cause in found.causes] == causes
     with machine.watch() as watch:
         machine.run(40.0)
@@ -308,7 +299,7 @@ def test_what_is_not_known_of_a_gpus_processes_has_a_reason(
     nvml: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gpu = nvml.add_gpu(pid=7, own_percent=90, sampled_us=1)
-    knows_ids = "spectui.monitor.gpu_clients.driver_knows_our_ids"
+    knows_ids = "spectui.monitor.watch.driver_knows_our_ids"
     with GpuClients() as gpus:
 
         def others() -> Reading:
@@ -331,7 +322,7 @@ def test_what_is_not_known_of_a_gpus_processes_has_a_reason(
 def test_another_process_on_our_gpu_is_named(
     nvml: StandIn, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spectui.monitor.gpu_clients.driver_knows_our_ids", lambda: True)
+    monkeypatch.setattr("spectui.monitor.watch.driver_knows_our_ids", lambda: True)
     gpu = nvml.add_gpu(pid=OWN, own_percent=60, other_pid=COMPILER, other_percent=35)
     machine.process(COMPILER, "blender")
     with GpuClients() as gpus, machine.watch() as watch:
@@ -419,7 +410,7 @@ def test_the_largest_causes_are_told(machine: Machine) -> None:
         watch.tick()
         (note,) = watch.summary().notes
     assert [name in note for name in names] == [True] * 2 + [False] * 4
-    assert note.endswith("; and 4 causes more.")
+    assert note.endswith("; and 4 more causes.")
 
 
 def test_summaries_of_several_measurements_are_one() -> None:

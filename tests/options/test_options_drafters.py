@@ -32,7 +32,7 @@ from spectui.options.drafters import (
     kind_of,
     numbers_of,
 )
-from spectui.options.number import Number
+from spectui.options.option import Number
 from spectui.options.speculation import Speculation, speculation_of
 from spectui.trace.ngrams import hashes_tokens
 from tests.support.drafters import speculations
@@ -158,11 +158,8 @@ def test_kinds_of_options_are_asked_in_the_servers_order() -> None:
     values = {number.parameter: number.default for _, number in EVERY_NUMBER}
     found = speculation_of(("draft-mtp", "ngram-cache", "ngram-mod", "ngram-simple"), values)
     assert found == Speculation(DraftMtp(), (NgramSimple(), NgramMod(), NgramCache()))
-    assert found.has_server_order
     assert (found.is_mtp, found.needs_draft, found.model) == (True, False, DraftMtp())
     assert found.longest == 64
     alone = speculation_of(("ngram-cache", "ngram-simple"), values)
     assert alone == Speculation(NgramCache(), (NgramSimple(),))
     assert alone.model is None
-    assert not Speculation(NgramSimple(), (NgramMod(),)).has_server_order
-    assert not Speculation(NgramMod(), (NgramMod(n_max=8),)).has_server_order

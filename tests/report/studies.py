@@ -14,7 +14,7 @@ from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
 from spectui.report.content import Content, content_of
-from spectui.tune.outcome import Gain, Outcome
+from spectui.tune.result import Gain, Outcome
 from spectui.tune.studies.listing import Report, StoredStudy
 
 _EXPECTED = Path(__file__).parents[1] / "golden" / "expected" / "tune"

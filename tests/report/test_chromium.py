@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.report.page import render_page
+from spectui.report.formats import render_page
 from tests.report.studies import content, document, renamed
 from tests.support.chromium import PROGRAM, Browser, browser
 

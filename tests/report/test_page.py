@@ -12,8 +12,7 @@ import pytest
 from spectui.measure.arm import Arm
 from spectui.report.content import Content, content_of
 from spectui.report.document import arm_of
-from spectui.report.markdown import escaped, render_markdown, render_row
-from spectui.report.page import render_page
+from spectui.report.formats import escaped, render_markdown, render_page, render_row
 from tests.golden.commands_support import SPECULATIONS
 from tests.report.pages import Page, read_page
 from tests.report.studies import BEST, content, document, renamed, study

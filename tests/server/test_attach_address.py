@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui.errors import UsageError
-from spectui.server.address import parse_address
+from spectui.server.watch.locator import parse_address
 
 
 @pytest.mark.parametrize(

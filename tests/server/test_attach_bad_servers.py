@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from spectui.server.address import parse_address
 from spectui.server.connection import Connection, LateError, Page
-from spectui.server.watch.poller import Attachment, Interview, ask
+from spectui.server.watch.locator import Address, parse_address
+from spectui.server.watch.poller import Interview, ask
 from spectui.server.watch.sample import Failure, Sample, ServerSample, Trouble
 from tests.support.attached import (
     OLD_METRICS,
@@ -31,8 +31,8 @@ SHORT_S = 0.3
 LONG_S = 30.0
 
 
-def attachment(script: Script, timeout_s: float = LONG_S) -> Attachment:
-    return Attachment(address=parse_address(script.address), timeout_s=timeout_s)
+def attachment(script: Script, timeout_s: float = LONG_S) -> Address:
+    return replace(parse_address(script.address), timeout_s=timeout_s)
 
 
 def asked(script: Script, timeout_s: float = LONG_S, api_key: str | None = None) -> Sample:
@@ -62,8 +62,8 @@ def test_a_server_that_tells_all() -> None:
     assert [slot.is_processing for slot in found.slots.value] == [True, False]
     assert found.counters.value is not None
     # A program of any kind may listen here for a server somewhere else.
-    assert not found.host.is_here
-    assert "is no llama-server" in str(found.host.process.reason)
+    assert not found.is_here
+    assert "is no llama-server" in str(found.process.reason)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_after_a_broken_answer_the_connection_is_made_anew() -> None:
         assert script.asked.count("/health") == 2
 
 
-async def _asked_twice_at_once(wanted: Attachment) -> tuple[Sample, Sample]:
+async def _asked_twice_at_once(wanted: Address) -> tuple[Sample, Sample]:
     async with Interview(wanted, clock=lambda: 0.0) as interview:
         return await interview.ask(), await interview.ask()
 
@@ -229,7 +229,7 @@ def test_a_late_answer_leaves_the_others_and_the_one_before(
             raise LateError(f"{path} was not answered", "late")
         return await ask_in_time(self, path)
 
-    async def looks(wanted: Attachment) -> list[ServerSample]:
+    async def looks(wanted: Address) -> list[ServerSample]:
         found = []
         async with Interview(wanted) as interview:
             for is_stalled in (True, False, True):

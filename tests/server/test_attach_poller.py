@@ -7,12 +7,12 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
-from spectui.server.address import parse_address
-from spectui.server.watch.locator import Locator
-from spectui.server.watch.poller import Attachment, Poller
+from spectui.server.watch.locator import Address, Locator, parse_address
+from spectui.server.watch.poller import Poller
 from spectui.server.watch.sample import Failure, Sample, ServerSample, Trouble
 from tests.support.attached import Script, hang, serving
 
@@ -22,7 +22,7 @@ WAIT_S = 60
 class Watch:
     """A poller, and what it has handed over."""
 
-    def __init__(self, wanted: Attachment, interval_s: float = 0.01) -> None:
+    def __init__(self, wanted: Address, interval_s: float = 0.01) -> None:
         self.samples: queue.Queue[Sample] = queue.Queue()
         self.failures: list[BaseException] = []
         self.poller = Poller(
@@ -38,8 +38,8 @@ class Watch:
         return found
 
 
-def attachment(script: Script, timeout_s: float = 30.0) -> Attachment:
-    return Attachment(address=parse_address(script.address), timeout_s=timeout_s)
+def attachment(script: Script, timeout_s: float = 30.0) -> Address:
+    return replace(parse_address(script.address), timeout_s=timeout_s)
 
 
 @contextmanager
@@ -104,7 +104,7 @@ def test_a_defect_is_told() -> None:
             raise ZeroDivisionError
 
         with Poller(
-            Attachment(address=parse_address(script.address)),
+            parse_address(script.address),
             broken,
             interval_s=0.01,
             on_failure=failures.put,
@@ -118,7 +118,7 @@ def test_a_process_is_looked_for_once_a_second(monkeypatch: pytest.MonkeyPatch) 
     with serving() as script:
         locator = Locator(parse_address(script.address))
         first = asyncio.run(locator.look(0.0))
-        assert first.process.value is not None
-        assert first.process.value.pid == os.getpid()
+        assert first[1].value is not None
+        assert first[1].value.pid == os.getpid()
         assert asyncio.run(locator.look(0.9)) is first
         assert asyncio.run(locator.look(1.1)) is not first

@@ -8,11 +8,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from spectui.server.address import parse_address
 from spectui.server.process import LlamaServer
 from spectui.server.replies import SlotPhase
 from spectui.server.watch import poller
-from spectui.server.watch.poller import Attachment, ask
+from spectui.server.watch.locator import Address, parse_address
+from spectui.server.watch.poller import ask
 from spectui.server.watch.sample import Failure, Sample, ServerSample
 from spectui.server.watch.tracker import Tracker
 from tests.server.test_attach_poller import Watch
@@ -27,8 +27,8 @@ N_PREDICT = 48
 SMALL = ("-c", "512", "-np", "1", "-t", "1")
 
 
-def attachment(server: LlamaServer) -> Attachment:
-    return Attachment(address=parse_address(server.base_url), api_key=server.api_key)
+def attachment(server: LlamaServer) -> Address:
+    return parse_address(server.base_url, server.api_key)
 
 
 def watch_of(server: LlamaServer) -> Watch:
@@ -59,7 +59,7 @@ def test_facts_of_the_real_server(speculating: LlamaServer) -> None:
     assert (facts.n_ctx, facts.n_slots, facts.quantization) == (512, 1, "Q4_1")
     assert facts.n_params == 134_515_008
     assert not facts.is_sleeping
-    process = found.host.process.value
+    process = found.process.value
     assert process is not None
     assert (process.pid, process.name) == (speculating.pid, "llama-server")
 

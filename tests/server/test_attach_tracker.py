@@ -171,7 +171,7 @@ def test_without_slots_and_without_metrics_nothing_is_made_up() -> None:
     assert state.sample.counters == Known(None, off)
     assert state.now_tokens_per_s == Known(None, "/slots is off")
     assert state.sample.slots.reason == "/slots is off"
-    assert not tracked(sample(0.0, where=ELSEWHERE)).sample.host.is_here
+    assert not tracked(sample(0.0, where=ELSEWHERE)).sample.is_here
 
 
 def test_why_panels_are_empty() -> None:

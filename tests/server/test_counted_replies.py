@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from spectui.server.replies import CompletionReply
+from spectui.server.replies import Completion
 
 
 def reply(n: int, stop: str, **timings: object) -> bytes:
@@ -27,10 +27,10 @@ def reply(n: int, stop: str, **timings: object) -> bytes:
 )
 def test_counters_that_cannot_be_are_refused(stop: str, timings: dict[str, int]) -> None:
     with pytest.raises(msgspec.ValidationError):
-        msgspec.json.decode(reply(48, stop, **timings), type=CompletionReply)
+        msgspec.json.decode(reply(48, stop, **timings), type=Completion)
 
 
 @pytest.mark.parametrize(("stop", "accepted"), [("limit", 47), ("eos", 50)])
 def test_a_text_may_end_within_a_draft(stop: str, accepted: int) -> None:
     text = reply(48, stop, draft_n=60, draft_n_accepted=accepted)
-    assert msgspec.json.decode(text, type=CompletionReply).timings.n_accepted == accepted
+    assert msgspec.json.decode(text, type=Completion).timings.n_accepted == accepted

@@ -203,7 +203,7 @@ def test_one_that_names_no_option_is_asked_for_less(tmp_path: Path) -> None:
     assert "cannot start" in judge.silence
 
 
-FOUND = "spectui.cli.taken.find_servers"
+FOUND = "spectui.cli.from_command.find_servers"
 
 
 @SERVER

@@ -11,9 +11,8 @@ import pytest
 
 from spectui.errors import ServerError
 from spectui.llama.search import find_server, find_servers
-from spectui.options.dialect import Dialect
-from spectui.server.binary import ask, examine
-from spectui.server.help_text import read_help, read_version
+from spectui.options.option import Dialect
+from spectui.server.binary import ask, examine, read_help, read_version
 from spectui.server.watch.locator import runs_llama
 from tests.support.binaries import BETWEEN, CURRENT, IK, LEGACY, OLDEST, write_binary, write_script
 from tests.support.scripted_server import write_server
@@ -30,16 +29,16 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.server
 def test_the_real_server_is_known(llama_server_binary: Path) -> None:
     binary = examine(str(llama_server_binary))
-    accepted = binary.accepted
+    reader = binary.reader
     assert binary.dialect is Dialect.LLAMA_CPP
     assert binary.version is not None
-    assert {"-md", "--spec-draft-model", "--spec-ngram-mod-n-match"} <= accepted.flags
-    assert "--draft-max" not in accepted.flags
-    assert {"--swa-full", "--cpu-moe"} <= accepted.bare
-    assert not {"-m", "-fa", "--spec-type"} & accepted.bare
-    assert {"LLAMA_ARG_MODEL", "LLAMA_ARG_SPEC_DRAFT_N_MAX"} <= accepted.variables
-    assert "LLAMA_ARG_DRAFT_MAX" not in accepted.variables
-    assert {"draft-simple", "draft-mtp", "ngram-cache"} <= accepted.drafters
+    assert {"-md", "--spec-draft-model", "--spec-ngram-mod-n-match"} <= reader.flags
+    assert "--draft-max" not in reader.flags
+    assert {"--swa-full", "--cpu-moe"} <= reader.bare
+    assert not {"-m", "-fa", "--spec-type"} & reader.bare
+    assert {"LLAMA_ARG_MODEL", "LLAMA_ARG_SPEC_DRAFT_N_MAX"} <= reader.variables
+    assert "LLAMA_ARG_DRAFT_MAX" not in reader.variables
+    assert {"draft-simple", "draft-mtp", "ngram-cache"} <= reader.drafters
 
 
 @pytest.mark.server
@@ -70,11 +69,11 @@ def test_builds_of_all_times_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_what_ik_llama_cpp_does_not_list_is_taken_for_granted(tmp_path: Path) -> None:
-    accepted = examine(str(write_binary(tmp_path / "llama-server", IK))).accepted
-    assert {"-ngl", "-ngld", "-ot", "--no-mmap", "-ctx-ckpt", "--ctx-checkpoints"} <= accepted.flags
-    assert accepted.bare == accepted.drafters == frozenset()
+    reader = examine(str(write_binary(tmp_path / "llama-server", IK))).reader
+    assert {"-ngl", "-ngld", "-ot", "--no-mmap", "-ctx-ckpt", "--ctx-checkpoints"} <= reader.flags
+    assert reader.bare == reader.drafters == frozenset()
     old = IK.replace("--flash-attn (auto|on|off|0|1)", "--flash-attn")
-    bare = examine(str(write_binary(tmp_path / "old", old))).accepted.bare
+    bare = examine(str(write_binary(tmp_path / "old", old))).reader.bare
     assert bare == {"-fa", "--flash-attn"}
 
 

@@ -18,7 +18,6 @@ from spectui.speculative.drafters import (
     Clock,
     Drafter,
     DraftModelDrafter,
-    NoDrafter,
     VariedDrafter,
     draft_chain,
     float32,
@@ -127,7 +126,7 @@ def run(
 ) -> Run:
     """Generate; ``lengths`` vary the rounds' drafts."""
     target, draft, clock = case.target(), case.draft(), FakeClock()
-    drafter: Drafter = NoDrafter()
+    drafter: Drafter = Drafter()
     if drafts:
         drafter = case.drafter(draft, clock)
     if ahead:
@@ -441,12 +440,11 @@ def test_rates_of_known_generations() -> None:
     assert counters.accepted_per_position == (2, 1, 1, 1)
     assert counters.reached_per_position == (3, 2, 1, 1)
     assert list(counters.conditional_acceptance) == [2 / 3, 1 / 2, 1, 1]
-    assert counters.draft_step_s == 5 / 10
     # Rates are undefined where nothing was drafted.
     plain = count([made_round(0, 0, RoundEnd.EXHAUSTED)])
     assert (Counters().mean_accepted_length, plain.mean_accepted_length) == (None, 1)
     for none in (Counters(), plain):
-        assert (none.acceptance_rate, none.alpha, none.draft_step_s) == (None, None, None)
+        assert (none.acceptance_rate, none.alpha) == (None, None)
         assert none.conditional_acceptance == ()
     # A redone round emits a token more and accepts none.
     redone = replace(made_round(4, 1, RoundEnd.MISMATCH), tokens=(1, 2, 3), is_redone=True)
@@ -481,7 +479,7 @@ class Ticking:
         return self.now
 
     def decoder(self, case: Case, *, drafts: bool = True) -> Decoder:
-        drafter = case.drafter(self._draft, self.clock) if drafts else NoDrafter()
+        drafter = case.drafter(self._draft, self.clock) if drafts else Drafter()
         return Decoder(self._target, drafter, n_predict=case.n_predict, clock=self.clock)
 
 

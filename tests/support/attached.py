@@ -14,9 +14,9 @@ from msgspec import structs
 from spectui.documents import Known
 from spectui.server.metrics import Counters, DraftCounts
 from spectui.server.replies import NextToken, SlotParameters, SlotReply
+from spectui.server.watch.locator import Place
 from spectui.server.watch.sample import (
     Failure,
-    HostState,
     ProcessSample,
     ServerFacts,
     ServerSample,
@@ -249,8 +249,8 @@ PROCESS = ProcessSample(
     name="llama-server",
     rss_bytes=6_100_000_000,
 )
-HERE = HostState(is_here=True, process=Known(PROCESS))
-ELSEWHERE = HostState(is_here=False, process=Known(None, "the server runs on another machine"))
+HERE: Place = (True, Known(PROCESS))
+ELSEWHERE: Place = (False, Known(None, "the server runs on another machine"))
 LOST = Failure(
     trouble=Trouble.UNREACHABLE,
     reason="no connection to http://localhost:8080 (Connection refused)",
@@ -286,7 +286,7 @@ def sample(
     *,
     slots: tuple[SlotReply, ...] | str = IDLE_SLOTS,
     counters: Counters | str = COUNTERS,
-    where: HostState = HERE,
+    where: Place = HERE,
     facts: ServerFacts = FACTS,
 ) -> ServerSample:
     """One round of answers; text stands for a reason."""
@@ -295,7 +295,8 @@ def sample(
         facts=Known(facts),
         slots=Known(None, slots) if isinstance(slots, str) else Known(slots),
         counters=Known(None, counters) if isinstance(counters, str) else Known(counters),
-        host=where,
+        is_here=where[0],
+        process=where[1],
         took_s=0.0042,
     )
 

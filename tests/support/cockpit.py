@@ -61,8 +61,8 @@ from spectui.speculative.counters import Round, RoundTimes, count
 from spectui.speculative.decoder import Stop
 from spectui.speculative.models import Rollback
 from spectui.tui.app import SpectuiApp
-from spectui.tui.chat.loading import Choice
 from spectui.tui.chat.prompt_box import PromptBox
+from spectui.tui.chat.session import Choice
 from spectui.tui.look import ColouredApp
 from spectui.tui.mailbox import Mailbox, Pace
 from spectui.tui.threads import Threads
@@ -201,7 +201,6 @@ def answer_events(
         n_prompt_tokens=42,
         prompt_s=0.5,
         decode_s=counters.times.total_s,
-        native_s=counters.times.total_s * 0.98,
         counters=counters,
         stop=Stop.END_OF_GENERATION,
     )

@@ -10,7 +10,7 @@ from spectui.commands.items import words_of
 from spectui.commands.launch import ExportSetup
 from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import Takeover, take_over
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 
 _FILE = Path(__file__).parent.parent / "data" / "commands" / "commands.toml"
 

@@ -24,7 +24,7 @@ def snapshots() -> Iterator[Snapshot]:
     """Yield fifteen seconds, the same ones every time."""
     for number in range(60, 120):
         time_s = number * 0.25
-        yield Snapshot(time_s=time_s, gpus=(_gpu(time_s),), gpu_reason=None, host=_host(time_s))
+        yield Snapshot(gpus=(_gpu(time_s),), gpu_reason=None, host=_host(time_s))
 
 
 def _wave(time_s: float, low: float, high: float, period_s: float) -> float:

@@ -12,7 +12,7 @@ from spectui.options.drafters import (
     Ngram,
     numbers_of,
 )
-from spectui.options.number import Number
+from spectui.options.option import Number
 from spectui.options.speculation import Speculation
 
 

@@ -11,7 +11,7 @@ from spectui.engine import planning
 from spectui.engine.planning import TIMEOUT_S, Planner
 from spectui.llama.planned import Plan, PlanRequest
 
-_USERS = ("engine.planning", "engine.guard", "engine.placing", "cli.run_doctor")
+_USERS = ("engine.planning", "engine.guard", "cli.run_doctor")
 """Modules that make planners."""
 
 

@@ -100,7 +100,7 @@ def without_gpu(snapshot: Snapshot) -> Snapshot:
         memory_available_bytes=11_300_000_000,
         disk_read_bytes_per_s=Reading(None, "the kernel does not count disk reads of a process"),
     )
-    return Snapshot(time_s=snapshot.time_s, gpus=(), gpu_reason=NO_GPU, host=host)
+    return Snapshot(gpus=(), gpu_reason=NO_GPU, host=host)
 
 
 def gpu_machine() -> LiveTally:

@@ -27,7 +27,6 @@ class Machine:
         self.own_s = 0.0
         self.now_s = 1000.0
         self.slept_s = 0.0
-        self.wall_offset_s = 1.7e9
         self.has_pressure = has_pressure
         self._processes: dict[int, tuple[str, int, int, float]] = {}
         self._busy_s = self._steal_s = 0.0
@@ -95,7 +94,7 @@ class Machine:
 
     def clocks(self) -> Clocks:
         boot_s = self.now_s + self.slept_s
-        return Clocks(self.now_s, boot_s, boot_s + self.wall_offset_s, self.own_s)
+        return Clocks(self.now_s, boot_s, self.own_s)
 
     def watch(self) -> MachineWatch:
         """A watch that is not started: the test ticks."""
@@ -138,7 +137,6 @@ QUIET = DisturbanceSummary(
         memory_pressure_s=_NONE,
         throttled_s=_NONE,
         slept_s=0.0,
-        jumped_s=0.0,
         n_throttles=_UNKNOWN,
         gpu_others=_UNKNOWN,
         gpu_slowed=_UNKNOWN,

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from spectui.options.setup import SamplingConfig
 from spectui.speculative.decoder import Decoder
-from spectui.speculative.drafters import NoDrafter
+from spectui.speculative.drafters import Drafter
 from spectui.speculative.models import Outputs, Rollback
 from spectui.trace.chains import record_chains
 from spectui.trace.costs import Costs
@@ -121,7 +121,7 @@ def covered(grid: Grid, floor: float) -> Grid:
 
 def record(scene: Scene, floor: float = 0.0) -> tuple[Recording, Chains]:
     target = scene.target()
-    decoder = Decoder(target, NoDrafter(), n_predict=scene.n_predict, clock=lambda: 0.0)
+    decoder = Decoder(target, Drafter(), n_predict=scene.n_predict, clock=lambda: 0.0)
     output = [decoder.start(scene.prompt)]
     for finished in decoder.rounds(output[0]):
         output += finished.tokens

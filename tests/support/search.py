@@ -2,25 +2,30 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
+import numpy as np
+
 from spectui.engine.driver import Engine
-from spectui.engine.events import GenerationResult
+from spectui.engine.events import GenerationResult, ModelLoaded
 from spectui.errors import EngineDiedError
+from spectui.measure.arm import Arm
 from spectui.measure.measurer import Measurer, Pair
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, RoundTimes
 from spectui.speculative.decoder import Stop
-from spectui.tune.candidates import Candidate
-from spectui.tune.division import divide
-from spectui.tune.events import TuneEvent
-from spectui.tune.loading import Loader
+from spectui.speculative.models import Rollback
+from spectui.tune.candidates import Candidate, Loader
+from spectui.tune.forecast import Answers, Forecast
+from spectui.tune.progress import TuneEvent
 from spectui.tune.search import Search
 from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.space import SearchSpace
 from spectui.tune.studies.study import StudyOptions, TuningStudy
+from spectui.tune.tracing import COSTS_SHARE, MOST_SHARE, TEXT_SHARE
 
 T = TypeVar("T")
 OFF_TOKENS_PER_S = 10.0
@@ -57,7 +62,6 @@ def result(tokens_per_s: float, *, n_tokens: int = 33, drafted: int = 0) -> Gene
         n_prompt_tokens=3,
         prompt_s=0.1,
         decode_s=decode_s,
-        native_s=decode_s,
         counters=Counters(
             n_rounds=n_tokens - 1,
             n_drafted=drafted,
@@ -161,11 +165,45 @@ def search(
             engine=driver,
             study=study,
             workload=workload,
-            division=divide(workload, 8),
             measurer=cast("Measurer", measurer),
             loader=Loader(driver, drafts),
             limits=Limits(n_trials=n_trials, time_budget_s=time_budget_s),
             min_gain=0.02,
             on_event=on_event,
         )
+    )
+
+
+def time_told(
+    *,
+    has_time: Callable[[], bool] = lambda: True,
+    is_late: Callable[[], bool] = lambda: False,
+    may_write: Callable[[], bool] = lambda: True,
+) -> Callable[[float], bool]:
+    """Whether shares of a recording's time are gone: of prices, of all, and of the text."""
+    gone: dict[float, Callable[[], bool]] = {
+        COSTS_SHARE: lambda: not has_time(),
+        MOST_SHARE: is_late,
+        TEXT_SHARE: lambda: not may_write(),
+    }
+    return lambda share: gone[share]()
+
+
+def target_of(n_ctx: int = 512, rollback: Rollback = Rollback.TRUNCATE) -> ModelLoaded:
+    """A loaded target, as far as its recording asks for it."""
+    return cast("ModelLoaded", SimpleNamespace(n_ctx=n_ctx, rollback=rollback))
+
+
+def forecast_of(arm: Arm, speedup: float, *, n_drafted: int = 9, n_accepted: int = 6) -> Forecast:
+    """A forecast from one answer that is all of a kind."""
+    part = np.ones((1, 1))
+    answers = Answers(
+        tokens=part,
+        drafted=n_drafted * part,
+        accepted=n_accepted * part,
+        on_s=part,
+        off_s=speedup * part,
+    )
+    return Forecast(
+        arm=arm, speedup=speedup, n_drafted=n_drafted, n_accepted=n_accepted, answers=answers
     )

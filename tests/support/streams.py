@@ -12,7 +12,7 @@ from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import GREEDY, ContextOptions, ModelOptions, Setup
 from spectui.options.speculation import Speculation
-from spectui.server.client import Completion
+from spectui.server.replies import Completion, Timings
 
 T = TypeVar("T")
 ON = Speculation(DraftSimple(draft_max=4))
@@ -27,16 +27,14 @@ BASE = Setup(
 
 
 def completion(*, is_on: bool) -> Completion:
-    return Completion(
-        text="",
-        tokens=tuple(range(11)),
-        n_predicted=11,
-        predicted_s=0.8 if is_on else 1.0,
-        n_drafted=8 * is_on,
-        n_accepted=6 * is_on,
-        prompt_s=0.25,
-        stop="limit",
+    timings = Timings(
+        predicted_n=11,
+        predicted_ms=800.0 if is_on else 1000.0,
+        prompt_ms=250.0,
+        draft_n=8 * is_on,
+        draft_n_accepted=6 * is_on,
     )
+    return Completion(text="", tokens=tuple(range(11)), stop="limit", timings=timings)
 
 
 class Recorded:

@@ -9,8 +9,9 @@ from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, PairGenerated
 from spectui.errors import SpectuiError
 from spectui.measure.arm import Arm
-from spectui.measure.backend import Backend, one_after_the_other
+from spectui.measure.backend import Backend
 from spectui.measure.observed import digest_of
+from spectui.measure.server_backend import ServerBackend
 from spectui.measure.speedup import PairedMeasurement
 from spectui.measure.workload import WorkItem
 from spectui.monitor.machine import Machine
@@ -25,9 +26,8 @@ from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, 
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt
 from spectui.sweep.cells import Cell, Place, PromptRun, Task, Visit, VisitRecord, VisitState
-from spectui.sweep.grid import Axes
+from spectui.sweep.grid import Axes, SweepSetup
 from spectui.sweep.measuring import CellMeasurer
-from spectui.sweep.setup import SweepSetup
 from spectui.sweep.sweep import Sweep
 from tests.support.search import items, result
 
@@ -168,7 +168,7 @@ class ScriptedMeasurer(CellMeasurer):
         return result(10.0 if command.speculation is None else 11.0)
 
     def generate_pair(self, command: GeneratePair) -> PairGenerated:
-        return one_after_the_other(self.generate, command)
+        return ServerBackend.generate_pair(cast("ServerBackend", self), command)
 
     def probe_margin(self, _command: ProbeMargin) -> None:
         """Asked where outputs differ, which they never do."""

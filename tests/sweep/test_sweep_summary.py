@@ -8,9 +8,15 @@ import pytest
 
 from spectui.page import heads
 from spectui.sweep.cells import VisitRecord
-from spectui.sweep.drawing import MOST_BARS, draw
 from spectui.sweep.summary import CellSummary, fastest, summarise
-from spectui.sweep.tables import cells_table, markdown, remarks, summary_csv
+from spectui.sweep.tables import (
+    MOST_BARS,
+    cells_table,
+    markdown,
+    remarks,
+    speedups_svg,
+    summary_csv,
+)
 from tests.support.sweep import PLACE, TASK, cell, failed, record
 
 pytestmark = pytest.mark.slow
@@ -57,16 +63,16 @@ def test_what_is_faster_than_its_accepted_tokens_can_make_it_is_no_best() -> Non
 
 @pytest.mark.filterwarnings("error")
 def test_the_picture_has_the_fastest_cells_with_their_names_in_full() -> None:
-    assert draw(summaries(failed(cell(4)))) is None
+    assert speedups_svg(summaries(failed(cell(4)))) is None
     long = " ".join(["word"] * 40)
     drafts = [long, *(f"draft-{n}" for n in range(MOST_BARS))]
     found = summaries(*(record(cell(draft=name), 1 + 1 / len(name)) for name in drafts[1:]))
     found += summaries(record(cell(draft=long), 1.3, n_prompts=5))
-    page = (draw(found) or b"").decode()
+    page = (speedups_svg(found) or b"").decode()
     assert "1 more in summary.csv" in page
     assert page.count("word") >= 40
     assert page.count("draft-") == MOST_BARS - 1
-    assert (draw(found) or b"").decode() == page, "equal plots are equal files"
+    assert (speedups_svg(found) or b"").decode() == page, "equal plots are equal files"
 
 
 def test_tables_tell_what_names_do_not_and_hold_any_name() -> None:

@@ -1,5 +1,6 @@
 """Chains that are read in batches are those that are recorded token by token."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from spectui.errors import CancelledError
 from spectui.speculative.decoder import Decoder
-from spectui.speculative.drafters import NoDrafter
+from spectui.speculative.drafters import Drafter
 from spectui.speculative.models import Outputs, Row
 from spectui.trace.chains import can_read, read_chains, record_chains
 from spectui.trace.record import Chains
@@ -71,7 +72,7 @@ class ScriptedBatchedDraft(ScriptedDraft):
 
 
 def written(scene: Scene) -> list[int]:
-    decoder = Decoder(scene.target(), NoDrafter(), n_predict=scene.n_predict, clock=lambda: 0.0)
+    decoder = Decoder(scene.target(), Drafter(), n_predict=scene.n_predict, clock=lambda: 0.0)
     output = [decoder.start(scene.prompt)]
     for finished in decoder.rounds(output[0]):
         output += finished.tokens
@@ -130,9 +131,14 @@ def test_a_draft_without_room_is_not_read(n_sequences: int, n_text: int) -> None
 @pytest.mark.parametrize("n_asked", [1, 2, 3])
 def test_reading_can_be_cancelled(n_asked: int) -> None:
     output = written(SCENE)
-    answers = iter([*[False] * (n_asked - 1), True])
+    calls = itertools.count(1)
+
+    def check() -> None:
+        if next(calls) == n_asked:
+            raise CancelledError("stopped")
+
     draft = ScriptedBatchedDraft(SCENE.n_ctx, SCENE.propose, n_sequences=8, max_outputs=5)
     draft.decode(SCENE.prompt, Outputs.LAST)
     with pytest.raises(CancelledError):
-        read_chains(draft, output, depth=6, cancelled=lambda: next(answers))
+        read_chains(draft, output, depth=6, check=check)
     assert draft._others == {}

@@ -36,7 +36,7 @@ from tests.support.replay import trace_of as trace_of_draft
 from tests.support.scripted import N_VOCAB, ScriptedDraft, mix
 
 GRID = Grid(draft_max=(1, 2, 4, DEPTH), draft_min=(0, 2, 3), draft_p_min=(0.0, 0.3, 0.6))
-COUNTS = ("n_rounds", "n_drafted", "n_accepted", "n_rejections", "n_before_mismatch", "n_redone")
+COUNTS = ("n_rounds", "n_drafted", "n_accepted", "n_rejections", "n_redone")
 N_LAYERS = st.sampled_from([1, 3])
 AHEAD = NgramSimple(size_n=1, size_m=3)
 

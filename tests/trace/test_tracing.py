@@ -25,17 +25,16 @@ from spectui.interrupts import interrupts
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.speculative.decoder import Stop
-from spectui.speculative.models import Rollback
 from spectui.trace.costs import Costs
 from spectui.trace.fit import Probed, fit_costs
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.tune import tracing as tracing_module
-from spectui.tune.candidates import Candidate
-from spectui.tune.loading import Loader
-from spectui.tune.tracing import Deadlines, Tracer, Tracing
+from spectui.tune.candidates import Candidate, Loader
+from spectui.tune.tracing import Tracer, Tracing
 from tests.support.engine import local_engine, small_context
 from tests.support.layouts import expert_layouts
 from tests.support.models import CLOSE_DRAFT, MOE, TARGET, TinyPath
+from tests.support.search import target_of, time_told
 
 pytest_plugins = ("tests.support.fixtures",)
 
@@ -70,10 +69,9 @@ def trace(
             workload,
             Loader(engine, [draft_of(tiny)]),
             depth=DEPTH,
-            n_ctx=512,
-            rollback=Rollback.TRUNCATE,
+            target=target_of(),
             on_event=events.append,
-            until=Deadlines(has_time=has_time, is_late=is_late, may_write=may_write),
+            is_over=time_told(has_time=has_time, is_late=is_late, may_write=may_write),
         )
         return tracer.run(), events
 
@@ -210,8 +208,7 @@ def test_where_a_draft_moves_the_target_costs_are_measured_in_each_place(tiny: T
             WORKLOAD,
             loader,
             depth=DEPTH,
-            n_ctx=512,
-            rollback=Rollback.TRUNCATE,
+            target=target_of(),
             on_event=events.append,
         ).run()
         assert loader.place == command.options

@@ -22,8 +22,8 @@ from spectui.tui import app as app_module
 from spectui.tui.chat.prompt_box import PromptBox
 from spectui.tui.export import ExportScreen, export_choices
 from spectui.tui.look import plain
+from spectui.tui.picker.lists import TargetList
 from spectui.tui.picker.screen import PickerScreen
-from spectui.tui.picker.targets import TargetList
 from spectui.tui.tune.form import PromptSource, TuneSetup, Wanted
 from spectui.tui.tune.screen import TuneScreen
 from spectui.tui.widgets import StatusBar
@@ -172,7 +172,7 @@ async def test_without_a_pair_or_a_draft_the_form_says_how_to_get_one() -> None:
         # The picker lies below: F7 would lead nowhere.
         assert "Models" not in [one.binding.description for one in tune.active_bindings.values()]
         await cockpit.press("enter")
-        assert "choose a target and a draft first (F7)" in form_problem(cockpit)
+        assert "go back, and choose a target and a draft first" in form_problem(cockpit)
         await cockpit.press("escape")
         assert isinstance(cockpit.app.screen, PickerScreen)
         cockpit.choose(Pair(target=TARGET, draft=None))
@@ -261,7 +261,8 @@ async def test_the_live_settings_and_what_tuning_found_are_exported(
         for words in ("--spec-draft-n-max 4", "--cpu-moe", "-t 7"):
             assert words in text()
         await cockpit.press("c")
-        assert cockpit.app.clipboard == text()
+        # An option a line is for readers: a clipboard has it on one.
+        assert cockpit.app.clipboard == text().replace(" \\\n  ", " ")
         await cockpit.press("s")
         (path,) = tmp_path.glob("Qwen3*")
         assert path.read_text("utf-8")
@@ -492,10 +493,10 @@ def test_what_was_found_is_exported_as_the_note_beside_it_says() -> None:
         (USE_IT, True, "worth +34 %"),
         (TURN_OFF, False, "Turn it off"),
     ):
-        first, second, _off = export_choices(live, state)
+        first, second, _off = export_choices(live, state).items()
         # What is not confirmed does not come first.
-        shown = first if state.confirmed else second
-        assert shown.label == ("found by tuning" if state.confirmed else "best so far")
+        label, (setup, told) = first if state.confirmed else second
+        assert label == ("found by tuning" if state.confirmed else "best so far")
         best = FORECASTS[0].arm if state is PREDICTED else RECORDS[3].arm
-        assert shown.setup.speculation == (best.speculation if exports else None)
-        assert note in (shown.note or "")
+        assert setup.speculation == (best.speculation if exports else None)
+        assert note in told

@@ -15,15 +15,15 @@ from textual.widgets import Static
 from spectui.documents import Known
 from spectui.errors import BadInputError
 from spectui.live.setup import Activity, Launch
-from spectui.server.address import parse_address
-from spectui.server.watch.poller import Attachment, Poller
-from spectui.server.watch.sample import Failure, HostState, Trouble
+from spectui.server.watch.locator import Address, parse_address
+from spectui.server.watch.poller import Poller
+from spectui.server.watch.sample import Failure, Trouble
 from spectui.settings import Settings
 from spectui.tui.app import SpectuiApp
+from spectui.tui.attach import ServerPanel, SlotsPanel
 from spectui.tui.chat.screen import LiveScreen
-from spectui.tui.help import HelpScreen
-from spectui.tui.panels.base import Panel
-from spectui.tui.panels.server import ServerPanel, SlotsPanel
+from spectui.tui.dialogs import HelpScreen
+from spectui.tui.panel import Panel
 from spectui.tui.tune.screen import TuneScreen
 from spectui.tui.widgets import StatusBar
 from tests.support.attached import (
@@ -66,7 +66,7 @@ class WatchingThreads(ScriptedThreads):
 
     poller: ScriptedPoller
 
-    def watch_server(self, server: Attachment, interval_s: float) -> Poller:
+    def watch_server(self, server: Address, interval_s: float) -> Poller:
         self.poller = ScriptedPoller(server, self.post, interval_s=interval_s)
         return self.poller
 
@@ -78,7 +78,7 @@ class Watched:
     """An app with its script."""
 
     def __init__(self, **options: Any) -> None:  # noqa: ANN401 - of a launch
-        attachment = Attachment(address=parse_address(URL))
+        attachment = parse_address(URL)
         self.app = SpectuiApp(launch(watched=attachment, pair=None, **options), WatchingThreads)
         self.threads = cast("WatchingThreads", self.app.threads)
 
@@ -115,14 +115,14 @@ OTHERS = "the process that listens at port 8080 belongs to another user"
 LITTLE = sample(
     0.0,
     counters="/metrics is off; start the server with --metrics",
-    where=HostState(is_here=True, process=Known(None, OTHERS)),
+    where=(True, Known(None, OTHERS)),
     slots=IDLE_SLOTS[:1],
 )
 PICTURES: dict[str, tuple[Sequence[object], dict[str, Any]]] = {
     **{f"busy {width}": (busy(), {}) for width in SIZES},
     "idle 80": ([sample(step / 2) for step in range(20)], {}),
     "lost": ([*busy(60), LOST, LOST], {}),
-    "remote 80": ([replace(each, host=ELSEWHERE) for each in busy()], {}),
+    "remote 80": ([replace(each, is_here=False, process=ELSEWHERE[1]) for each in busy()], {}),
     "tells little 80": ([replace(LITTLE, time_s=step / 2) for step in range(9)], {}),
     "ascii": ([*busy(60), LOST], {"ascii": True}),
     "light": (busy(), {"theme": "spectui-light"}),
@@ -215,6 +215,7 @@ async def test_one_key_takes_over_what_it_runs_to_tune_it() -> None:
         assert "Tune" not in footer()
         await watched.told(pilot, sample(1.0))
         assert "Tune" in footer()
+        assert "F5 tells whether a draft pays" in text_of(pilot.app.screen.query_one(ServerPanel))
         assert not {"Models", "Export", "What if"}.intersection(footer())
         await press_keys(pilot, "f5")
         assert notices(watched.app) == ["process 7 belongs to another user"]

@@ -9,11 +9,11 @@ from textual.widgets import Tab, Tabs, TextArea
 
 from spectui.commands.formats import Format, render
 from spectui.commands.launch import ExportSetup
-from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple
+from spectui.options.option import Dialect
 from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
-from spectui.tui.export import ExportChoice, ExportScreen
+from spectui.tui.export import ExportChoices, ExportScreen
 from tests.support import cockpit
 from tests.support.cockpit import screen_lines, staged
 
@@ -27,24 +27,25 @@ ON = ExportSetup(
 )
 OFF = dataclasses.replace(ON, speculation=None)
 MOE_DRAFT = ModelOptions(path=Path("/models/small.gguf"), cpu_moe=True)
-CHOICES = (
-    ExportChoice(label="found by tuning", setup=ON, note="1.42× ± 0.1, [b]sure[/b]"),
-    ExportChoice(label="live settings", setup=dataclasses.replace(ON, draft=MOE_DRAFT), note=None),
-    ExportChoice(label="draft off", setup=OFF, note="The target alone."),
-)
+CHOICES: ExportChoices = {
+    "found by tuning": (ON, "1.42× ± 0.1, [b]sure[/b]"),
+    "live settings": (dataclasses.replace(ON, draft=MOE_DRAFT), "As the chat runs now."),
+    "draft off": (OFF, "The target alone."),
+}
 
 
 class Host(cockpit.Host):
     """The screen with what can be exported."""
 
-    def __init__(self, *choices: ExportChoice) -> None:
+    def __init__(self, choices: ExportChoices = CHOICES) -> None:
         super().__init__()
-        self.export = ExportScreen(choices or CHOICES)
+        self.export = ExportScreen(choices)
         self.opened = self.export
 
 
 def rendered(choice: int, dialect: Dialect) -> str:
-    return render(CHOICES[choice].setup.launch(dialect), Format.LLAMA_SERVER)
+    setup, _note = list(CHOICES.values())[choice]
+    return render(setup.launch(dialect), Format.LLAMA_SERVER)
 
 
 async def test_every_choice_is_reached_with_the_arrows_and_by_clicks() -> None:
@@ -120,7 +121,7 @@ async def test_saving_writes_a_new_file(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 async def test_everything_is_in_sight_at_every_size() -> None:
-    options = (*(c.label for c in CHOICES), *Dialect)
+    options = (*CHOICES, *Dialect)
     async with staged(Host()) as (app, stage):
         for size in SIZES:
             shown = await stage.at(size)
@@ -129,12 +130,12 @@ async def test_everything_is_in_sight_at_every_size() -> None:
     # A long path is shown to its end, a hostile one is copied as it is.
     path = Path("/m") / ("x" * 200) / "\x1b[31mred\u202egnp.gguf"
     setup = dataclasses.replace(OFF, target=ModelOptions(path=path))
-    async with staged(Host(ExportChoice(label="x", setup=setup, note=None)), (80, 24)) as (
+    async with staged(Host({"x": (setup, "")}), (80, 24)) as (
         app,
         stage,
     ):
         inner = [line.strip("│ ") for line in screen_lines(app) if line.startswith("│")]
-        assert "␛[31mred<U+202E>gnp.gguf'-nglall" in "".join(" ".join(inner).split())
+        assert "␛[31mred<U+202E>gnp.gguf'\\-nglall" in "".join(" ".join(inner).split())
         assert app.export.query_one(TextArea).max_scroll_x == 0
         assert "\x1b" not in await stage.press("c")
         assert str(path) in app.clipboard

@@ -51,11 +51,10 @@ from spectui.settings import Settings
 from spectui.tui.chat.prompt_box import PromptBox
 from spectui.tui.chat.transcript import Transcript
 from spectui.tui.chat.view import Panels
-from spectui.tui.dialogs import QuestionScreen
-from spectui.tui.help import HelpScreen
+from spectui.tui.dialogs import HelpScreen, QuestionScreen
 from spectui.tui.mailbox import Mailbox
 from spectui.tui.ordered import KeyHandled
-from spectui.tui.panels.base import Panel
+from spectui.tui.panel import Panel
 from spectui.tui.picker.screen import PickerScreen
 from spectui.tui.threads import Threads
 from spectui.tui.widgets import KeyBar, StatusBar
@@ -71,6 +70,12 @@ from tests.support.cockpit import (
 
 WORDS = ("The", " sea", " is", " [bold]", "wide", "\x1b[31m", " and", " deep", ".")
 DEMO = {DemoModel.DENSE: Path("/demo/dense.gguf"), DemoModel.DRAFT: Path("/demo/d.gguf")}
+
+
+def questions(cockpit: Cockpit) -> list[str]:
+    """What the conversation has of the user, oldest first."""
+    chat = cockpit.app.session.conversation.chat
+    return [content for role, content in chat.messages() if role == "user"]
 
 
 async def picker_opens(cockpit: Cockpit) -> None:
@@ -121,7 +126,7 @@ async def test_questions_are_answered_copied_and_forgotten() -> None:
         await cockpit.ask("again")
         await cockpit.settled(lambda: "Soon" in cockpit.said)
         await cockpit.press("ctrl+n")
-        assert cockpit.app.session.conversation.chat.questions == ["again"]
+        assert questions(cockpit) == ["again"]
 
 
 async def test_questions_wait_for_the_pair_and_for_each_other_and_answers_are_stopped() -> None:
@@ -133,6 +138,7 @@ async def test_questions_wait_for_the_pair_and_for_each_other_and_answers_are_st
     async with cockpit.shown():
         await cockpit.reach(Activity.LOADING)
         await cockpit.ask("early")
+        assert "Will be sent: early" in "\n".join(cockpit.lines())
         await cockpit.ask("too many")
         assert cockpit.app.live.query_one(PromptBox).text == "too many"
         assert "send" not in cockpit.script.names()
@@ -147,7 +153,8 @@ async def test_questions_wait_for_the_pair_and_for_each_other_and_answers_are_st
             cockpit.threads.post(event)
         await cockpit.settled(lambda: cockpit.script.names().count("send") == 3)
         await cockpit.is_ready()
-        assert cockpit.app.session.conversation.chat.questions == ["early", "one", "two"]
+        assert questions(cockpit) == ["early", "one", "two"]
+        assert "Will be sent" not in "\n".join(cockpit.lines())
         for n, key in enumerate(("escape", "ctrl+c"), start=1):
             await cockpit.ask()
             await cockpit.reach(Activity.ANSWERING)
@@ -170,7 +177,7 @@ async def test_an_engine_error_is_a_notice_in_the_transcript_and_the_chat_goes_o
         await cockpit.ask("short")
         await cockpit.is_ready()
         # The question that got no answer is not part of the conversation.
-        assert cockpit.app.session.conversation.chat.questions == ["short"]
+        assert questions(cockpit) == ["short"]
         assert "the log" not in cockpit.said
         await cockpit.ask()
         await cockpit.settled(lambda: "defect" in cockpit.said)
@@ -218,6 +225,8 @@ async def test_keys_work_and_help_and_log_say_what_they_do_and_what_was_logged()
         await cockpit.resize(100, 40)
         shown = "\n".join(cockpit.lines())
         assert re.search(r"Stop the answer or the load +live\.stop", shown)
+        await cockpit.press("end")
+        assert "write its id under [keys] in" in " ".join(" ".join(cockpit.lines()).split())
         await cockpit.press("escape")
         await cockpit.ask()
         await cockpit.settled(lambda: "the log (Alt+V) has" in cockpit.said)

@@ -19,7 +19,7 @@ from spectui.monitor.readings import GpuReading, GpuSource, Reading, Throttle
 from spectui.tui import draw
 from spectui.tui.chat.view import Panels
 from spectui.tui.look import plain
-from spectui.tui.panels.base import (
+from spectui.tui.panel import (
     Block,
     Line,
     Panel,

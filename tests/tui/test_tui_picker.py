@@ -27,10 +27,9 @@ from spectui.models.files import FoundModel, Scan
 from spectui.models.ranking import ModelInspected
 from spectui.presets import Preset
 from spectui.tui.chat.session import SessionController
-from spectui.tui.picker.drafts import DraftList
-from spectui.tui.picker.list import columns, short_folder
+from spectui.tui.picker.lists import PASTE, DraftList, TargetList
+from spectui.tui.picker.rows import columns, short_folder
 from spectui.tui.picker.screen import PickerScreen
-from spectui.tui.picker.targets import PASTE, TargetList
 from spectui.tui.threads import Threads
 from tests.support import cockpit
 from tests.support.cockpit import Stage, facts, found, screen_lines, staged

@@ -17,7 +17,7 @@ from spectui.options.drafters import (
     NgramSimple,
 )
 from spectui.options.speculation import Speculation
-from spectui.tui.chat.settings import SettingsScreen
+from spectui.tui.chat.screen import SettingsScreen
 from spectui.tui.look import ColouredApp
 from spectui.tui.widgets import StatusBar
 from tests.support.cockpit import DRAFT, TARGET, Cockpit, handled, launch, press_keys, setup

@@ -19,12 +19,13 @@ from spectui.models.files import FoundModel
 from spectui.models.ranking import ModelInspected
 from spectui.monitor.readings import HostReading, Reading, Snapshot
 from spectui.settings import Settings
+from spectui.tui.picker.lists import TargetList
 from spectui.tui.picker.screen import PickerScreen
-from spectui.tui.picker.targets import TargetList
 from spectui.tune.forecast import Forecast
 from spectui.tune.progress import Phase
 from tests.support.cockpit import Cockpit, answer_events, facts, found, launch, press_keys, settled
 from tests.support.constructed import snapshots
+from tests.support.search import forecast_of
 from tests.tui.test_tui_tune import DECIDED, PREDICTED, SEARCHING, TURN_OFF, arm
 
 SIZES = {"80": (80, 24), "120": (120, 40), "200": (200, 60)}
@@ -62,7 +63,7 @@ class SnapCompare(Protocol):
 
 
 def without_gpu(n: int) -> list[Snapshot]:
-    return [Snapshot(time_s=index / 4, gpus=(), gpu_reason=NO_GPU, host=HOST) for index in range(n)]
+    return [Snapshot(gpus=(), gpu_reason=NO_GPU, host=HOST)] * n
 
 
 def with_gpu() -> list[Snapshot]:
@@ -157,9 +158,9 @@ def test_models_lost(snap_compare: SnapCompare) -> None:
 def replayed() -> tuple[Forecast, ...]:
     """Every setting, the best where the drafts have five tokens."""
     found = [
-        Forecast(
-            arm=arm(longest, round(0.05 * step, 2)),
-            speedup=1.45 - 0.006 * (longest - 5) ** 2 - 0.001 * (step - 6) ** 2,
+        forecast_of(
+            arm(longest, round(0.05 * step, 2)),
+            1.45 - 0.006 * (longest - 5) ** 2 - 0.001 * (step - 6) ** 2,
             n_drafted=100 * longest,
             n_accepted=(95 - 5 * longest + step) * longest,
         )

@@ -17,12 +17,12 @@ from spectui.measure.speedup import Speedup
 from spectui.measure.verdict import judge, undecided
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
-from spectui.tui.tune import words
+from spectui.tui.tune import views
 from spectui.tui.tune.controller import TuneController
 from spectui.tui.tune.form import PromptSource, TuneSetup, Wanted
 from spectui.tui.tune.ledger import Ledger, digest
 from spectui.tui.tune.screen import TuneScreen
-from spectui.tui.tune.views import SettingsTable, VerdictBox
+from spectui.tui.tune.views import SettingsTable, TuneStatus, VerdictBox
 from spectui.tune.forecast import Forecast
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.race import Standing
@@ -31,7 +31,7 @@ from spectui.tune.trials import PromptScore, TrialRecord, TrialState, best_trial
 from tests.support import cockpit
 from tests.support.cockpit import Stage, staged
 from tests.support.machine import DISTURBED
-from tests.support.search import items, result
+from tests.support.search import forecast_of, items, result
 
 ANCHOR = 10.0
 SIZES = [(80, 24), (120, 40), (200, 60)]
@@ -68,7 +68,7 @@ BEST = "good: max 6, min 1, p_min 0.40"
 SEARCHING = TuningState(phase=Phase.SEARCHING, study="study-1", records=RECORDS, seconds_left=90.0)
 
 FORECASTS = tuple(
-    Forecast(arm=one, speedup=speedup, n_drafted=100, n_accepted=n_accepted)
+    forecast_of(one, speedup, n_drafted=100, n_accepted=n_accepted)
     for one, speedup, n_accepted in (
         (arm(5, 0.3), 1.45, 70),
         (arm(5, 0.35), 1.44, 71),
@@ -345,7 +345,7 @@ def test_the_phase_progress_and_the_time_left_in_words() -> None:
         (INTERRUPTED, "stopped early", "stopped early"),
         (TuningState(phase=Phase.FAILED, error="no"), "failed", "failed"),
     ):
-        assert [words.phase(state, chat_is_busy=busy) for busy in (False, True)] == expected
+        assert [views.phase(state, chat_is_busy=busy) for busy in (False, True)] == expected
     confirming = replace(CONFIRMING, n_done=4, n_steps=16)
     under_way = replace(SEARCHING, n_done=6, n_steps=8)
     for state, said in (
@@ -359,17 +359,18 @@ def test_the_phase_progress_and_the_time_left_in_words() -> None:
         (replace(under_way, current=arm()), ("trial 6, prompt 6 of 8", 0.75)),
         (SEARCHING, ("6 trials", 1.0)),
     ):
-        assert words.progress(state, digest(state)) == said
+        assert views.progress(state, digest(state)) == said
     # Interrupted trials do not count as done.
     stopped = replace(RECORDS[1], state=TrialState.INTERRUPTED)
     assert digest(TuningState(records=(RECORDS[0], stopped))).n_tried == 1
-    assert words.headline(TuningState(study="s"), Ledger()) == "study s"
-    assert "up to 1 min 30 s left" in words.headline(SEARCHING, Ledger())
-    assert "left" not in words.headline(USE_IT, Ledger())
+    assert views.headline(TuningState(study="s"), Ledger()) == "study s"
+    assert "up to 1 min 30 s left" in views.headline(SEARCHING, Ledger())
+    assert "left" not in views.headline(USE_IT, Ledger())
 
 
 def test_the_verdict_or_how_far_it_is_known() -> None:
-    unconfirmed = f"no setting was confirmed; best so far: {BEST}; Start goes on from here"
+    why = "no setting was confirmed (no candidate could run)"
+    unconfirmed = f"{why}; best so far: {BEST} (1.40×); Start goes on from here"
     worth = f"{BEST} is worth +34 % ± 6 (95 % interval +28 % to +40 %, 8 prompts)."
     loses = f"best setting so far: {arm(2).label}"
     for state, advice, because, factor, pays in (
@@ -381,9 +382,9 @@ def test_the_verdict_or_how_far_it_is_known() -> None:
             replace(PREDICTED, forecasts=FORECASTS[3:]),
             *("Nothing faster than off yet", loses, 0.9, None),
         ),
-        (INTERRUPTED, "Nothing was decided", unconfirmed, 1.4, None),
+        (INTERRUPTED, "Nothing was decided", unconfirmed, None, None),
     ):
-        told = words.verdict(state, digest(state))
+        told = views.verdict(state, digest(state))
         assert (told.advice, told.because, told.pays) == (advice, because, pays)
         assert told.speedup == (None if factor is None else pytest.approx(factor))
 
@@ -392,9 +393,9 @@ async def test_at_every_size_what_matters_is_in_view() -> None:
     open_case = judge(speedup(1.1, 0.9, 1.2), min_gain=0.02, what=BEST, temp=0.8)
     undecided = tuned(speedup=speedup(1.1, 0.9, 1.2))
     undecided = replace(undecided, verdict=open_case, conditions=DISTURBED)
-    lost = replace(tuned(), not_kept="the disk is full")
+    lost = replace(tuned(), not_kept=", and ".join(["the disk is full"] * 40))
     broken = replace(SEARCHING, phase=Phase.FAILED, error="the GPU is gone")
-    running = ("searching", "trial 6, prompt 2 of 8", "25%", "1.40×", "tokens/s", "Stop", "Apply")
+    running = ("searching", "trial 6, prompt 2 of 8", "25 %", "1.40×", "tokens/s", "Stop", "Apply")
     cases = [
         (replace(SEARCHING, current=arm(), n_done=2, n_steps=8), running),
         (PREDICTED, ("4 settings replayed", "1.45×", "forecast", "tokens/s")),
@@ -413,6 +414,10 @@ async def test_at_every_size_what_matters_is_in_view() -> None:
             # The whole verdict, and keys of the trials.
             box = app.tune.query_one(VerdictBox)
             assert box.max_scroll_y == 0
+            # Long findings leave no gap above the table.
+            status = app.tune.query_one(TuneStatus)
+            parts = [part for part in status.children if part.display]
+            assert status.region.height == sum(part.region.height for part in parts)
             assert app.tune.region.contains_region(box.region)
 
 
@@ -504,7 +509,7 @@ async def test_a_state_may_come_before_the_screen_is_shown() -> None:
 
 
 def forecast(longest: int, p_min: float, speedup: float) -> Forecast:
-    return Forecast(arm=arm(longest, p_min), speedup=speedup, n_drafted=9, n_accepted=6)
+    return forecast_of(arm(longest, p_min), speedup)
 
 
 def best_arm(records: Sequence[TrialRecord]) -> Arm | None:

@@ -16,13 +16,12 @@ from spectui.options.drafters import DraftSimple, NgramSimple
 from spectui.options.request import RequestShape
 from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
-from spectui.tune.depths import Depth, DepthRuns, raced_requests
-from spectui.tune.division import divide
-from spectui.tune.events import RunsStarted, TuneEvent
+from spectui.tune.depths import Depth, DepthRuns
 from spectui.tune.pace import Pace
+from spectui.tune.progress import PhaseStarted, StepDone, TuneEvent
 from spectui.tune.race import Standing
 from spectui.tune.setup import Limits, SearchSetup
-from tests.support.search import known, result
+from tests.support.search import NoModels, known, result
 
 LEADER = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=4)))
 NGRAM = Arm(draft=None, speculation=Speculation(NgramSimple()))
@@ -123,19 +122,23 @@ class Ground:
         workload = Workload(items=items(N_TEXTS), n_predict=33, sampling=SamplingConfig(temp=0))
         unused: Any = None
         setup = SearchSetup(
-            engine=unused,
+            engine=cast("Any", NoModels()),
             study=unused,
             workload=workload,
-            division=divide(workload, 4),
             measurer=cast("Measurer", self.measurer),
             loader=cast("Any", self.loads),
             limits=Limits(time_budget_s=budget_s),
             min_gain=0.02,
-            on_event=self.events.append,
+            on_event=self._hear,
             requests=tuple(map(shape, lengths)),
         )
-        self.pace = Pace(budget_s, lambda: self.measurer.now_s, setup.measurer, ())
-        self.runs = DepthRuns(setup, self.pace, lambda item, _result: self.decoded.append(item.id))
+        self.pace = Pace(setup, lambda: self.measurer.now_s)
+        self.runs = DepthRuns(self.pace)
+
+    def _hear(self, event: TuneEvent) -> None:
+        self.events.append(event)
+        if isinstance(event, StepDone):
+            self.decoded.append(event.text.partition(":")[0])
 
     def run(self, leader: Standing | None = None) -> dict[int, Depth]:
         self.runs.run(leader or standing())
@@ -153,8 +156,8 @@ def test_the_leader_is_measured_behind_prompts_as_long_as_those_of_requests() ->
     assert ground.measurer.measured == [(400, 4), (2000, 4)]
     assert ground.loads.loaded == ["good", "good"]
     assert ground.decoded == ["p0", "p1", "p2", "p3"] * 2
-    started = [one for one in ground.events if isinstance(one, RunsStarted)]
-    assert [one.n_runs for one in started] == [4, 4]
+    started = [one for one in ground.events if isinstance(one, PhaseStarted)]
+    assert [one.n_steps for one in started] == [4, 4]
     for event, n_tokens in zip(started, ("400", "2,000"), strict=True):
         assert event.text.endswith(f"on 4 prompts of {n_tokens} tokens")
     race = known(standing().speedup)
@@ -249,9 +252,9 @@ def test_an_interrupt_leaves_what_was_measured() -> None:
 
 
 def test_a_long_request_rests_on_its_depth() -> None:
-    near, far = shape(LENGTH), shape(800)
-    depths = Ground(LENGTH, 800).run()
-    found = known(raced_requests(standing(), (near, far), depths).value)
+    ground = Ground(LENGTH, 800)
+    depths = ground.run()
+    found = known(ground.runs.requests(standing()).value)
     assert [one.is_covered for one in found] == [True, True]
     assert found[0].decoding == standing().speedup
     assert found[1].decoding == depths[800].speedup
@@ -260,21 +263,22 @@ def test_a_long_request_rests_on_its_depth() -> None:
 
 
 def test_a_depth_whose_prompts_were_known_still_tells_of_decoding() -> None:
-    far = shape(2000)
-    deep = Ground(2000).run()[2000]
-    unread = {2000: replace(deep, prompts=Known(None, "nothing new"))}
-    (found,) = known(raced_requests(standing(), (far,), unread).value)
+    ground = Ground(2000)
+    deep = ground.run()[2000]
+    ground.runs.found[2000] = replace(deep, prompts=Known(None, "nothing new"))
+    (found,) = known(ground.runs.requests(standing()).value)
     assert found.decoding == deep.speedup
     assert found.token_s == pytest.approx(0.1 * 1.25)
     # Without its depth a request is extrapolated, and without a race there is none.
-    (alone,) = known(raced_requests(standing(), (far,), {}).value)
+    runs = Ground(2000).runs
+    (alone,) = known(runs.requests(standing()).value)
     for one in (found, alone):
         assert one.prompt_on_s == pytest.approx(2000 * 0.015, rel=1e-3)
         assert not one.is_covered
     unconfirmed = replace(standing(), speedup=None)
-    assert raced_requests(unconfirmed, (far,), {}).value is None
+    assert runs.requests(unconfirmed).value is None
 
 
 def test_ngram_drafters_read_no_prompt() -> None:
-    (found,) = known(raced_requests(standing(NGRAM), (shape(LENGTH),), {}).value)
+    (found,) = known(Ground(LENGTH).runs.requests(standing(NGRAM)).value)
     assert found.prompt_on_s == found.prompt_off_s

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from spectui.measure.verdict import Basis
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.setup import SamplingConfig
-from spectui.tune.division import JUDGES, Division, divide
+from spectui.tune.setup import JUDGES, Division, divide
 
 N_PREDICT = 33
 
@@ -21,7 +21,7 @@ def prompts(n: int, n_categories: int = 4) -> tuple[WorkItem, ...]:
 
 
 def division(items: tuple[WorkItem, ...]) -> Division:
-    return divide(Workload(items=items, n_predict=N_PREDICT, sampling=SamplingConfig(temp=0.0)), 8)
+    return divide(Workload(items=items, n_predict=N_PREDICT, sampling=SamplingConfig(temp=0.0)))
 
 
 @given(n=st.integers(1, 60), n_categories=st.integers(1, 9))

@@ -143,7 +143,7 @@ def test_further_prompts_are_judged_by_a_choice_that_they_had_no_part_in(n: int,
     gains = np.exp(rng.normal(0.3, 0.1, (n + more, N_PARTS)))
     one = replace(evidence(gains[:n], gains[:n] * 0.8), n_planned=2 * n)
     assert one.share == 0.5
-    further = known(forecast(1, gains[n:]).answers)
+    further = forecast(1, gains[n:]).answers
     both = one.followed_by([(f"p{n + index}", "") for index in range(more)], further)
     assert both.share == min(1.0, (n + more) / (2 * n)) or n + more > 2 * n
     runs = timed(both, arm(1), *[1.0] * 8)
@@ -161,7 +161,7 @@ def test_further_prompts_are_judged_by_a_choice_that_they_had_no_part_in(n: int,
 def test_the_answer_for_few_prompts_takes_in_those_that_were_recorded_later() -> None:
     gains = np.full((4, N_PARTS), 1.5) * np.linspace(0.9, 1.1, N_PARTS)
     one = evidence(gains)
-    further = known(forecast(1, gains[:2]).answers)
+    further = forecast(1, gains[:2]).answers
     both = one.followed_by([("p4", ""), ("p5", "")], further)
     runs = timed(both, arm(1), *[1.0] * 6)
     assert both.basis is Basis.THESE
@@ -174,8 +174,8 @@ def test_the_answer_for_few_prompts_takes_in_those_that_were_recorded_later() ->
 def test_a_setting_of_the_users_is_counted_as_it_is() -> None:
     gains, own = np.full((14, N_PARTS), 1.4), np.full((14, N_PARTS), 1.2)
     one = evidence(gains, replay=lambda asked: forecast(9, own) if asked == arm(9) else None)
-    assert one.covers(arm(9))
-    assert not one.covers(arm(12))
+    assert one.answers(arm(9)) is not None
+    assert one.answers(arm(12)) is None
     slower = timed(one, arm(1), 1.1, 1.1, 1.1)
     assert one.beside(arm(9), slower).estimate == pytest.approx(1.2 / 1.1)
     with pytest.raises(ValueError, match="max 12"):
@@ -200,22 +200,11 @@ def test_answers_in_which_nothing_was_decoded_are_no_evidence() -> None:
     )
     assert found_in(empty.arm, [empty], [("p", "")] * 14) is None
     assert found_in(arm(2), [forecast(1, gains)], [("p", "")] * 14) is None
-    assert (
-        evidence_of(
-            arm(1),
-            [replace(forecast(1, gains), answers=None)],
-            [],
-            lambda _arm: None,
-            {},
-            n_given=14,
-        )
-        is None
-    )
     # Some of them without text: they are no prompt of the interval.
     some = np.ones(gains.shape, bool)
     some[0] = False
     partly = replace(
-        forecast(1, gains), answers=Answers(*np.where(some, known(forecast(1, gains).answers), 0.0))
+        forecast(1, gains), answers=Answers(*np.where(some, forecast(1, gains).answers, 0.0))
     )
     one = known(
         evidence_of(

@@ -5,6 +5,7 @@ from typing import cast
 
 import pytest
 
+from spectui.documents import Known
 from spectui.engine.commands import ReadExperts
 from spectui.engine.driver import Engine
 from spectui.errors import CancelledError, DoesNotFitError, SpectuiError
@@ -12,20 +13,14 @@ from spectui.measure.measurer import Measurer
 from spectui.measure.workload import Workload
 from spectui.options.setup import SamplingConfig
 from spectui.trace.routing import BatchExperts, CacheShare, ExpertUse, LayerRouting, Routing
-from spectui.tune.division import divide
-from spectui.tune.expert_use import (
-    Experts,
-    batch_sentence,
-    cache_sentence,
-    experts_document,
-    read_experts,
-)
+from spectui.tune.candidates import Loading
+from spectui.tune.explain import batch_sentence, cache_sentence
 from spectui.tune.forecaster import Forecaster
-from spectui.tune.loading import Loading
 from spectui.tune.pace import Pace
+from spectui.tune.search import read_experts
 from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.studies.study import TuningStudy
-from tests.support.search import ScriptedMeasurer, items
+from tests.support.search import NoModels, ScriptedMeasurer, items
 
 USE = ExpertUse(
     n_answers=24,
@@ -47,28 +42,20 @@ USE = ExpertUse(
 
 
 def test_two_sizes_and_a_batch_are_told_in_words() -> None:
-    assert cache_sentence(Experts(USE)) == (
+    assert cache_sentence(Known(USE)) == (
         "On a GPU, --moe-cache-mib 1024 would hold 40 % of the experts that a token reads from "
         "RAM, 4096 83 %; the others, 600 MB and 170 MB for each token, would be copied there (by "
         "24 recorded answers)."
     )
-    assert batch_sentence(Experts(USE), 4.2) == (
+    assert batch_sentence(Known(USE), 4.2) == (
         "4 consecutive tokens read 18.3 of a layer's 128 experts, 29.1 if they were routed at "
         "random; one reads 8."
     )
     # No draft is no batch, and answers of one token tell nothing of batches.
-    assert str(batch_sentence(Experts(USE), 1)).startswith("4 consecutive tokens read")
-    assert batch_sentence(Experts(replace(USE, batches=USE.batches[:1])), 4) is None
-    document = experts_document(Experts(USE))["moe_cache"]
-    assert (document["n_answers"], document["ram_bytes"]) == (24, 16 << 30)
-    assert document["caches"][1] == {"size_mib": 1024, "hit_rate": 0.4, "upload_bytes": 6e8}
-    assert document["batches"][1] == {"n_tokens": 4, "measured": 18.3, "random": 29.1}
-    unknown = Experts(None, "the target has no experts")
+    assert str(batch_sentence(Known(USE), 1)).startswith("4 consecutive tokens read")
+    assert batch_sentence(Known(replace(USE, batches=USE.batches[:1])), 4) is None
+    unknown = Known[ExpertUse](None, "the target has no experts")
     assert cache_sentence(unknown) is batch_sentence(unknown, 4) is None
-    assert experts_document(unknown) == {
-        "moe_cache": None,
-        "moe_cache_reason": "the target has no experts",
-    }
 
 
 class Recorded:
@@ -92,23 +79,21 @@ class Recorded:
         return Routing(n_experts=4, lengths=lengths, layers=(layer,))
 
 
-def run(recorded: Recorded | None, budget_s: float | None = None) -> Experts:
+def run(recorded: Recorded | None, budget_s: float | None = None) -> Known[ExpertUse]:
     workload = Workload(items=items(8), n_predict=400, sampling=SamplingConfig())
     measurer = ScriptedMeasurer()
     measurer.prompt_token_s = 0.01
     setup = SearchSetup(
-        engine=cast("Engine", None),
+        engine=cast("Engine", NoModels()),
         study=cast("TuningStudy", None),
         workload=workload,
-        division=divide(workload, 4),
         measurer=cast("Measurer", measurer),
         loader=cast("Loading", None),
-        limits=Limits(),
+        limits=Limits(time_budget_s=budget_s),
         min_gain=0.02,
         on_event=lambda _event: None,
     )
-    pace = Pace(budget_s, lambda: 0.0, cast("Measurer", measurer), ())
-    return read_experts(setup, pace, cast("Forecaster | None", recorded))
+    return read_experts(Pace(setup, lambda: 0.0), cast("Forecaster | None", recorded))
 
 
 def test_answers_are_read_as_far_as_time_allows() -> None:

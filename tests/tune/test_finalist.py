@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -10,14 +10,17 @@ import pytest
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.measurer import Measurer
 from spectui.measure.speedup import PairedMeasurement
+from spectui.measure.workload import Workload
 from spectui.options.drafters import DraftSimple, NgramSimple
+from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.tune.confirmation import corrected, rivals
 from spectui.tune.forecast import Answers, Forecast
 from spectui.tune.pace import Pace
 from spectui.tune.race import BASELINE_SHARE, finalist
+from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.trials import PromptScore, TrialRecord, TrialState
-from tests.support.search import items
+from tests.support.search import NoModels, forecast_of, items
 
 
 def arm(draft_max: int) -> Arm:
@@ -44,7 +47,7 @@ def trial(which: Arm, speedup: float = 1.0) -> TrialRecord:
 
 
 def forecast(longest: int, speedup: float) -> Forecast:
-    return Forecast(arm=arm(longest), speedup=speedup, n_drafted=1, n_accepted=1)
+    return forecast_of(arm(longest), speedup)
 
 
 def unmeasured(state: TrialState) -> TrialRecord:
@@ -89,15 +92,21 @@ class Free:
 
 
 def test_a_race_takes_what_its_forecast_says_or_what_trials_have_taken() -> None:
-    now_s = 0.0
-
-    def run() -> None:
-        nonlocal now_s
-        now_s += 12.0
-
-    pace = Pace(100.0, lambda: now_s, cast("Measurer", Free()), items(4))
+    unused: Any = None
+    # Of twelve prompts four choose.
+    setup = SearchSetup(
+        engine=cast("Any", NoModels()),
+        study=unused,
+        workload=Workload(items=items(12), n_predict=33, sampling=SamplingConfig(temp=0.0)),
+        measurer=cast("Measurer", Free()),
+        loader=unused,
+        limits=Limits(time_budget_s=100.0),
+        min_gain=0.02,
+        on_event=lambda _event: None,
+    )
+    pace = Pace(setup, lambda: 0.0)
     assert pace.race_s(arm(3), items(4)) == 0.0
-    pace.trial(run)
+    pace.trial_s.append(12.0)
     assert pace.race_s(arm(3), items(8)) == pytest.approx(2 * 12.0)
     pace.expected_s = {OFF: 6.4, arm(3): 3.2}
     assert pace.race_s(arm(3), items(4)) == pytest.approx(4 * (0.5 + BASELINE_SHARE) * 6.4)
@@ -127,10 +136,7 @@ def recorded(draft: str | None, longest: int, gains: tuple[float, ...]) -> Forec
 def test_the_best_settings_of_drafts_near_each_other_are_rivals() -> None:
     best, second = recorded("a", 6, (1.5,) * 8), recorded("a", 4, (1.45,) * 8)
     near, far = recorded(None, 8, (1.1,) * 8), recorded("b", 4, (0.9,) * 8)
-    totals = Forecast(
-        arm=Arm(draft="c", speculation=far.arm.speculation), speedup=1.4, n_drafted=1, n_accepted=1
-    )
-    assert rivals([near, second, totals, far, best]) == (best, near)
+    assert rivals([near, second, far, best]) == (best, near)
     assert rivals([]) == ()
 
 
@@ -151,5 +157,3 @@ def test_timed_prompts_correct_a_forecast() -> None:
     ]
     names = [f"p{n}" for n in range(4)]
     assert corrected(one, names, timed) == pytest.approx(one.shrunk + math.log(1.5))
-    with pytest.raises(ValueError, match="no timed run"):
-        corrected(one, names, [])

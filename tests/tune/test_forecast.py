@@ -16,29 +16,22 @@ from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import NGRAM_KINDS, DraftSimple, NgramCache, NgramSimple, kind_of
 from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
-from spectui.speculative.models import Rollback
 from spectui.trace.costs import Costs
 from spectui.trace.file import SUFFIX
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.trace.record import ModelIdentity, Recording, complete
+from spectui.tune.candidates import Loader
 from spectui.tune.forecast import Answers, Forecast, in_order, promising
 from spectui.tune.forecaster import Forecaster
-from spectui.tune.loading import Loader
 from spectui.tune.recorded import Recorded
 from spectui.tune.space import SearchSpace
 from spectui.tune.studies.recordings import KeptTrace, Recordings, study_trace
-from spectui.tune.tracing import Tracing
 from tests.support.layouts import expert_layouts
 from tests.support.replay import COSTS, DEPTH, DRAFT, SCENE, TARGET, record, trace_of
-from tests.support.search import known
+from tests.support.search import forecast_of, known, target_of
 
 RECORDING, _ = record(SCENE)
-TRACING = Tracing(
-    readings={},
-    recordings=(RECORDING,),
-    costs={"draft": COSTS},
-    interrupted=False,
-)
+TRACE = trace_of(RECORDING)
 SPACE = SearchSpace(drafts=("draft",), max_draft=DEPTH)
 
 
@@ -59,7 +52,7 @@ def by_models(found: tuple[Forecast, ...]) -> list[Forecast]:
 
 
 def test_the_whole_space_is_replayed_best_first() -> None:
-    found = forecasts(TRACING.recordings, TRACING.costs, SPACE)
+    found = forecasts(TRACE.recordings, TRACE.costs, SPACE)
     # Of 6 lengths and 5 least lengths, those pairs that can draft at all; 15 floors: 0, 0.3 and up.
     assert len(by_models(found)) == 15 * (2 + 3 + 4 + 5 + 5 + 5)
     assert [one.arm.speculation for one in found if one.arm.draft is None] == [*SPACE.ngrams()]
@@ -69,10 +62,10 @@ def test_the_whole_space_is_replayed_best_first() -> None:
     assert {one.arm.drafter for one in found} == {"draft", *NGRAM_KINDS} - {kind_of(NgramCache)}
     # Without text nothing is known of drafters that hash tokens, nor without costs of a draft.
     ngrams = SearchSpace(drafts=(), max_draft=8)
-    hashed = forecasts(TRACING.recordings, TRACING.costs, ngrams, has_text=False)
+    hashed = forecasts(TRACE.recordings, TRACE.costs, ngrams, has_text=False)
     assert {one.arm.drafter for one in hashed} == {"ngram-simple", "ngram-cache"}
     other = SearchSpace(drafts=("other",), max_draft=DEPTH)
-    assert by_models(forecasts(TRACING.recordings, TRACING.costs, other)) == []
+    assert by_models(forecasts(TRACE.recordings, TRACE.costs, other)) == []
     assert forecasts((), {}, SPACE) == ()
 
 
@@ -85,10 +78,10 @@ def test_ngrams_ahead_of_a_model_are_forecast_where_they_gain() -> None:
     space = SearchSpace(drafts=("draft",), max_draft=16)
     chains = replace(recording.chains["draft"], depth=16)
     recordings = (replace(recording, chains={"draft": chains}),)
-    chained = [one for one in forecasts(recordings, TRACING.costs, space) if is_chained(one)]
+    chained = [one for one in forecasts(recordings, TRACE.costs, space) if is_chained(one)]
     assert {one.arm.drafter for one in chained} >= {"ngram-simple + draft", "ngram-mod + draft"}
     assert min(one.n_accepted for one in chained) > 0
-    hashed = forecasts(recordings, TRACING.costs, space, has_text=False)
+    hashed = forecasts(recordings, TRACE.costs, space, has_text=False)
     assert {one.arm.drafter for one in hashed if is_chained(one)} == {"ngram-simple + draft"}
 
 
@@ -108,12 +101,12 @@ def test_ngrams_are_forecast_where_there_is_no_draft() -> None:
 def one(draft: str, draft_max: int, p_min: float, speedup: float) -> Forecast:
     speculation = Speculation(DraftSimple(draft_max=draft_max, draft_p_min=p_min))
     arm = Arm(draft=draft, speculation=speculation)
-    return Forecast(arm=arm, speedup=speedup, n_drafted=1, n_accepted=1)
+    return forecast_of(arm, speedup, n_drafted=1, n_accepted=1)
 
 
 def of_ngrams(n: int, m: int, *, n_drafted: int = 9, speedup: float = 1.0) -> Forecast:
     arm = Arm(draft=None, speculation=Speculation(NgramSimple(size_n=n, size_m=m)))
-    return Forecast(arm=arm, speedup=speedup, n_drafted=n_drafted, n_accepted=0)
+    return forecast_of(arm, speedup, n_drafted=n_drafted, n_accepted=0)
 
 
 def test_promising_are_the_best_of_each_length() -> None:
@@ -176,7 +169,7 @@ def forecaster(kept: KeptTrace, space: SearchSpace = SPACE) -> Forecaster:
     """One that cannot record: there is no engine."""
     workload = Workload(items=(), n_predict=1, sampling=SamplingConfig(temp=0.0))
     loader = Loader(cast("Engine", None), ())
-    return Forecaster(workload, loader, space, n_ctx=64, rollback=Rollback.TRUNCATE, kept=kept)
+    return Forecaster(workload, loader, space, target=target_of(), kept=kept)
 
 
 def test_what_was_recorded_is_replayed_again_when_the_study_goes_on(
@@ -190,10 +183,10 @@ def test_what_was_recorded_is_replayed_again_when_the_study_goes_on(
     assert len({path, *others}) == 3
     kept = kept_at(path)
     assert forecaster(kept).recall(1, 1) is None
-    kept.keep(TRACING)
+    kept.keep(TRACE)
     again = known(forecaster(kept).recall(1, 1))
-    assert again.forecasts == forecasts(TRACING.recordings, TRACING.costs, SPACE, has_text=False)
-    assert again.costs == TRACING.costs
+    assert again.forecasts == forecasts(TRACE.recordings, TRACE.costs, SPACE, has_text=False)
+    assert again.costs == TRACE.costs
     adaptive = known(again.adaptive.value)
     assert adaptive.draft == "draft"
     assert adaptive.most > 0
@@ -223,8 +216,7 @@ def kept_at(
     draft: ModelIdentity = DRAFT,
     shared: Shared | None = None,
 ) -> KeptTrace:
-    described, drafts = lambda found: trace_of(*found.recordings), {"draft": draft}
-    return KeptTrace(path, described, target, drafts, cast("Recordings", shared))
+    return KeptTrace(path, target, {"draft": draft}, cast("Recordings", shared))
 
 
 def test_a_kept_trace_of_other_models_damaged_or_too_short_is_as_good_as_none(
@@ -232,7 +224,7 @@ def test_a_kept_trace_of_other_models_damaged_or_too_short_is_as_good_as_none(
 ) -> None:
     path = tmp_path / "x.trace.json.gz"
     kept = kept_at(path)
-    kept.keep(TRACING)
+    kept.keep(TRACE)
     assert kept_at(path, replace(TARGET, n_params=11)).read() is None
     assert kept_at(path, TARGET, TARGET).read() is None
     longer = SearchSpace(drafts=("draft",), max_draft=DEPTH + 1)
@@ -252,12 +244,12 @@ def test_a_recording_of_another_machine_is_taken_where_it_would_be_the_same(
     def machine(name: str, *, item: str = RECORDING.id, n_ctx: int = RECORDING.n_ctx) -> Forecaster:
         own = kept_at(tmp_path / f"{name}{SUFFIX}", shared=shared)
         if name == "first":
-            own.keep(TRACING)
+            own.keep(TRACE)
         items = (WorkItem(id=item, category="x", tokens=RECORDING.prompt),)
         workload = Workload(items=items, n_predict=1, sampling=SamplingConfig(temp=0.0))
         loader = Loader(cast("Engine", None), ())
-        rollback = RECORDING.rollback
-        return Forecaster(workload, loader, SPACE, n_ctx=n_ctx, rollback=rollback, kept=own)
+        target = target_of(n_ctx, RECORDING.rollback)
+        return Forecaster(workload, loader, SPACE, target=target, kept=own)
 
     first = machine("first")
     assert first.recall(1, 1) is not None
@@ -309,16 +301,16 @@ def test_a_draft_that_moves_the_target_is_forecast_over_what_fits_without_it() -
     costs = {"draft": COSTS, NGRAM_COSTS: alone}
     target = ModelOptions(path=Path("target.gguf"))
     layouts = expert_layouts(target, 4, draft=6)
-    moved = by_models(forecasts(TRACING.recordings, costs, replace(SPACE, layouts=layouts)))
-    fixed = by_models(forecasts(TRACING.recordings, costs, SPACE))
+    moved = by_models(forecasts(TRACE.recordings, costs, replace(SPACE, layouts=layouts)))
+    fixed = by_models(forecasts(TRACE.recordings, costs, SPACE))
     assert [replace(one.arm, layout=None) for one in moved] == [one.arm for one in fixed]
     assert {one.arm.layout for one in moved} == {"n_cpu_moe 6"}
     for one, other in zip(moved, fixed, strict=True):
         assert one.speedup == pytest.approx(0.8 * other.speedup)
     # What is not known of the target's other place cannot be compared with.
-    nothing = forecasts(TRACING.recordings, {"draft": COSTS}, replace(SPACE, layouts=layouts))
+    nothing = forecasts(TRACE.recordings, {"draft": COSTS}, replace(SPACE, layouts=layouts))
     assert by_models(nothing) == []
     stays = replace(SPACE, layouts=expert_layouts(target, 4, draft=4))
-    assert [one.speedup for one in by_models(forecasts(TRACING.recordings, costs, stays))] == [
+    assert [one.speedup for one in by_models(forecasts(TRACE.recordings, costs, stays))] == [
         one.speedup for one in fixed
     ]

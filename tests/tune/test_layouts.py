@@ -24,11 +24,9 @@ from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, TensorOverride
 from spectui.options.speculation import Speculation
-from spectui.tune.candidates import Candidate
-from spectui.tune.division import divide
+from spectui.tune.candidates import Candidate, Loader
 from spectui.tune.explain import explain_result
 from spectui.tune.layouts import Layout, at_least, cache_sizes_mib, place_experts
-from spectui.tune.loading import Loader
 from spectui.tune.race import LOOK_EVERY, Race, RaceRuns
 from spectui.tune.result import TuneResult
 from spectui.tune.search import Search
@@ -84,7 +82,7 @@ def test_as_few_layers_as_fit_are_in_ram(free_bytes: int, draft_bytes: int) -> N
     layouts, refused = place_experts(script, REQUEST, {"good": GOOD}, free)
     assert layouts.alone.n_cpu_moe == alone
     assert known_count(layouts.beside.get("good")) == beside
-    assert [one.name for one in refused] == ["good"] * (beside is None)
+    assert [*refused] == ["good"] * (beside is None)
 
 
 def known_count(layout: Layout | None) -> int | None:
@@ -123,9 +121,9 @@ def test_drafts_that_have_no_place_are_refused_with_the_reason() -> None:
     drafts = {"good": GOOD, "huge": HUGE, "bad": BAD, "odd": ODD}
     layouts, refused = place_experts(Script(), REQUEST, drafts, gpu(600))
     assert set(layouts.beside) == {"good"}
-    kinds = {one.name: type(one.error) for one in refused}
+    kinds = {name: type(error) for name, error in refused.items()}
     assert kinds == {"huge": DoesNotFitError, "bad": BadInputError, "odd": UsageError}
-    assert "keep it in RAM with -ngld 0" in str(refused[0].reason)
+    assert "keep it in RAM with -ngld 0" in str(refused["huge"])
 
 
 @dataclass
@@ -209,7 +207,6 @@ def run(
             engine=cast("Engine", machine),
             study=opened,
             workload=workload,
-            division=divide(workload, 8),
             measurer=cast("Measurer", measurer),
             loader=loader_of(machine, space.drafts),
             limits=Limits(n_trials=n_trials),

@@ -13,7 +13,7 @@ import pytest
 from spectui.errors import BadInputError, UsageError
 from spectui.measure.arm import Arm
 from spectui.options.speculation import Speculation
-from spectui.tune.events import TrialFinished, TrialStarted, TuneEvent
+from spectui.tune.progress import Phase, PhaseStarted, TrialFinished, TuneEvent
 from spectui.tune.studies.listing import delete_studies, list_studies, machines_of
 from spectui.tune.studies.storage import close_storage, open_storage
 from spectui.tune.studies.study import StudyOptions, TuningStudy
@@ -66,8 +66,8 @@ def searched(url: str, name: str) -> tuple[set[int], set[int]]:
     known: set[int] = set()
 
     def on_event(event: TuneEvent) -> None:
-        if isinstance(event, TrialStarted):
-            own.add(event.number)
+        if isinstance(event, PhaseStarted) and event.phase is Phase.SEARCHING:
+            own.add(int(event.text.split()[1].removesuffix(":")))
         if isinstance(event, TrialFinished):
             known.add(event.record.number)
 

@@ -15,13 +15,12 @@ from spectui.errors import UsageError
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.speedup import Speedup
 from spectui.measure.verdict import Verdict
-from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftMtp, DraftSimple, NgramSimple
+from spectui.options.option import Dialect
 from spectui.options.setup import ContextOptions, KvOverride, ModelOptions, TensorOverride
 from spectui.options.speculation import Speculation
-from spectui.tune.outcome import Gain, Outcome, advised, outcome_of
 from spectui.tune.race import Standing
-from spectui.tune.result import TuneResult
+from spectui.tune.result import Gain, Outcome, TuneResult, outcome_of
 from spectui.tune.studies.listing import StoredStudy, find_study, list_studies
 from spectui.tune.studies.records import OUTCOME, from_plain, to_plain
 from spectui.tune.studies.storage import address_of
@@ -87,7 +86,7 @@ def result(*, use: bool, best: Arm | None = BEST, speedup: Speedup | None = None
 
 
 def kept(found: TuneResult) -> Outcome:
-    arm = advised(found)
+    arm = found.advised
     setup = ExportSetup(
         target=ModelOptions(path=Path("t.gguf")),
         draft=None if arm.draft is None else ModelOptions(path=Path("s.gguf")),
@@ -117,7 +116,7 @@ def test_what_is_advised_is_kept_with_paths_that_are_found_from_anywhere() -> No
     assert outcome.speculation == BEST.speculation
     assert outcome.dialect is Dialect.IK
     assert not outcome.is_confirmed
-    assert advised(result(use=True, best=None)) == OFF
+    assert result(use=True, best=None).advised == OFF
     # The gain is kept whether it is advised or not.
     speedup = Speedup(estimate=1.2, low=0.9, high=1.5, n_pairs=6, n_prompts=6)
     off = kept(result(use=False, speedup=speedup))

@@ -14,16 +14,14 @@ from spectui.measure.server_backend import ServerBackend
 from spectui.measure.workload import Workload
 from spectui.options.drafters import MTP_KIND
 from spectui.options.setup import GREEDY
-from spectui.server.binary import ServerBinary
-from spectui.server.help_text import read_help
+from spectui.server.binary import ServerBinary, read_help
 from spectui.server.replies import Round
 from spectui.tune.served_forecast import ServedForecaster, why_unforecast
 from spectui.tune.space import SearchSpace
-from spectui.tune.tracing import Deadlines
 from tests.support.binaries import CURRENT, IK, LEGACY
 from tests.support.cli import Run, Spectui
 from tests.support.scripted_server import HELP, write_server
-from tests.support.search import items
+from tests.support.search import items, time_told
 from tests.tune.test_server_forecast import LONGEST, PRICES, answered
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
@@ -150,7 +148,7 @@ def test_lengths_are_forecast_from_two_starts_and_a_draft_that_fails_is_left_out
 def test_where_time_is_short_less_is_measured_and_where_all_fails_it_is_said() -> None:
     backend = Simulated()
     late = forecaster(backend, "d").run(
-        4, 48, lambda _event: None, Deadlines(has_time=lambda: False, is_late=lambda: True)
+        4, 48, lambda _event: None, time_told(has_time=lambda: False, is_late=lambda: True)
     )
     assert len(late.forecasts) == LONGEST
     assert backend.asked == [*["ladder", "off"] * 3, "answer"]
@@ -158,7 +156,7 @@ def test_where_time_is_short_less_is_measured_and_where_all_fails_it_is_said() -
     written = iter([True, False])
     backend = Simulated()
     some = forecaster(backend, "d", "e", n_prompts=9)
-    some.run(9, 48, lambda _event: None, Deadlines(may_write=lambda: next(written)))
+    some.run(9, 48, lambda _event: None, time_told(may_write=lambda: next(written)))
     assert backend.asked.count("answer") == 2 * len(some.prompts) == 2 * 7
     for failure in (ServerError, HopelessError):
         broken = forecaster(Simulated(failure=failure), "broken", "broken")

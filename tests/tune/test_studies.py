@@ -182,7 +182,7 @@ def test_places_go_with_their_study_and_are_none_themselves(tmp_path: Path) -> N
     failed = PlaceTrial(values={"threads": 2}, error="no room")
     with open_study(tmp_path) as opened:
         opened.keep(placing=found)
-        assert opened.placing == found
+        assert opened.kept("placing", Placing) == found
         opened.places((threads,)).add(trial, 2.0)
         opened.places((threads,)).add(failed, math.inf)
         assert opened.places((threads,)).trials() == (trial, failed)
@@ -194,7 +194,7 @@ def test_places_go_with_their_study_and_are_none_themselves(tmp_path: Path) -> N
     assert (seen.best_params, seen.best_value) == ({"threads": 4}, 0.5)
     delete_studies(url, ["s"])
     with open_study(tmp_path) as again:
-        assert again.placing is None
+        assert again.kept("placing", Placing) is None
         assert again.places((threads,)).trials() == ()
 
 

@@ -32,23 +32,21 @@ from spectui.options.drafters import (
 )
 from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
-from spectui.tune.candidates import Candidate
-from spectui.tune.division import divide
-from spectui.tune.events import (
-    ForecastMade,
-    Notice,
-    PromptMeasured,
-    TraceProgress,
-    TrialFinished,
-    TrialStarted,
-    TuneEvent,
-)
+from spectui.tune.candidates import Candidate, Loader
 from spectui.tune.forecast import Answers, Forecast, Outlook, in_order
 from spectui.tune.forecaster import Forecaster
-from spectui.tune.loading import Loader
+from spectui.tune.progress import (
+    ForecastMade,
+    Notice,
+    Phase,
+    PhaseStarted,
+    StepDone,
+    TrialFinished,
+    TuneEvent,
+)
 from spectui.tune.result import TuneResult
 from spectui.tune.search import Search
-from spectui.tune.setup import Limits, SearchSetup
+from spectui.tune.setup import Limits, SearchSetup, divide
 from spectui.tune.space import (
     AHEAD,
     FIRST_NGRAM,
@@ -56,12 +54,13 @@ from spectui.tune.space import (
     SearchSpace,
 )
 from spectui.tune.studies.study import TuningStudy
-from spectui.tune.tracing import Deadlines
+from spectui.tune.tracing import COSTS_SHARE, MOST_SHARE, TEXT_SHARE
 from spectui.tune.trials import TrialState, best_trial
 from tests.support.search import (
     SPACE,
     Mortal,
     ScriptedMeasurer,
+    forecast_of,
     items,
     known,
     open_study,
@@ -113,6 +112,11 @@ class ScriptedForecaster:
         self.recalled: list[tuple[int, int]] = []
         self.in_time: list[tuple[bool, bool]] = []
 
+    @property
+    def workload(self) -> Workload:
+        prompts, sampling = items(self.n_prompts), SamplingConfig(temp=0.0)
+        return Workload(items=prompts, n_predict=self.n_tokens, sampling=sampling)
+
     def n_steps(self, n_prompts: int) -> int:
         return n_prompts
 
@@ -135,14 +139,14 @@ class ScriptedForecaster:
         n_prompts: int,
         n_tokens: int,
         on_event: Callable[[str], None],
-        until: Deadlines,
+        is_over: Callable[[float], bool],
     ) -> Outlook:
-        self.in_time.append((until.has_time(), until.may_write()))
+        self.in_time.append((not is_over(COSTS_SHARE), not is_over(TEXT_SHARE)))
         self.recorded.append((n_prompts, n_tokens))
         if self._interrupted:
             raise KeyboardInterrupt
         on_event("p0: good along 33 tokens in 1.0 s")
-        while isinstance(self._measurer, Timed) and not until.is_late():
+        while isinstance(self._measurer, Timed) and not is_over(MOST_SHARE):
             self._measurer.now_s += 10.0
         return self._outlook()
 
@@ -209,7 +213,6 @@ def run(
         engine=driver,
         study=study,
         workload=workload,
-        division=divide(workload, 8),
         measurer=cast("Measurer", measurer),
         loader=Loader(driver, candidates),
         limits=Limits(n_trials=n_trials, time_budget_s=time_budget_s),
@@ -269,8 +272,8 @@ def test_the_best_forecast_is_tried_first_and_the_others_before_the_sampler(
         Speculation(DraftSimple(draft_max=7)),
         Speculation(DraftSimple(draft_max=5)),
     ]
-    told = [type(event) for event in events if not isinstance(event, PromptMeasured)]
-    assert told[:4] == [TraceProgress, TraceProgress, ForecastMade, TrialStarted]
+    told = [type(event) for event in events]
+    assert told[:4] == [PhaseStarted, StepDone, ForecastMade, PhaseStarted]
 
 
 @pytest.mark.parametrize(
@@ -309,7 +312,7 @@ def test_a_recording_is_told_when_its_share_of_the_time_is_gone(
     forecaster, now = ScriptedForecaster(), [0.0]
 
     def on_event(event: TuneEvent) -> None:
-        if isinstance(event, TraceProgress):
+        if isinstance(event, PhaseStarted) and event.phase is Phase.RECORDING:
             now[0] = second
 
     run(
@@ -419,7 +422,7 @@ def test_time_that_others_have_the_engine_is_no_work(tmp_path: Path) -> None:
                 return super().decode(item, speculation)
 
         def on_event(event: TuneEvent) -> None:
-            if isinstance(event, PromptMeasured):
+            if isinstance(event, StepDone):
                 told.append(event.seconds_left)
 
         study = open_study(tmp_path, name=name)
@@ -476,7 +479,7 @@ def test_a_confirmation_that_ends_is_reported_with_what_was_measured(
 
 
 def test_a_changed_output_is_found_in_the_confirmation(tmp_path: Path) -> None:
-    division = divide(Workload(items=items(16), n_predict=33, sampling=SamplingConfig(temp=0.0)), 8)
+    division = divide(Workload(items=items(16), n_predict=33, sampling=SamplingConfig(temp=0.0)))
 
     class Changes(ScriptedMeasurer):
         changed = division.unseen[1].tokens[-1]
@@ -524,7 +527,7 @@ class Mistaken(ScriptedForecaster):
 
 def slower(one: Forecast, speedup: float) -> Answers:
     """The answers of a forecast, all of which gain the same."""
-    answers = known(one.answers)
+    answers = one.answers
     return answers._replace(on_s=answers.off_s / speedup)
 
 
@@ -813,7 +816,7 @@ def test_both_kinds_are_searched_and_ngrams_leave_the_models_parameters_alone(
 def test_what_is_both_promising_and_a_default_is_tried_once(tmp_path: Path) -> None:
     default = Arm(draft="good", speculation=Speculation(SERVER_DEFAULTS))
     with open_study(tmp_path) as study:
-        begin(study, [Forecast(arm=default, speedup=1.5, n_drafted=9, n_accepted=5)])
+        begin(study, [forecast_of(default, 1.5)])
         asked = [study.ask().arm for _ in range(20)]
     assert asked[0] == default
     assert asked[1:4].count(default) == 0

@@ -5,20 +5,19 @@ from dataclasses import replace
 from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
-from spectui.tune.events import (
+from spectui.tune.progress import (
     ForecastMade,
-    PromptMeasured,
-    RunsStarted,
+    Phase,
+    PhaseStarted,
+    StepDone,
     StudyOpened,
-    TraceProgress,
     TrialFinished,
-    TrialStarted,
     TuneEvent,
+    TuningState,
+    advance,
 )
-from spectui.tune.forecast import Forecast
-from spectui.tune.progress import Phase, TuningState, advance
 from spectui.tune.trials import TrialRecord, TrialState
-from tests.support.search import result
+from tests.support.search import forecast_of
 
 ARM = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=4)))
 STARTING = TuningState(phase=Phase.STARTING, study="s")
@@ -28,19 +27,23 @@ def record(number: int, state: TrialState = TrialState.COMPLETE) -> TrialRecord:
     return TrialRecord(number=number, state=state, arm=OFF)
 
 
-def measured(seconds_left: float | None = None) -> PromptMeasured:
-    return PromptMeasured(prompt_id="p", result=result(10.0), seconds_left=seconds_left)
+def measured(seconds_left: float | None = None) -> StepDone:
+    return StepDone(text="p: 10.0 tokens/s", seconds_left=seconds_left)
 
 
-FORECAST = Forecast(arm=ARM, speedup=1.5, n_drafted=10, n_accepted=7)
+def started(phase: Phase, n_steps: int, arm: Arm | None = ARM) -> PhaseStarted:
+    return PhaseStarted(phase=phase, text="", n_steps=n_steps, arm=arm)
+
+
+FORECAST = forecast_of(ARM, 1.5)
 EVENTS: tuple[TuneEvent, ...] = (
     StudyOpened(name="s", records=(record(0),)),
-    TraceProgress(step=None, n_steps=4),
+    started(Phase.RECORDING, 4, None),
     ForecastMade(forecasts=(FORECAST,), costs={}),
-    TrialStarted(number=1, arm=ARM, n_prompts=8),
+    started(Phase.SEARCHING, 8),
     TrialFinished(record=record(1)),
     measured(3.0),
-    RunsStarted(text="", arm=ARM, n_runs=8),
+    started(Phase.CONFIRMING, 8),
 )
 
 
@@ -52,10 +55,10 @@ def test_it_runs_from_its_start_until_it_has_stopped() -> None:
 
 
 def test_a_recording_counts_its_steps_and_ends_with_the_forecasts() -> None:
-    state = advance(STARTING, TraceProgress(step=None, n_steps=4))
+    state = advance(STARTING, started(Phase.RECORDING, 4, None))
     assert state == replace(STARTING, phase=Phase.RECORDING, n_steps=4)
     for _ in range(2):
-        state = advance(state, TraceProgress(step="p: good along 9 tokens", n_steps=4))
+        state = advance(state, StepDone(text="p: good along 9 tokens"))
     assert (state.phase, state.n_done, state.n_steps) == (Phase.RECORDING, 2, 4)
     assert advance(state, ForecastMade(forecasts=(FORECAST,), costs={})).forecasts == (FORECAST,)
 
@@ -64,7 +67,7 @@ def test_a_trial_begins_counts_its_prompts_and_is_added() -> None:
     found = (record(0), record(1, TrialState.FAIL))
     opened = StudyOpened(name="s", records=found)
     assert advance(STARTING, opened) == replace(STARTING, records=found)
-    state = advance(STARTING, TrialStarted(number=0, arm=ARM, n_prompts=8))
+    state = advance(STARTING, started(Phase.SEARCHING, 8))
     assert state == replace(STARTING, phase=Phase.SEARCHING, current=ARM, n_steps=8)
     known = advance(state, measured(7.5))
     assert known == replace(state, seconds_left=7.5, n_done=1)
@@ -85,7 +88,7 @@ def test_trials_are_kept_by_number_and_a_trial_that_comes_again_replaces_itself(
 
 def test_a_confirmation_counts_its_prompts_from_nothing() -> None:
     state = replace(STARTING, phase=Phase.SEARCHING, n_done=5, n_steps=6)
-    state = advance(state, RunsStarted(text="", arm=ARM, n_runs=16))
+    state = advance(state, started(Phase.CONFIRMING, 16))
     assert state == replace(STARTING, phase=Phase.CONFIRMING, current=ARM, n_done=0, n_steps=16)
     for n in (1, 2, 3):
         state = advance(state, measured())

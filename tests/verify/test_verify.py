@@ -30,9 +30,8 @@ from spectui.server.binary import ServerBinary
 from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
 from spectui.tune.studies.records import from_plain, to_plain
-from spectui.verify.claim import Claim
 from spectui.verify.comparison import Agreement, agreement, ratio_of
-from spectui.verify.result import Verified, notes, warnings
+from spectui.verify.verification import Verified, notes, warnings
 from tests.support.machine import QUIET
 
 GOOD = Speculation(DraftSimple(draft_max=4))
@@ -205,7 +204,6 @@ def result(
         n_prompt_tokens=2,
         prompt_s=0.1,
         decode_s=seconds,
-        native_s=None,
         counters=Counters(n_drafted=n_drafted, n_accepted=n_accepted),
         stop=Stop.LENGTH,
     )
@@ -281,7 +279,7 @@ def verified(made: Promise = MADE, pairs: tuple[Pair, ...] = PAIRS) -> Verified:
         disturbance=QUIET,
     )
     return Verified(
-        claim=Claim(prompts=(), promise=made, study="mine"),
+        promise=made,
         comparison=comparison,
         binary=ServerBinary(path="/llama-server", version=None, options=()),
         arguments={"off": (), "on": ()},

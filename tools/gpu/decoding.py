@@ -14,8 +14,8 @@ from spectui.llama.context import Context
 from spectui.llama.model import Model
 from spectui.measure.workload import WorkItem
 from spectui.monitor.sampler import LiveSource
-from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple
+from spectui.options.option import Dialect
 from spectui.options.setup import ModelOptions
 from spectui.options.speculation import Speculation
 from spectui.server.process import LlamaServer

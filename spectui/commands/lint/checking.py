@@ -1,57 +1,73 @@
-"""Applies all rules, and their corrections."""
+"""Checks a command by all rules, corrects it, and tells what was found: a page and a document."""
 
 import shlex
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import msgspec
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.finding import Finding, Severity
-from spectui.commands.items import divide
-from spectui.commands.lint import names, settings
+from spectui.commands.items import Item, divide
+from spectui.commands.lint import options
 from spectui.commands.lint.drafters import drafters_rule, kinds_rule
 from spectui.commands.programs import as_server
 from spectui.commands.reader import Reader
-from spectui.commands.server_options import canonical, flags_of
+from spectui.commands.server_options import canonical, drawn_from, flags_of
+from spectui.documents import Json, fields_of, head, or_reason
 from spectui.errors import BadInputError
-from spectui.format import printable
+from spectui.format import counted, printable
+from spectui.page import Excerpt, Page, Paragraph, Part
 
 Rule = Callable[[ServerCommand, Reader], Iterator[Finding]]
 
 _RULES: tuple[Rule, ...] = (
-    names.program_rule,
-    settings.lengths_rule,
-    names.spelling_rule,
+    options.program_rule,
+    options.lengths_rule,
+    options.spelling_rule,
     kinds_rule,
-    settings.misread_rule,
-    settings.devices_rule,
-    settings.template_rule,
+    options.misread_rule,
+    options.devices_rule,
+    options.template_rule,
     drafters_rule,
-    settings.ngrams_rule,
-    settings.caches_rule,
-    settings.experts_rule,
-    settings.serving_rule,
+    options.ngrams_rule,
+    options.caches_rule,
+    options.experts_rule,
+    options.serving_rule,
 )
 """Rules in the order of their corrections: old names reveal which defaults were meant."""
 _MOST_ROUNDS = 500
 """Maximum number of rounds of corrections: more than any command has options."""
+_STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "bold"}
+_CONTAINED = "This is llama-server's own part of a container; what that mounts has paths of here."
+_INDENT = "    "
+_UNJUDGED = "no llama-server of this machine was asked about it"
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """A command, examined once."""
+    """A command, examined for one reader."""
 
+    command: ServerCommand
+    reader: Reader
     findings: tuple[Finding, ...]
     """The worst first, and then in the command's order."""
     corrected: ServerCommand
     """The command after all corrections that need no answer from its author."""
     left: tuple[Finding, ...]
     """Findings of the corrected command."""
+    name: str | None = None
+    """Name in its file, where that has several; None for the only one."""
+    chosen_by: str = ""
+    """Reason for the reader."""
+    unseen: str | None = None
+    """Reason why the models were not examined; None if they were."""
+    asked: bool = True
+    """Whether the models should be examined."""
 
 
 def lint(command: ServerCommand, reader: Reader) -> tuple[Finding, ...]:
     """All findings, the worst first, and then in the command's order."""
-    return _worst_first(command, _found(command, reader))
+    return _worst_first(command, _all_findings(command, reader))
 
 
 def check(command: ServerCommand, reader: Reader, *, always: bool = False) -> Report:
@@ -72,7 +88,7 @@ def check(command: ServerCommand, reader: Reader, *, always: bool = False) -> Re
         right, left = _corrected(replace(right, remarks=remarks), reader)
     elif right.start != command.start:
         left = lint(right, reader)
-    return Report(findings=findings, corrected=right, left=left)
+    return Report(command=command, reader=reader, findings=findings, corrected=right, left=left)
 
 
 def check_certain(report: Report, reader: Reader) -> None:
@@ -107,7 +123,7 @@ def _corrected(command: ServerCommand, reader: Reader) -> tuple[ServerCommand, t
     found: list[Finding] = []
     for _ in range(_MOST_ROUNDS):
         found = []
-        for one in _found(command, reader):
+        for one in _all_findings(command, reader):
             found.append(one)
             if one.edits:
                 break
@@ -117,7 +133,7 @@ def _corrected(command: ServerCommand, reader: Reader) -> tuple[ServerCommand, t
     return command, _worst_first(command, found)
 
 
-def _found(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+def _all_findings(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield what the rules say, and then what the reader itself does of all other options."""
     refused = set[int]()
     for rule in _RULES:
@@ -147,4 +163,145 @@ def _worst_first(command: ServerCommand, found: Iterable[Finding]) -> tuple[Find
             (*command.remarks, *found),
             key=lambda one: (order.index(one.severity), one.at if one.at >= 0 else end),
         )
+    )
+
+
+def lint_document(reports: Sequence[Report]) -> Json:
+    """``spectui.lint/1`` of a command, or of each of a file."""
+    heading, documents = head("lint"), [_lint_document(report) for report in reports]
+    if len(documents) == 1:
+        return documents[0]
+    pairs = zip(reports, documents, strict=True)
+    return {
+        **heading,
+        "commands": [
+            {"name": report.name, **{k: v for k, v in one.items() if k not in heading}}
+            for report, one in pairs
+        ],
+    }
+
+
+def _lint_document(report: Report) -> Json:
+    """``spectui.lint/1``."""
+    unseen = {} if report.unseen is None else {"models_seen_reason": report.unseen}
+    return {
+        **head("lint"),
+        "dialect": str(report.reader.dialect),
+        "dialect_reason": report.chosen_by,
+        "findings": [_finding_document(finding, report.command) for finding in report.findings],
+        **or_reason("judged_by", _judged_by(report.reader), _UNJUDGED),
+        "withheld": list(_withheld(report)),
+        "models_seen": report.unseen is None,
+        **unseen,
+        "fixed": report.corrected.text,
+        "fixed_arguments": list(report.corrected.arguments),
+    }
+
+
+def _judged_by(reader: Reader) -> str | None:
+    """The llama-server that read the command itself; None without one."""
+    return None if reader.judge is None else reader.program
+
+
+def _withheld(report: Report) -> tuple[str, ...]:
+    """The options that the judge is not shown, each with the reason."""
+    judge = report.reader.judge
+    return () if judge is None else judge.withheld(report.corrected)
+
+
+def _finding_document(finding: Finding, command: ServerCommand) -> Json:
+    place = list(command.items[finding.at].words) if finding.at >= 0 else None
+    unmeant = "only who wrote it knows what was meant"
+    return {
+        **fields_of(finding, unmeant, "flag", "severity", "what", "why", "replacement"),
+        **or_reason("words", place, "it is about the command as a whole"),
+    }
+
+
+def lint_page(reports: Sequence[Report]) -> Page:
+    """Every finding on some commands, and the corrected command if it differs."""
+    return [part for one in reports for part in _parts(one)]
+
+
+def _parts(report: Report) -> Iterator[Part]:
+    if report.name is not None:
+        yield _foldable(f"{report.name}:", "bold")
+    for finding in report.findings:
+        yield from _finding_parts(finding, report.command)
+    yield _foldable(_summary(report))
+    if report.unseen is not None and report.asked:
+        yield _foldable(f"The models were not looked at: {report.unseen}")
+    if report.command.inside is not None:
+        yield _foldable(_CONTAINED)
+    before, after = report.command, report.corrected
+    if (after.text, after.remarks) != (before.text, before.remarks):
+        yield ""
+        yield _foldable(_heading(report.left), "bold")
+        unshown = _foldable("it has characters that cannot be shown; spectui export writes it")
+        yield after.text if printable(after.text) == after.text else unshown
+    if report.name is not None:
+        yield ""
+
+
+def _heading(left: Iterable[Finding]) -> str:
+    """Heading of the corrected command, with the findings that still stop the server."""
+    refused = (one.what for one in left if one.severity is Severity.ERROR)
+    named = "; ".join(dict.fromkeys(refused))
+    return f"Corrected in part, and still refused ({named}):" if named else "Corrected:"
+
+
+def _finding_parts(finding: Finding, command: ServerCommand) -> Iterator[Part]:
+    style = _STYLES[finding.severity]
+    yield _foldable(f"{finding.severity}: {finding.what}", style)
+    if finding.at >= 0:
+        yield _marked(finding.at, command, style)
+    yield _foldable(finding.why, indent=_INDENT)
+    if finding.replacement:
+        yield _foldable(f"write: {finding.replacement}", indent=_INDENT)
+    elif finding.replacement is not None:
+        yield _foldable(f"leave out {finding.flag}", indent=_INDENT)
+
+
+def _foldable(text: str, style: str = "", indent: str = "") -> Paragraph:
+    """A text with words of the command in it, which may be long."""
+    return Paragraph(text, first=indent, style=style, breaks_words=True)
+
+
+def _marked(at: int, command: ServerCommand, style: str) -> Part:
+    """The part of the command that a finding is about."""
+    if command.is_section:
+        # A file has a line for each.
+        return _foldable(_as_key(command.items[at]), style, _INDENT)
+    texts = [_as_typed(command, one) for one in range(len(command.items))]
+    before, after = " ".join(texts[:at]), " ".join(texts[at + 1 :])
+    return Excerpt(before=before, text=texts[at], after=after, indent=_INDENT, style=style)
+
+
+def _as_key(item: Item) -> str:
+    """An item as a line of a models preset."""
+    return f"{item.flag.lstrip('-')} = {' '.join(item.values) or 'on'}"
+
+
+def _as_typed(command: ServerCommand, at: int) -> str:
+    """An item as it stands in the command: a variable as an assignment."""
+    item = command.items[at]
+    if item.variable is None:
+        return item.text
+    return f"{item.variable}={item.value}" if item.values else item.variable
+
+
+def _summary(report: Report) -> str:
+    counts = {kind: sum(one.severity is kind for one in report.findings) for kind in Severity}
+    named = ", ".join(counted(count, str(kind)) for kind, count in counts.items() if count)
+    reader, summary = report.reader, named or "No problems found"
+    if reader.judge is not None:
+        if reader.judge.silence is not None:
+            return f"{summary}. Values were not all checked: {reader.judge.silence}."
+        withheld = "; ".join(_withheld(report))
+        unseen = f" Not shown to it: {withheld}." if withheld else ""
+        return f"{summary}. Judged by {reader.build} itself, as {report.chosen_by}.{unseen}"
+    return (
+        f"{summary}. Checked against the options of {reader.build} ({drawn_from(reader.dialect)}), "
+        f"as {report.chosen_by}. Values were not checked, and unknown is not wrong: "
+        f"{_UNJUDGED} (--server-bin PATH names one)."
     )

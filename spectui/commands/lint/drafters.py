@@ -4,20 +4,20 @@ from collections.abc import Iterable, Iterator
 
 from spectui.commands import renames
 from spectui.commands.command import ServerCommand
-from spectui.commands.drafting import (
-    drafting,
-    is_of_stage,
-    kind_by_name,
-    kind_of_draft,
-    to_ik_stages,
-)
 from spectui.commands.finding import Finding, Severity, about, error, warning
 from spectui.commands.items import Item
 from spectui.commands.measured import is_made_up
 from spectui.commands.reader import Reader
+from spectui.commands.rewriting import (
+    drafting,
+    is_stage_option,
+    kind_by_name,
+    kind_of_draft,
+    to_ik_stages,
+)
 from spectui.errors import BadInputError
-from spectui.options.dialect import Dialect
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
+from spectui.options.option import Dialect
 
 _MEANT = {"yes": "on", "y": "on", "no": "off", "n": "off"}
 _SIGN_OF_MTP = ".nextn.eh_proj.weight"
@@ -32,12 +32,12 @@ def kinds_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     elif reader.is_current:
         for at, item in command.all("spec-type"):
             yield from _ik_form(at, item) if ":" in item.value else _kinds(at, item, reader)
-        yield from _of_one_context(command)
+        yield from _one_context(command)
 
 
 def _kinds(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
     given = item.value.split(",")
-    kinds = [_known(kind, reader) for kind in given]
+    kinds = [_reader_kind(kind, reader) for kind in given]
     if kinds == given:
         return
     yield error(
@@ -48,7 +48,7 @@ def _kinds(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
     )
 
 
-def _known(kind: str, reader: Reader) -> str | None:
+def _reader_kind(kind: str, reader: Reader) -> str | None:
     """The reader's name for a kind in another spelling, or without its prefix."""
     spellings = (kind, renames.FORMER_KINDS.get(kind, kind), f"draft-{kind}", f"ngram-{kind}")
     return next(filter(None, (respelled(one, reader.kinds) for one in spellings)), None)
@@ -79,20 +79,20 @@ def _ik_form(at: int, item: Item) -> Iterator[Finding]:
     )
 
 
-def _of_one_context(command: ServerCommand) -> Iterator[Finding]:
+def _one_context(command: ServerCommand) -> Iterator[Finding]:
     """Find several kinds that draft with a model: llama-server has one draft context."""
     found, kinds = command.last("spec-type"), command.kinds
-    of_models = [kind for kind in kinds if kind in renames.OF_MODELS]
-    if found is None or len(of_models) < 2:  # noqa: PLR2004 - two of them
+    model_kinds = [kind for kind in kinds if kind in renames.MODEL_KINDS]
+    if found is None or len(model_kinds) < 2:  # noqa: PLR2004 - two of them
         return
     kind = kind_of_draft(command) if command.has_draft else MTP_KIND
-    named = ",".join((*(one for one in kinds if one not in renames.OF_MODELS), kind))
+    named = ",".join((*(one for one in kinds if one not in renames.MODEL_KINDS), kind))
     yield error(
         found,
-        f"{' and '.join(of_models)} cannot draft beside each other",
+        f"{' and '.join(model_kinds)} cannot draft beside each other",
         "llama-server has one draft context, and ends while it loads or drafts nothing; name one "
         "of them",
-        write=(found[1].flag, named) if kind in of_models else None,
+        write=(found[1].flag, named) if kind in model_kinds else None,
     )
 
 
@@ -114,7 +114,7 @@ def _kinds_of_ik(command: ServerCommand) -> Iterator[Finding]:
 def drafters_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield findings on drafts and drafters that do not match."""
     if command.has_draft:
-        yield from _of_draft(command, reader)
+        yield from _draft_findings(command, reader)
     elif not command.has("draft-params"):
         yield from _without_draft(command, reader)
     for at, item in enumerate(command.items):
@@ -128,7 +128,7 @@ def drafters_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
             )
 
 
-def _of_draft(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+def _draft_findings(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     found, kinds = command.last(*renames.DRAFTS), command.kinds
     at, shown = (-1, "the draft") if found is None else (found[0], found[1].shown)
     if not command.has("spec-type", "spec-default"):
@@ -162,8 +162,8 @@ def _no_kind(at: int, shown: str, command: ServerCommand, reader: Reader) -> Ite
         if found is None:
             return
         what, why = found
-    elif any(map(is_of_stage, command.items)):
-        # That is told of what is of a stage.
+    elif any(map(is_stage_option, command.items)):
+        # Options of stages have that finding already.
         return
     named = renames.IK_KINDS.get(kind) if is_ik else kind
     yield Finding(

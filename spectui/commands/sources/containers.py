@@ -17,7 +17,7 @@ from spectui.commands.sources.source import (
     LLAMA_CPP,
     assigned,
     command_of,
-    with_all_paths,
+    with_paths,
 )
 from spectui.errors import BadInputError
 
@@ -97,7 +97,7 @@ def contained(service: Tree, folder: Path) -> ServerCommand:
         service: the container, by Compose's keys, its variables expanded.
         folder: where its relative paths start.
     """
-    entry, command = _words(service, "entrypoint"), _words(service, "command")
+    entry, command = _service_words(service, "entrypoint"), _service_words(service, "command")
     # The image's own program runs where no entrypoint says otherwise.
     is_named = entry or names_server(command[:1])
     image = str(service.get("image", ""))
@@ -120,7 +120,7 @@ def contained(service: Tree, folder: Path) -> ServerCommand:
         return path
 
     return replace(
-        with_all_paths(inner, moved),
+        with_paths(inner, moved),
         # The container's program is none of the host's.
         prelude=ServerCommand().prelude,
         inside=inner,
@@ -128,7 +128,7 @@ def contained(service: Tree, folder: Path) -> ServerCommand:
     )
 
 
-def _words(service: Tree, key: str) -> list[str]:
+def _service_words(service: Tree, key: str) -> list[str]:
     value = service.get(key)
     if isinstance(value, list):
         return [scalar(word) for word in value]

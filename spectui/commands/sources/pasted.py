@@ -22,7 +22,7 @@ _JOINTS = ("\\", "`", "^")
 """Signs that join a line with the next one, in the shells that people copy from."""
 _CONTINUED = re.compile(r"(?m)([\\`^][ \t]*\r?\n)>{1,2}[ \t]*(?=-)")
 """A line that a shell asks for with a prompt of its own; no file to write to begins with a dash."""
-_OF_WINDOWS = re.compile(
+_WINDOWS_SHELL = re.compile(
     r"\"[^\"]*\"|'[^']*'|[ \t](?P<joint>[\^`])[ \t]*\r?(?=\n[ \t]*[^ \t\r\n])"
     r"|(?<![^\s=])(?P<path>(?:[A-Za-z]:|\.{1,2})\\\w[^\s'\"<>|&;]*"
     r"|[\w.-]+\\[\w.\\-]+\.(?:exe|gguf))(?=\s|\Z)"
@@ -77,7 +77,7 @@ def unfenced(text: str) -> str:
     text = "\n".join(_typed(lines))
     code = _CODE.fullmatch(text)
     text = _CONTINUED.sub(r"\1", text if code is None else code[2])
-    return _OF_WINDOWS.sub(_for_a_shell, re.sub(r"[ \t][\^`]\s*\Z", "", text))
+    return _WINDOWS_SHELL.sub(_for_a_shell, re.sub(r"[ \t][\^`]\s*\Z", "", text))
 
 
 def _typed(lines: list[str]) -> list[str]:
@@ -130,10 +130,10 @@ def as_typed(text: str) -> tuple[str, tuple[Finding, ...]]:
     def typed(match: re.Match[str]) -> str:
         behind = _BEHIND.search(text[max(0, match.start() - _LONGEST_OPTION) : match.start()])
         option = "" if behind is None else behind[1]
-        meant = _meant(match, option)
+        meant = _put_right(match, option)
         if meant != match[0] and len(findings) < _MOST_TOLD:
             line = text.count("\n", 0, match.start()) + 1
-            findings.append(_finding(match, option, meant, line))
+            findings.append(_paste_finding(match, option, meant, line))
         return meant
 
     if len(text) > MOST_CHARACTERS:
@@ -141,7 +141,7 @@ def as_typed(text: str) -> tuple[str, tuple[Finding, ...]]:
     return _PART.sub(typed, text), tuple(findings)
 
 
-def _finding(match: re.Match[str], option: str, meant: str, line: int) -> Finding:
+def _paste_finding(match: re.Match[str], option: str, meant: str, line: int) -> Finding:
     sign = _CHANGED.search(match[0])
     if match["torn"]:
         what = "a remark" if "#" in match[0] else named(sign[0]) if sign else "a blank"
@@ -152,7 +152,7 @@ def _finding(match: re.Match[str], option: str, meant: str, line: int) -> Findin
     return replace(error(option or match[0], what, _WEB), replacement=meant.strip())
 
 
-def _meant(match: re.Match[str], option: str) -> str:
+def _put_right(match: re.Match[str], option: str) -> str:
     """A part of the text as its author typed it."""
     if match["torn"]:
         return "\\\n"

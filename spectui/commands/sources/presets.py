@@ -21,7 +21,7 @@ from spectui.commands.server_options import (
 )
 from spectui.commands.sources.files import chosen
 from spectui.errors import BadInputError
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 
 _HEADER = re.compile(r"\[[ \t]*([^\]]+?)[ \t]*\][ \t]*(?:[;#].*)?")
 _ENTRY = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*)[ \t]*=([^;#]*)(?:[;#].*)?")
@@ -104,13 +104,13 @@ def preset_command(
     )
 
 
-def _option(key: str) -> ServerOption | None:
+def _key_option(key: str) -> ServerOption | None:
     """The option of a key, which is a flag without its dashes, or a variable."""
     return option_of_variable(key) or server_option(_flag(key))
 
 
 def _first_spelling(key: str) -> str:
-    option = _option(key)
+    option = _key_option(key)
     return key if option is None else option.flags[0]
 
 
@@ -126,7 +126,7 @@ def _flag(key: str) -> str:
 
 def _arguments(key: str, value: str) -> tuple[str, ...]:
     """The arguments that the router makes of a line."""
-    option, flag = _option(key), _flag(key)
+    option, flag = _key_option(key), _flag(key)
     counts = {} if option is None else option.counts
     # llama-server refuses the file for a key without an option; a newer one may know it.
     if option is None or counts.get(Dialect.LLAMA_CPP, max(counts.values(), default=0)):
@@ -140,7 +140,7 @@ def _arguments(key: str, value: str) -> tuple[str, ...]:
 
 def _remarks(key: str, value: str) -> Iterator[Finding]:
     """Yield a finding on a key that the router does not know, or reads otherwise than it looks."""
-    likely, option = _flag(key).lstrip("-"), _option(key)
+    likely, option = _flag(key).lstrip("-"), _key_option(key)
     if option is not None and key.startswith(NEGATION) and key not in option.variables:
         what = f"{key} = {value} is read as {likely} = {value}"
         why = "the router reverses the value of a key with no-, and not that of a variable's name"

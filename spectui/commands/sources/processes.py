@@ -9,7 +9,7 @@ import psutil
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.programs import is_server_today, names_server
-from spectui.commands.sources.source import OF_LLAMA, PROCESS, below, command_of
+from spectui.commands.sources.source import LLAMA_PREFIXES, PROCESS, below, command_of
 from spectui.errors import BadInputError
 
 _KEEPER = re.compile(r"spectui/server/keeper\.py$")
@@ -37,7 +37,7 @@ def running_servers() -> Iterator[RunningServer]:
         if _is_measured(pid):
             continue
         try:
-            yield RunningServer(pid=pid, command=_read(pid).discreet())
+            yield RunningServer(pid=pid, command=_command_of(pid).discreet())
         except BadInputError as error:
             if psutil.pid_exists(pid):
                 yield RunningServer(pid=pid, command=None, problem=str(error))
@@ -60,10 +60,10 @@ def read_process(text: str) -> ServerCommand:
     number = text.removeprefix(PROCESS)
     if number and not (number.isascii() and number.isdigit()):
         raise BadInputError(f"{text} names no process; write pid: and its number, or pid: alone")
-    return _read(int(number) if number else _only())
+    return _command_of(int(number) if number else _only_server())
 
 
-def _read(pid: int) -> ServerCommand:
+def _command_of(pid: int) -> ServerCommand:
     try:
         process = psutil.Process(pid)
         words, folder, environment = process.cmdline(), process.cwd(), process.environ()
@@ -81,7 +81,7 @@ def _read(pid: int) -> ServerCommand:
         raise BadInputError(
             f"process {pid} is no llama-server but {program}; give the number of one"
         )
-    variables = {name: v for name, v in environment.items() if name.startswith(OF_LLAMA)}
+    variables = {name: v for name, v in environment.items() if name.startswith(LLAMA_PREFIXES)}
     return below(command_of(words, variables), folder)
 
 
@@ -95,7 +95,7 @@ def _running() -> dict[int, Sequence[str]]:
     }
 
 
-def _only() -> int:
+def _only_server() -> int:
     found = _running()
     if len(found) == 1:
         return next(iter(found))

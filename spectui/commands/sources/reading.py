@@ -10,10 +10,9 @@ from pathlib import Path
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.programs import is_server_today, starts_server
-from spectui.commands.sources.files import MOST_BYTES, SeveralError, text_of_file
+from spectui.commands.sources.files import MOST_BYTES, SeveralError, check_file, text_of_file
 from spectui.commands.sources.pasted import as_typed, unfenced
 from spectui.commands.sources.presets import preset_command, read_presets
-from spectui.commands.sources.refusals import check_file
 from spectui.commands.sources.shell import read_shell
 from spectui.commands.sources.source import NO_SERVER, PROCESS
 from spectui.errors import BadInputError
@@ -38,7 +37,7 @@ def read_command(text: str) -> ServerCommand:
     Raises:
         BadInputError: it cannot be read, names no single command, or an option lacks its value.
     """
-    command = _checked(lambda: _read(text))
+    command = _bounded(lambda: _source_command(text))
     command.check_values()
     return command
 
@@ -51,7 +50,7 @@ def read_commands(text: str) -> dict[str | None, ServerCommand]:
     Raises:
         BadInputError: one cannot be read.
     """
-    return _all(lambda wanted: _read(text if wanted is None else f"{text}:{wanted}"))
+    return _every(lambda wanted: _source_command(text if wanted is None else f"{text}:{wanted}"))
 
 
 def read_paste(text: str) -> dict[str | None, ServerCommand]:
@@ -64,19 +63,19 @@ def read_paste(text: str) -> dict[str | None, ServerCommand]:
         raise BadInputError("the paste is too large, or no text; paste one command")
     if not text.strip():
         raise BadInputError("nothing was pasted; paste a llama-server command, then press Ctrl-D")
-    return _all(lambda wanted: _of_text(text, _PASTE, wanted))
+    return _every(lambda wanted: _text_command(text, _PASTE, wanted))
 
 
-def _all(read: Callable[[str | None], ServerCommand]) -> dict[str | None, ServerCommand]:
+def _every(read: Callable[[str | None], ServerCommand]) -> dict[str | None, ServerCommand]:
     try:
-        return {None: _checked(lambda: read(None))}
+        return {None: _bounded(lambda: read(None))}
     except SeveralError as error:
         if not error.names:
             raise
-        return {name: _checked(partial(read, name)) for name in error.names}
+        return {name: _bounded(partial(read, name)) for name in error.names}
 
 
-def _checked(read: Callable[[], ServerCommand]) -> ServerCommand:
+def _bounded(read: Callable[[], ServerCommand]) -> ServerCommand:
     try:
         command = read()
     except RecursionError as error:
@@ -88,7 +87,7 @@ def _checked(read: Callable[[], ServerCommand]) -> ServerCommand:
     return command.discreet()
 
 
-def _read(text: str) -> ServerCommand:
+def _source_command(text: str) -> ServerCommand:
     if "\0" in text:
         raise BadInputError(
             "the command holds a NUL character, which no program can be given; remove it"
@@ -100,22 +99,22 @@ def _read(text: str) -> ServerCommand:
         return read_process(text)
     found = _file_and_name(text)
     if found is not None:
-        return _of_text(text_of_file(found[0]), *found)
+        return _text_command(text_of_file(found[0]), *found)
     mode = _mode(text)
     if text == "-" or _FILE.fullmatch(text) or (mode and not stat.S_ISREG(mode)):
         what = "is no regular file" if mode else "does not exist"
         raise BadInputError(f"{text} {what}; give a command, or a file that holds one")
-    return _of_text(text, None, None)
+    return _text_command(text, None, None)
 
 
-def _of_text(text: str, path: Path | None, wanted: str | None) -> ServerCommand:
+def _text_command(text: str, path: Path | None, wanted: str | None) -> ServerCommand:
     """The command in what is typed, or in a file's text."""
     text = text.replace("\r\n", "\n")
     # A script may hold the text of another file.
     if not text.startswith(_SCRIPT):
         text = unfenced(text)
         check_file(text, "it" if path is None else str(path))
-        found = None if path is None else _of_file(text, path, wanted)
+        found = None if path is None else _file_command(text, path, wanted)
         if found is not None:
             return found
     plain, changes = as_typed(text)
@@ -128,7 +127,7 @@ def _of_text(text: str, path: Path | None, wanted: str | None) -> ServerCommand:
     return replace(command, remarks=(*changes, *command.remarks))
 
 
-def _of_file(text: str, path: Path, wanted: str | None) -> ServerCommand | None:
+def _file_command(text: str, path: Path, wanted: str | None) -> ServerCommand | None:
     """The command of a file of Compose, llama-swap or presets; None for any other."""
     if _YAML.search(text):
         # It loads what reads YAML.

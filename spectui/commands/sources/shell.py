@@ -12,9 +12,8 @@ from spectui.commands.finding import note
 from spectui.commands.home import path_of
 from spectui.commands.programs import names_server
 from spectui.commands.sources.containers import started
-from spectui.commands.sources.files import chosen
+from spectui.commands.sources.files import PLACEHOLDER, chosen
 from spectui.commands.sources.pasted import MOST_CHARACTERS
-from spectui.commands.sources.refusals import PLACEHOLDER
 from spectui.commands.sources.shell_script import Flow, ancestors
 from spectui.commands.sources.shell_words import Script, words_of
 from spectui.commands.sources.source import NO_SERVER, below

@@ -12,9 +12,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from spectui.commands.server_options import PREFIX
-from spectui.commands.sources.refusals import shown
+from spectui.commands.sources.files import excerpt_of
 from spectui.commands.sources.shell_words import FOLDER, Expander, Script, words_of
-from spectui.commands.sources.source import OF_SHELLS
+from spectui.commands.sources.source import SESSION_VARIABLES
 from spectui.errors import BadInputError
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class Flow:
             raise self.script.refusal(deciding, what)
         for node in self._refused:
             if node.start_byte <= at.start_byte:
-                what = shown(self.script.source(node))
+                what = excerpt_of(self.script.source(node))
                 raise self.script.refusal(node, f"{what} may change what is run")
         firsts = {name: changes[0] for name, changes in self._changes.items()}
         for name, node in (firsts | self._by_functions).items():
@@ -273,7 +273,7 @@ class Flow:
                 for llama-server.
         """
         exported = (name for name, ones in self._exports.items() if self._last(ones, at, name))
-        names = [one for one in exported if one not in OF_SHELLS]
+        names = [one for one in exported if one not in SESSION_VARIABLES]
         found = {**{name: self.value(name, at) for name in names}, **own}
         for name, changes in self._changes.items():
             if name.startswith(PREFIX) and name not in found and self._last(changes, at, name):

@@ -11,8 +11,13 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from spectui.commands.home import HOME
-from spectui.commands.sources.files import Replacement
-from spectui.commands.sources.refusals import INSTEAD, PLACEHOLDER, reason, shown
+from spectui.commands.sources.files import (
+    INSTEAD,
+    PLACEHOLDER,
+    Replacement,
+    excerpt_of,
+    why_foreign,
+)
 from spectui.errors import BadInputError
 
 if TYPE_CHECKING:
@@ -106,7 +111,7 @@ class Script:
 
     def foreign(self, at: int) -> BadInputError:
         """The error for what stands at an index and only a shell can evaluate."""
-        return self.refusal(at, *reason(self.text, at))
+        return self.refusal(at, *why_foreign(self.text, at))
 
     def _unread(self) -> BadInputError:
         """The error for the first place that the grammar does not know."""
@@ -246,7 +251,7 @@ class Expander:
         if re.search(r"[*?\[]", value):
             raise self.script.refusal(
                 node,
-                f"a pattern of file names stands in a variable ({shown(value)})",
+                f"a pattern of file names stands in a variable ({excerpt_of(value)})",
                 "put the variable in quotes",
             )
         return _BLANKS.sub(_BREAK, value)

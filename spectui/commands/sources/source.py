@@ -21,14 +21,16 @@ NO_SERVER = (
     "the command has no arguments, or none of its parts starts a llama-server; give one such as "
     "llama-server -m FILE"
 )
-OF_LLAMA = (
+LLAMA_PREFIXES = (
     *("LLAMA_", "GGML_", "MTMD_", "HF_", "CUDA_", "NVIDIA_", "HIP_", "ROCR_", "HSA_", "GPU_"),
     *("MUSA_", "SYCL_", "ONEAPI_", "ZE_", "VK_", "OMP_", "GOMP_", "KMP_"),
 )
 """Prefixes of variables that llama-server, its backends and their libraries read."""
 PROCESS = "pid:"
 """Prefix of a process's number, in place of a command."""
-OF_SHELLS = frozenset({"PATH", "HOME", "PWD", "OLDPWD", "SHELL", "USER", "LOGNAME", "TERM", "_"})
+SESSION_VARIABLES = frozenset(
+    {"PATH", "HOME", "PWD", "OLDPWD", "SHELL", "USER", "LOGNAME", "TERM", "_"}
+)
 """Variables of the session rather than of the command."""
 _WRAPPERS = frozenset({"env", "exec"})
 """Words that only start the command behind them."""
@@ -124,10 +126,10 @@ def below(command: ServerCommand, folder: str) -> ServerCommand:
     def moved(path: str) -> str:
         return path if is_at_home(path) else os.path.join(folder, path.removeprefix("./"))  # noqa: PTH118 - text stays as it is
 
-    return with_all_paths(command, moved)
+    return with_paths(command, moved)
 
 
-def with_all_paths(command: ServerCommand, change: Change) -> ServerCommand:
+def with_paths(command: ServerCommand, change: Change) -> ServerCommand:
     """The command with all paths replaced: its program's, its variables' and its options'.
 
     Raises:
@@ -141,8 +143,8 @@ def with_all_paths(command: ServerCommand, change: Change) -> ServerCommand:
     return replace(
         command,
         items=tuple(_with_paths(item, changed) for item in command.items),
-        prelude=tuple(_word(word, changed) for word in command.prelude),
-        environment=tuple((n, _value(n, value, changed)) for n, value in command.environment),
+        prelude=tuple(_moved_word(word, changed) for word in command.prelude),
+        environment=tuple((n, _moved_value(n, value, changed)) for n, value in command.environment),
     )
 
 
@@ -160,14 +162,14 @@ def _with_paths(item: Item, change: Change) -> Item:
     return item.with_values((moved, *others))
 
 
-def _word(word: str, change: Change) -> str:
+def _moved_word(word: str, change: Change) -> str:
     """A word before the arguments: a variable, or a program given by path."""
     match = ASSIGNMENT.fullmatch(word)
     if match is not None:
-        return f"{match[1]}={_value(match[1], match[2], change)}"
+        return f"{match[1]}={_moved_value(match[1], match[2], change)}"
     is_program = word.startswith(("./", "../", "~/")) or (names_server((word,)) and "/" in word)
     return change(word) if is_program else word
 
 
-def _value(name: str, value: str, change: Change) -> str:
+def _moved_value(name: str, value: str, change: Change) -> str:
     return change(value) if name in _FILE_VARIABLES and value else value

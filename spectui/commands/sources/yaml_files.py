@@ -39,7 +39,7 @@ def read_yaml(text: str, path: Path, wanted: str | None) -> ServerCommand | None
         if isinstance(tree.get("services"), dict):
             return _composed(tree, path, wanted)
         if isinstance(tree.get("models"), dict):
-            return _of_swap(tree, path, wanted)
+            return _swap_command(tree, path, wanted)
     return None
 
 
@@ -152,7 +152,7 @@ def _unresolved(place: str, what: str) -> BadInputError:
     )
 
 
-def _of_swap(tree: Tree, path: Path, wanted: str | None) -> ServerCommand:
+def _swap_command(tree: Tree, path: Path, wanted: str | None) -> ServerCommand:
     """A model's command, without the port.
 
     Raises:
@@ -167,10 +167,10 @@ def _of_swap(tree: Tree, path: Path, wanted: str | None) -> ServerCommand:
     servers = (n for n, m in models.items() if n == wanted or _is_model(m["cmd"], macros[n]))
     name = chosen(servers, wanted, path, "model")
     model, own = models[name], macros[name]
-    words = plain_words(_known(model["cmd"], own))
+    words = plain_words(_expanded_macros(model["cmd"], own))
     listed = model.get("env")
     variables = map(str, listed if isinstance(listed, list) else ())
-    given = (ASSIGNMENT.fullmatch(_known(one, own)) for one in variables)
+    given = (ASSIGNMENT.fullmatch(_expanded_macros(one, own)) for one in variables)
     environment = {match[1]: match[2] for match in given if match is not None}
     command = started(words, environment)
     return replace(
@@ -204,7 +204,7 @@ def _named(macros: object) -> dict[str, str]:
     return {str(name): scalar(value) for name, value in found.items()}
 
 
-def _known(text: str, macros: Mapping[str, str]) -> str:
+def _expanded_macros(text: str, macros: Mapping[str, str]) -> str:
     """A command on one line, its macros expanded.
 
     Raises:

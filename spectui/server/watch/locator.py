@@ -1,16 +1,24 @@
-"""Finds the process of a server that runs on this machine."""
+"""The address of a running server, and its process where that runs on this machine."""
 
 import asyncio
 import ipaddress
 import math
+import re
 import socket
+from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 import psutil
 
 from spectui.documents import Known
-from spectui.server.address import Address
-from spectui.server.watch.sample import HostState, ProcessSample
+from spectui.errors import UsageError
+from spectui.server.watch.sample import NOT_ASKED, ProcessSample
 
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_HOST = re.compile(r"[\w.:%~-]+")
+_PATH = re.compile(r"[\w.~%!$&'()*+,;=:@/-]*")
+_ROUTE = re.compile(r"/(v1(/.*)?|(chat/)?completions?|health|metrics|props|slots(/\d+)?)$")
+"""Route that llama-server serves below its address, and nobody would call a prefix."""
 _LOOKED_S = 1.0
 _SOUGHT_S = 10.0
 """Until a process that was not found is looked for again, among all connections of the machine."""
@@ -21,6 +29,63 @@ _PASS_ON = frozenset({"llama-swap"})
 """Programs named after llama.cpp that hand requests on."""
 _ELSEWHERE: Known[ProcessSample] = Known(None, "the server runs on another machine")
 
+Place = tuple[bool, Known[ProcessSample]]
+"""Whether a server runs on this machine, and its process."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """A running server, and how it is asked."""
+
+    url: str
+    """The beginning of every endpoint, without a slash at its end."""
+    host: str
+    """A name or an IP address, IPv6 without brackets."""
+    port: int
+    api_key: str | None = None
+    timeout_s: float = 5.0
+    """The longest that an answer may take."""
+
+
+def parse_address(text: str, api_key: str | None = None) -> Address:
+    """Read ``host:port``, ``http://...`` or ``https://...``, with a path or without.
+
+    An endpoint of llama-server's, as programs are given it, stands for its server.
+
+    Raises:
+        UsageError: it is none of these, or holds what does not belong into an address.
+    """
+    has_scheme = "://" in text
+    try:
+        parts = urlsplit(text if has_scheme else f"http://{text}")
+        port = parts.port
+    except ValueError as error:
+        raise _refused(text) from error
+    if parts.username is not None or parts.password is not None:
+        # Not repeated: what stands there is a secret.
+        raise UsageError(
+            "the address holds a name or a password; leave them out, and put the server's API key "
+            "into LLAMA_API_KEY"
+        )
+    usual = _DEFAULT_PORTS.get(parts.scheme)
+    port = usual if port is None and has_scheme else port
+    host = parts.hostname or ""
+    is_plain = _HOST.fullmatch(host) and _PATH.fullmatch(parts.path) and not {*"?#"} & {*text}
+    if not (usual and port and is_plain):
+        raise _refused(text)
+    authority = f"[{host}]" if ":" in host else host
+    shown_port = "" if port == usual else f":{port}"
+    prefix = _ROUTE.sub("", parts.path.rstrip("/"))
+    url = f"{parts.scheme}://{authority}{shown_port}{prefix}"
+    return Address(url=url, host=host, port=port, api_key=api_key)
+
+
+def _refused(text: str) -> UsageError:
+    return UsageError(
+        f"{text!r} is no address of a server; write host:port, http://host:port or https://host, "
+        "such as http://localhost:8080"
+    )
+
 
 class Locator:
     """Finds the process that listens where a server answers."""
@@ -30,20 +95,20 @@ class Locator:
         self._address = address
         self._is_here: bool | None = None
         self._process: psutil.Process | None = None
-        self._last = HostState()
+        self._last: Place = False, NOT_ASKED
         self._due_s = -math.inf
 
-    async def look(self, now_s: float) -> HostState:
-        """Return where it is and what its process takes, at most a second old."""
+    async def look(self, now_s: float) -> Place:
+        """Return whether it is here and what its process takes, at most a second old."""
         if now_s >= self._due_s:
             if self._is_here is None:
                 self._is_here = await is_this_machine(self._address.host)
-            self._last = self._read() if self._is_here else HostState(process=_ELSEWHERE)
-            is_found = self._last.process.value is not None
+            self._last = self._read() if self._is_here else (False, _ELSEWHERE)
+            is_found = self._last[1].value is not None
             self._due_s = now_s + (_LOOKED_S if is_found else _SOUGHT_S)
         return self._last
 
-    def _read(self) -> HostState:
+    def _read(self) -> Place:
         port = self._address.port
         try:
             if self._process is None or not self._process.is_running():
@@ -51,20 +116,18 @@ class Locator:
             process = self._process
             if process is None:
                 why = f"who listens at port {port} belongs to another user or a container"
-                return HostState(is_here=True, process=Known(None, why))
+                return True, Known(None, why)
             if not runs_llama(process):
                 why = (
                     f"{process.name()} listens at port {port} and is no llama-server: where the "
                     "server itself runs is not known"
                 )
-                return HostState(process=Known(None, why))
+                return False, Known(None, why)
             rss_bytes = process.memory_info().rss
             sample = ProcessSample(pid=process.pid, name=process.name(), rss_bytes=rss_bytes)
         except psutil.Error:
-            return HostState(
-                is_here=True, process=Known(None, "the server's process cannot be read")
-            )
-        return HostState(is_here=True, process=Known(sample))
+            return True, Known(None, "the server's process cannot be read")
+        return True, Known(sample)
 
 
 def _listener(port: int) -> psutil.Process | None:

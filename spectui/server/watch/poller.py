@@ -5,24 +5,22 @@ import math
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Self
 
 from spectui.closing import Closing
 from spectui.documents import Known, T
-from spectui.server.address import Address
 from spectui.server.connection import (
     BrokenError,
     Connection,
     LateError,
+    LoopThread,
     MalformedError,
     Page,
     RefusedError,
     ReplyError,
     UnreachableError,
 )
-from spectui.server.loop import LoopThread
 from spectui.server.metrics import Counters, read_counters
 from spectui.server.replies import (
     HealthReply,
@@ -32,7 +30,7 @@ from spectui.server.replies import (
     SlotsReply,
     one_line,
 )
-from spectui.server.watch.locator import Locator
+from spectui.server.watch.locator import Address, Locator
 from spectui.server.watch.sample import (
     API_KEY_VARIABLES,
     NOT_ASKED,
@@ -44,7 +42,6 @@ from spectui.server.watch.sample import (
     facts_of,
 )
 
-TIMEOUT_S = 5.0
 _RENEWED_S = 5.0
 """Seconds for which the server's facts are believed."""
 _OFF = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.NOT_IMPLEMENTED})
@@ -53,16 +50,6 @@ _RETRY_S = 1.0
 """Pause after a failure."""
 
 Slots = tuple[SlotReply, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attachment:
-    """The server to ask, and how."""
-
-    address: Address
-    api_key: str | None = None
-    timeout_s: float = TIMEOUT_S
-    """The longest that an answer may take."""
 
 
 class SilentError(Exception):
@@ -84,13 +71,13 @@ class Interview:
         clock: in seconds.
     """
 
-    def __init__(self, wanted: Attachment, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, wanted: Address, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._connection = Connection(
-            wanted.address.url,
+            wanted.url,
             api_key=wanted.api_key,
             timeout_s=wanted.timeout_s,
         )
-        self._locator = Locator(wanted.address)
+        self._locator = Locator(wanted)
         self._clock = clock
         self._forget()
 
@@ -119,12 +106,14 @@ class Interview:
             self._forget()
             return error.failure
         now_s = self._clock()
+        is_here, process = await self._locator.look(now_s)
         return ServerSample(
             time_s=now_s,
             facts=self._facts,
             slots=slots,
             counters=self._counters,
-            host=await self._locator.look(now_s),
+            is_here=is_here,
+            process=process,
             took_s=now_s - began_s,
             is_late=self._is_late,
         )
@@ -235,7 +224,7 @@ def _failure(url: str, error: ReplyError, *, is_first: bool) -> Failure | None:
     return Failure(trouble=trouble, reason=reason)
 
 
-async def ask(wanted: Attachment, interval_s: float = 0.0) -> tuple[Sample, ...]:
+async def ask(wanted: Address, interval_s: float = 0.0) -> tuple[Sample, ...]:
     """Ask once, or twice with an interval, so that rates are known; once where nobody answers."""
     async with Interview(wanted) as interview:
         first = await interview.ask()
@@ -253,7 +242,7 @@ class Poller(Closing):
 
     def __init__(
         self,
-        wanted: Attachment,
+        wanted: Address,
         sink: Callable[[Sample], None],
         *,
         interval_s: float,

@@ -64,15 +64,6 @@ NOT_ASKED: Known[Any] = Known(None, "the server has not been asked yet")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostState:
-    """The server's machine and process."""
-
-    is_here: bool = False
-    """Whether it is this machine, so that its readings are those of the server's."""
-    process: Known[ProcessSample] = NOT_ASKED
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSample:
     """The answers to one round of questions, or what is left of them without a connection."""
 
@@ -81,7 +72,9 @@ class ServerSample:
     facts: Known[ServerFacts] = NOT_ASKED
     slots: Known[tuple[SlotReply, ...]] = NOT_ASKED
     counters: Known[Counters] = NOT_ASKED
-    host: HostState = HostState()
+    is_here: bool = False
+    """Whether the server runs on this machine, so that its readings are those of the server's."""
+    process: Known[ProcessSample] = NOT_ASKED
     took_s: float | None = None
     """Duration of the round of questions; None where there is no connection."""
     is_late: bool = False
@@ -118,17 +111,17 @@ def facts_of(props: PropsReply, models: ModelsReply | None) -> ServerFacts:
     listed = [] if models is None else models.data
     meta = (listed[0].meta if listed else None) or ModelMeta()
     return ServerFacts(
-        build=_name(props.build_info),
-        alias=_name(props.model_alias),
-        model_path=_name(props.model_path),
+        build=_short_name(props.build_info),
+        alias=_short_name(props.model_alias),
+        model_path=_short_name(props.model_path),
         n_ctx=props.n_ctx,
         n_slots=props.total_slots,
-        quantization=_name(props.model_ftype),
+        quantization=_short_name(props.model_ftype),
         n_params=meta.n_params,
         size_bytes=meta.size,
         is_sleeping=props.is_sleeping,
     )
 
 
-def _name(name: str | None) -> str | None:
+def _short_name(name: str | None) -> str | None:
     return None if not name else one_line(name, _LONGEST_NAME)

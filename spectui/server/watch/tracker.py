@@ -1,14 +1,14 @@
-"""The state of a watched server, made from samples. Pure."""
+"""The state of a watched server, made from samples, and its document. Pure."""
 
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from spectui.documents import Known
-from spectui.server.metrics import DraftCounts
+from spectui.documents import Json, Known, fields_of, head, known, or_reason
+from spectui.server.metrics import Counters, DraftCounts
 from spectui.server.replies import SlotPhase, SlotReply
-from spectui.server.watch.sample import NOT_ASKED, Failure, Sample, ServerSample
+from spectui.server.watch.sample import NOT_ASKED, Failure, Sample, ServerFacts, ServerSample
 
 _N_LOOKS = 200
 """Looks, or ended requests, that a history holds."""
@@ -18,6 +18,8 @@ _ENOUGH = 20
 """A difference this many times as large as the rounding of its terms is off by 5 % at most."""
 _WINDOW_S = 2.0
 """The window of a rate "now". With a shorter one, a round more or less moves the number."""
+_UNTOLD = "the server does not tell"
+_NEVER = "no request has ended since the server was started"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +108,7 @@ class Tracker:
         """The state to show now."""
         self._meter = SlotMeter()
         self._counted: DraftCounts | None = None
-        """Counts up to the last request that is told of."""
+        """Counts up to the last request that is shown."""
         self._speeds: deque[float | None] = deque(maxlen=_N_LOOKS)
 
     def add(self, sample: Sample) -> None:
@@ -127,7 +129,8 @@ class Tracker:
                 facts=unknown if kept.facts.value is None else kept.facts,
                 slots=unknown,
                 counters=unknown if kept.counters.value is None else kept.counters,
-                host=replace(kept.host, process=unknown),
+                is_here=kept.is_here,
+                process=unknown,
             ),
             failure=failure,
             now_tokens_per_s=unknown,
@@ -166,8 +169,68 @@ class Tracker:
             # The server was started again.
             before = DraftCounts(n_drafts=0, n_drafted=0, n_accepted=0)
         last = now.since(before)
-        is_told = is_exact_enough(last.n_drafts, now.n_drafts) and is_exact_enough(
+        is_exact = is_exact_enough(last.n_drafts, now.n_drafts) and is_exact_enough(
             last.n_drafted, now.n_drafted
         )
-        self._counted = now if is_told else before
-        return last if is_told else None
+        self._counted = now if is_exact else before
+        return last if is_exact else None
+
+
+def attach_document(state: AttachState, *, interval_s: float) -> Json:
+    """``spectui.attach/1``.
+
+    Args:
+        state: state of the server.
+        interval_s: between two looks.
+    """
+    sample, speeds = state.sample, state.slot_tokens_per_s
+    counters = sample.counters.value
+    counts = None if counters is None else counters.drafts
+    unseen = sample.counters.reason or _NEVER
+    return {
+        **head("attach"),
+        "url": state.url,
+        "interval_s": interval_s,
+        "answered_in_s": sample.took_s,
+        **known("server", sample.facts, _server, _UNTOLD),
+        "throughput": {
+            **or_reason("tokens_per_s", state.now_tokens_per_s, _UNTOLD),
+            **or_reason("mean_tokens_per_s", counters and counters.tokens_per_s, unseen),
+            **or_reason(
+                "mean_prompt_tokens_per_s", counters and counters.prompt_tokens_per_s, unseen
+            ),
+            **known("counters", sample.counters, _counters, _UNTOLD),
+        },
+        **or_reason("acceptance", counts and _acceptance(counts), sample.undrafted or _UNTOLD),
+        **known("slots", sample.slots, lambda each: [_slot(one, speeds) for one in each], _UNTOLD),
+        "machine": {
+            "is_this_machine": sample.is_here,
+            **fields_of(sample, _UNTOLD, "process"),
+        },
+    }
+
+
+def _server(facts: ServerFacts) -> Json:
+    own = ("build", "alias", "model_path", "quantization", "n_ctx", "n_slots", "n_params")
+    return fields_of(facts, _UNTOLD, *own, "size_bytes", "is_sleeping")
+
+
+def _counters(counters: Counters) -> Json:
+    counts = ("n_prompt", "n_predicted", "n_deferred")
+    return fields_of(counters, _UNTOLD, *counts, "prompt_s", "predicted_s")
+
+
+def _acceptance(counts: DraftCounts) -> Json:
+    totals = ("n_drafts", "n_drafted", "n_accepted", "accepted_per_position")
+    rates = ("acceptance_rate", "mean_accepted_length")
+    return fields_of(counts, "nothing was drafted", *totals, *rates)
+
+
+def _slot(slot: SlotReply, tokens_per_s: Mapping[int, float | None]) -> Json:
+    own = ("id", "n_ctx", "speculates", "drafters", "task", "n_used", "n_decoded")
+    idle = "it generates nothing, or was seen once"
+    return {
+        "state": str(slot.phase),
+        **fields_of(slot, "the server does not tell, or has had no request", *own),
+        **or_reason("tokens_per_s", tokens_per_s.get(slot.id), idle),
+    }

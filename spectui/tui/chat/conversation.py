@@ -71,7 +71,7 @@ class ConversationController:
         self.chat.ask(text)
         self.is_answering, self._prompt = True, None
         self._transcript.start_turn("assistant")
-        self._tally.generation_started(setup.drafting)
+        self._tally.generation_started(setup.drafting, setup.context.ctx_size)
 
     def say(self, role: Role, text: str) -> None:
         """Show a turn that is complete."""

@@ -10,6 +10,7 @@ from textual.message import Message
 from textual.reactive import var
 from textual.widgets import TextArea
 
+from spectui.tui.draw import one_line
 from spectui.tui.widgets import hidden
 
 MAX_EDITED_CHARS = 10_000
@@ -43,6 +44,7 @@ class PromptBox(TextArea):
     def __init__(self, *, placeholder: str = "") -> None:
         """Create an empty box, with a text that stands in it while it is empty."""
         super().__init__(placeholder=Content(placeholder), highlight_cursor_line=False)
+        self._hint = self.placeholder
         # A blinking cursor repaints twice a second for as long as the app idles.
         self.cursor_blink = False
         self.prompts: list[str] = []
@@ -64,6 +66,11 @@ class PromptBox(TextArea):
             event.stop()
             event.prevent_default()
             await self.run_action(active.binding.action)
+
+    def show_waiting(self, text: str | None) -> None:
+        """Show in the empty box a prompt that will be sent later; None for none."""
+        waits = None if text is None else Content(f"Will be sent: {one_line(text)}")
+        self.placeholder = self._hint if waits is None else waits
 
     def watch_busy(self) -> None:
         """Show the state in the border."""

@@ -1,17 +1,27 @@
-"""The live screen: its keys, and the session that they lead."""
+"""The live screen: its keys, the session that they lead, and the form of its settings."""
 
-from collections.abc import Callable
-from typing import ClassVar
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, ClassVar
 
+from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.containers import Grid, VerticalScroll
+from textual.screen import ModalScreen
+from textual.validation import Integer, Number
+from textual.widgets import Input, Label
 
 from spectui.live.setup import Activity, Launch, LiveSetup
+from spectui.options import catalogue, drafters
+from spectui.options.option import INT_MAX, Decimal, Whole
+from spectui.options.speculation import Speculation
 from spectui.tui.chat.prompt_box import PromptBox
 from spectui.tui.chat.session import SessionController
-from spectui.tui.chat.settings import SettingsScreen
 from spectui.tui.chat.view import LiveView
 from spectui.tui.threads import Threads
-from spectui.tui.widgets import hidden, key
+from spectui.tui.widgets import KeyBar, hidden, key, key_of
+
+_TOKENS = "n_predict"
 
 
 class LiveScreen(LiveView):
@@ -102,3 +112,134 @@ class LiveScreen(LiveView):
         if answer:
             self.app.copy_to_clipboard(answer)
             self.notify("The last answer was copied.")
+
+
+def number_field(name: str, value: float, values: Whole | Decimal, why: str = "") -> Input:
+    """Return the field of a number.
+
+    Args:
+        name: its id.
+        value: the number now.
+        values: those that it may have.
+        why: reason for the limit, as it goes on after "must be 1 to 16".
+    """
+    is_whole = isinstance(values, Whole)
+    has_limit = values.high not in {None, INT_MAX}
+    bounds = f"{values.low:g} to {values.high:g}" if has_limit else f"at least {values.low:g}"
+    check = (Integer if is_whole else Number)(
+        values.low, values.high, failure_description=f"{name} must be {bounds}{why}"
+    )
+    text = str(int(value)) if is_whole else f"{value:g}"
+    return Input(text, id=name, compact=True, validators=[check], validate_on=["submitted"])
+
+
+def drafter_fields(drafter: drafters.DrafterSetting, max_draft: int) -> Iterator[Input]:
+    """Yield the fields of a drafter, for a pair loaded for drafts up to ``max_draft``."""
+    is_model = isinstance(drafter, drafters.ModelDrafter)
+    for number in drafters.numbers_of(type(drafter)):
+        values, why = number.values, ""
+        # Of a model's drafts the shortest cannot be longer than the longest.
+        bounds_drafts = number.bounds_drafts or is_model
+        if isinstance(values, Whole) and bounds_drafts and max_draft < values.high:
+            values = Whole(values.low, max_draft)
+            why = ", which is what the pair was loaded for"
+        if number.is_read:
+            yield number_field(number.name, getattr(drafter, number.name), values, why)
+
+
+def answer_fields(setup: LiveSetup) -> Iterator[Input]:
+    """Yield the fields of every answer, independent of the drafter."""
+    yield number_field(_TOKENS, setup.n_predict, Whole(-1, INT_MAX))
+    samplers = (catalogue.TEMPERATURE, *(one for one in catalogue.SAMPLING if not one.is_switch))
+    for option in samplers:
+        values = option.values
+        assert isinstance(values, Whole | Decimal)  # noqa: S101 - a sampler takes a number
+        yield number_field(option.parameter, getattr(setup.sampling, option.parameter), values)
+
+
+class SettingsScreen(ModalScreen[LiveSetup | None]):
+    """A form; returns the changed setup, or None."""
+
+    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (64, "-normal")]  # noqa: RUF012 - as Screen has it
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        key("escape", "settings.cancel", "Cancel", "Change nothing", action="dismiss"),
+        key("ctrl+s,f3", "settings.apply", "Apply", "Use these from now on"),
+    ]
+
+    def __init__(self, setup: LiveSetup, max_draft: int) -> None:
+        """Show what ``setup`` says; the pair was loaded for drafts up to ``max_draft``."""
+        super().__init__()
+        self._setup = setup
+        self._drafting = tuple(drafter_fields(setup.wanted.own, max_draft))
+        self._answer = tuple(answer_fields(setup))
+        self._system = Input(setup.system, id="system", compact=True)
+
+    def compose(self) -> ComposeResult:
+        """The drafter's numbers, then the fields of every answer."""
+        with VerticalScroll() as form:
+            form.border_title = "Settings of the next answer"
+            form.border_subtitle = f"Enter applies, {key_of(self, 'settings.cancel')} cancels"
+            for fields in (self._drafting, self._answer):
+                with Grid():
+                    for field in fields:
+                        yield Label(str(field.id))
+                        yield field
+            yield Label("system message")
+            yield self._system
+            yield Label("", id="error", markup=False)
+        yield KeyBar()
+
+    def on_mount(self) -> None:
+        """Begin with what is changed most."""
+        for field in self.query(Input):
+            field.cursor_blink = False
+        self.query(Input).first().focus()
+
+    def on_input_changed(self) -> None:
+        """Take the error away: it may be corrected now."""
+        self.query_one("#error", Label).update("")
+
+    def on_input_submitted(self) -> None:
+        """Enter applies the form."""
+        self.action_apply()
+
+    def action_apply(self) -> None:
+        """Return the changed setup, or say what is wrong with it."""
+        try:
+            changed = self._changed()
+        except ValueError as error:
+            label = self.query_one("#error", Label)
+            label.update(str(error))
+            self.call_after_refresh(label.scroll_visible)
+            return
+        self.dismiss(changed)
+
+    def _changed(self) -> LiveSetup:
+        """Return what was typed. Raises ``ValueError`` with a sentence."""
+        setup, own = self._setup, self._setup.wanted.own
+        drafter = type(own)(**own.numbers | dict(map(_typed, self._drafting)))
+        if (problem := drafter.check()) is not None:
+            raise ValueError(problem)
+        speculation = Speculation(drafter, setup.wanted.ahead)
+        answer = dict(map(_typed, self._answer))
+        n_predict = answer.pop(_TOKENS)
+        if n_predict == 0:
+            raise ValueError("0 tokens would be no answer; -1 is as many as fit")
+        return replace(
+            setup,
+            speculation=None if setup.speculation is None else speculation,
+            resting=speculation,
+            sampling=replace(setup.sampling, **answer),
+            n_predict=n_predict,
+            system=self._system.value,
+        )
+
+
+def _typed(field: Input) -> tuple[str, Any]:
+    """Return the id and the number of a field. Raises ``ValueError`` with a sentence."""
+    checked = field.validate(field.value)
+    if checked is not None and not checked.is_valid:
+        raise ValueError(checked.failure_descriptions[0])
+    is_whole = isinstance(field.validators[0], Integer)
+    return str(field.id), int(field.value) if is_whole else float(field.value)

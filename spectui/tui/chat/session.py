@@ -5,25 +5,37 @@ Runs on the event loop and owns the state of the session; the screen only shows 
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from spectui.demo import DemoModel, DemoProgress
 from spectui.engine import events
-from spectui.errors import CancelledError, DoesNotFitError, EngineDiedError, SpectuiError
+from spectui.errors import (
+    CancelledError,
+    DoesNotFitError,
+    EngineDiedError,
+    ReadsFromDiskError,
+    SpectuiError,
+)
 from spectui.live.chat import SessionStore
+from spectui.live.sessions import Session
 from spectui.live.setup import (
     Activity,
     BaselineMeasured,
     Launch,
     LiveSetup,
     ModelsLost,
+    Pair,
     RamMeasured,
 )
 from spectui.live.tally import LiveTally
 from spectui.monitor.readings import Snapshot
 from spectui.options.speculation import Speculation
+from spectui.presets import Preset
 from spectui.tui.chat.conversation import ConversationController, explain_failure
-from spectui.tui.chat.loading import PairLoader
 from spectui.tui.chat.view import LiveView
+from spectui.tui.dialogs import QuestionScreen
 from spectui.tui.threads import Threads
 from spectui.tui.widgets import key_of
 
@@ -64,7 +76,7 @@ class SessionController:
         store = SessionStore(warn, enabled=launch.settings.keep_sessions)
         self.conversation = ConversationController(screen.transcript, store, self.tally)
         self.loader = PairLoader(self, launch, threads)
-        self._queued: str | None = None
+        self._waiting: str | None = None
         """A prompt that waits for the pair, or for the end of an answer."""
 
     @property
@@ -80,9 +92,14 @@ class SessionController:
     def ready(self) -> None:
         """Enter the idle state, and send the prompt that waits for it."""
         self.screen.activity = Activity.READY
-        if self._queued is not None:
-            text, self._queued = self._queued, None
+        if (text := self._queue(None)) is not None:
             self.ask(text)
+
+    def _queue(self, text: str | None) -> str | None:
+        """Let a prompt wait, or none; return the one that has waited."""
+        waited, self._waiting = self._waiting, text
+        self.screen.prompt.show_waiting(text)
+        return waited
 
     def ask(self, text: str) -> None:
         """Send a prompt, or keep it until the pair is ready."""
@@ -94,8 +111,8 @@ class SessionController:
             self.conversation.ask(text, setup)
             self._send(setup)
             self.screen.activity = Activity.ANSWERING
-        elif self._queued is None:
-            self._queued = text
+        elif self._waiting is None:
+            self._queue(text)
             answering = activity is Activity.ANSWERING
             when = "when this answer ends" if answering else "when the pair is loaded"
             self.warn(f"Your prompt will be sent {when}.")
@@ -120,9 +137,8 @@ class SessionController:
 
     def put_back(self) -> None:
         """Give a prompt that waits back to the user."""
-        if self._queued is not None:
-            self.screen.prompt.put_back(self._queued)
-            self._queued = None
+        if (text := self._queue(None)) is not None:
+            self.screen.prompt.put_back(text)
 
     def new_chat(self) -> None:
         """Begin another conversation with the same pair."""
@@ -227,3 +243,234 @@ class SessionController:
             ):
                 self.conversation.take(event)
         self.conversation.close()
+
+
+Choice = Pair | Session | Preset | DemoModel | str
+"""What can be loaded: two files, an earlier pair with its chat, a preset, a demo target, or a
+llama-server command as ``--from`` takes it."""
+
+Load = Callable[[], None]
+"""Begins to load."""
+
+
+class PairLoader:
+    """Brings a pair up: builds demo models, loads a target and its draft, says why it could not."""
+
+    def __init__(self, session: "SessionController", launch: Launch, threads: Threads) -> None:
+        """Start without a model.
+
+        Args:
+            session: takes over when a pair is loaded.
+            launch: options of the command line.
+            threads: build demo models.
+        """
+        self._session = session
+        self._screen = session.screen
+        self.launch = launch
+        self._threads = threads
+        self.target: events.ModelLoaded | None = None
+        """Facts of the models that were loaded last."""
+        self._pair: Pair | None = None
+        """The pair that was asked for last."""
+        self._resumed: Session | None = None
+        """A stored conversation that is taken up with the pair."""
+        self._building: DemoModel | None = None
+        """Demo target that is being built, to be loaded then."""
+        self._no_engine: str | None = None
+        """Why there is none."""
+
+    def begin(self, launch: Launch | None = None) -> None:
+        """Load what ``launch`` or the command line names, or let the user choose."""
+        self.launch = launch or self.launch
+        if self.launch.demo is not None:
+            self._build(self.launch.demo)
+        elif self.launch.pair is not None:
+            self.load(self.launch.pair)
+        else:
+            self._screen.activity = Activity.NO_MODEL
+            self._session.choose_models(None)
+
+    def _build(self, demo: DemoModel) -> None:
+        self._end_build()
+        self.target = None
+        self._building = demo
+        self._screen.activity = Activity.LOADING
+        self._screen.loading_bars.set_part("demo models", None)
+        self._threads.build_demo(demo, self._show_build, self._built, self.cannot_start)
+
+    def _end_build(self) -> None:
+        """End the build: its remaining messages are ignored."""
+        if self._building is not None:
+            self._building = None
+            self._threads.stop_demo()
+
+    def cancel_build(self) -> bool:
+        """End the build of demo models; False if there is none."""
+        is_building = self._building is not None
+        if is_building:
+            self._end_build()
+            self.fail("The build of the demo models was cancelled.")
+        return is_building
+
+    def prepared(self, choice: Choice) -> Load:
+        """Return what loads a choice.
+
+        Raises:
+            SpectuiError: a preset's or a command's models or options cannot be used.
+        """
+        match choice:
+            case Pair():
+                return partial(self.load, choice)
+            case Session():
+                return partial(self._resume, choice)
+            case Preset():
+                launch = self.launch.with_preset(choice.name)
+            case DemoModel():
+                # As --demo does.
+                launch = replace(self.launch.with_preset("demo"), pair=None, demo=choice)
+            case _:
+                launch = self.launch.with_command(choice)
+        before = self.launch
+        launch = replace(launch, from_disk=before.from_disk, settings=before.settings)
+        return partial(self._start_anew, launch)
+
+    def _start_anew(self, launch: Launch) -> None:
+        if launch.notice is not None:
+            self._session.warn(launch.notice)
+        self.begin(launch)
+
+    def _resume(self, session: Session) -> None:
+        """Load a stored conversation's pair and take the conversation up."""
+        self._resumed, header = session, session.header
+        draft = None if header.draft is None else Path(header.draft)
+        self.load(Pair(target=Path(header.target), draft=draft))
+
+    def load(self, pair: Pair, *, from_disk: bool = False) -> None:
+        """Load a pair in place of what is loaded.
+
+        Args:
+            pair: what to load.
+            from_disk: whether weights may be read from disk again and again.
+        """
+        self._end_build()
+        self._pair = pair
+        engine = self._session.engine
+        if self._no_engine is not None:
+            self.fail(self._no_engine)
+            return
+        if engine is None:
+            # Still being imported: ``begin`` comes when it has started.
+            self.launch = replace(self.launch, pair=pair, demo=None)
+            return
+        self.target = None
+        self._screen.loading_bars.finish()
+        try:
+            setup = self._make_setup(pair)
+            engine.load(setup, from_disk=from_disk or self.launch.from_disk)
+        except SpectuiError as error:
+            self.fail(str(error))
+            return
+        self._screen.setup = setup
+        self._screen.activity = Activity.LOADING
+        self._screen.loading_bars.set_part(pair.target.name, 0.0)
+        self._session.conversation.begin()
+        self._session.tally.reset()
+
+    def _make_setup(self, pair: Pair) -> LiveSetup:
+        setup = self.launch.make_setup(pair)
+        if self._resumed is None:
+            return setup
+        load, settings = self._resumed.header.load, self._resumed.settings
+        if load is not None and load.target.path == pair.target:
+            # What is placed otherwise than last time may not fit any more.
+            setup = setup.loaded_as(load)
+        speculation = None if settings is None else settings.speculation
+        # Before the load: it makes room for drafts as long as these, or takes MTP layers along.
+        resumed = replace(setup, speculation=speculation)
+        return setup if resumed.drafting is None else resumed
+
+    def cannot_start(self, reason: str) -> None:
+        """Say that there is no engine, or no demo model."""
+        if self._session.engine is None:
+            self._no_engine = reason
+        self._building = None
+        self.fail(reason)
+
+    def _show_build(self, progress: DemoProgress) -> None:
+        if self._building is not None:
+            self._screen.loading_bars.set_part(f"demo {progress.model}", progress.fraction)
+
+    def _built(self, paths: dict[DemoModel, Path]) -> None:
+        if self._building is not None:
+            self.load(Pair(target=paths[self._building], draft=paths[DemoModel.DRAFT]))
+
+    def progressed(self, event: events.LoadProgress) -> None:
+        """Show how far a file is read."""
+        self._screen.loading_bars.set_part(event.path.name, event.fraction)
+
+    def loaded(self, event: events.ModelLoaded) -> None:
+        """Go on with the draft, or begin to chat."""
+        setup, engine = self._screen.setup, self._session.engine
+        if setup is None or engine is None:
+            return
+        self._session.tally.loaded(event.role, event.memory)
+        if event.role is events.Role.TARGET:
+            self.target = event
+        if event.role is events.Role.TARGET and setup.draft is not None:
+            self._screen.loading_bars.set_part(setup.draft.path.name, 0.0)
+            engine.load_draft(setup.draft, mtp=setup.has_mtp_file)
+            return
+        self._finish()
+        self._session.ready()
+
+    def _finish(self) -> None:
+        self._screen.loading_bars.finish()
+        if self._session.engine is not None:
+            self._session.engine.measure_baseline()
+        resumed, self._resumed = self._resumed, None
+        if resumed is not None:
+            self._session.conversation.resume(resumed)
+            if resumed.settings is not None:
+                self._session.speculate(resumed.settings.speculation)
+
+    def refuse(self, error: DoesNotFitError) -> None:
+        """Say that there is no room for the pair, or ask whether to load what would be slow."""
+        pair = self._pair
+        if self.target is not None or pair is None or not isinstance(error, ReadsFromDiskError):
+            self.fail(str(error))
+            return
+        self._screen.loading_bars.finish()
+        self._screen.activity = Activity.NO_MODEL
+
+        def answered(loads: bool | None) -> None:  # noqa: FBT001 - a screen's result
+            if loads:
+                self.load(pair, from_disk=True)
+            else:
+                self.fail(None)
+
+        question = QuestionScreen(
+            f"{error.reason}.", yes="Load it all the same", no="Choose another pair"
+        )
+        self._screen.app.push_screen(question, answered)
+
+    def fail(self, reason: str | None) -> None:
+        """Go on without a draft if only that could not be loaded; else let the user choose.
+
+        Args:
+            reason: what to say; None where it has been said.
+        """
+        self._screen.loading_bars.finish()
+        if reason is not None and self.target is not None and self._screen.setup is not None:
+            left = replace(self._screen.setup, draft=None)
+            self._screen.setup = replace(left, speculation=left.drafting)
+            self._finish()
+            runs = (
+                "The target runs without a draft" if left.drafting is None else "It is not needed"
+            )
+            self._session.conversation.say("notice", f"{reason.rstrip('.')}. {runs}.")
+            self._session.ready()
+            return
+        self._resumed = None
+        self._screen.setup = None
+        self._screen.activity = Activity.NO_MODEL
+        self._session.choose_models(reason)

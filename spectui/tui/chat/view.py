@@ -8,23 +8,34 @@ from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widget import Widget
 
+from spectui.display import fit
 from spectui.format import percent_text
 from spectui.live.setup import Activity, LiveSetup
 from spectui.live.tally import LiveState
 from spectui.tui import draw
+from spectui.tui.chat.panels import (
+    AcceptancePanel,
+    ExpectationPanel,
+    MemoryPanel,
+    RoundPanel,
+    ThroughputPanel,
+    TrafficPanel,
+)
 from spectui.tui.chat.prompt_box import PromptBox
 from spectui.tui.chat.transcript import Transcript
-from spectui.tui.panels.base import PanelStack
-from spectui.tui.panels.live import AcceptancePanel, ExpectationPanel, RoundPanel, ThroughputPanel
-from spectui.tui.panels.machine import MemoryPanel, TrafficPanel
+from spectui.tui.panel import PanelStack
 from spectui.tui.widgets import KeyBar, StatusBar
 
 _BAR_CELLS = 24
+"""Cells of a bar of loading; fewer where its name needs the room."""
+_SHORTEST_BAR = 4
 _TWO_COLUMNS = 84
 _FRAMED = 33
 """Lines from which on six panels in a column can have a frame each."""
 _HELLO = "Ask something. Every token shows who wrote it: underlined ones come from the draft."
 _PANELS_FROM = 64
+_NAME_CELLS = 16
+"""Fewest cells of a model's name at the top."""
 
 
 class Panels(PanelStack):
@@ -76,14 +87,16 @@ class Loading(Widget):
 
     def render(self) -> Content:
         """Draw a line per part."""
-        return Content(
-            "\n".join(
-                f"{name} …"
-                if fraction is None
-                else f"{draw.bar(fraction, _BAR_CELLS)} {percent_text(fraction)}  {name}"
-                for name, fraction in self.parts
-            )
-        )
+        return Content("\n".join(self._line(name, fraction) for name, fraction in self.parts))
+
+    def _line(self, name: str, fraction: float | None) -> str:
+        if fraction is None:
+            return f"{name} …"
+        # What is read has to be prepared, which may take as long.
+        told = percent_text(fraction) if fraction < 1 else "preparing"
+        done = f" {told}  {name}"
+        room = max(self.size.width - len(done), _SHORTEST_BAR)
+        return draw.bar(fraction, min(room, _BAR_CELLS)) + done
 
 
 class LiveView(Screen[None]):
@@ -135,20 +148,30 @@ class LiveView(Screen[None]):
         self._show_status()
         self.refresh_bindings()
 
+    def on_resize(self) -> None:
+        """Names have as many cells as there is room for."""
+        self._show_status()
+
     def _show_status(self) -> None:
-        facts = describe(self.setup) if self.setup else ("spectui",)
+        name_cells = max(self.size.width // 4, _NAME_CELLS)
+        facts = describe(self.setup, name_cells) if self.setup else ("spectui",)
         self._status.left.update(" | ".join(facts))
         shown = (self.tuning, str(self.activity))
         self._status.right.update(" • ".join(filter(None, shown)))
 
 
-def describe(setup: LiveSetup) -> tuple[str, ...]:
-    """Return the pair, where it lies, how it drafts and how it samples, each with its name."""
+def describe(setup: LiveSetup, name_cells: int) -> tuple[str, ...]:
+    """Return the pair, where it lies, how it drafts and how it samples, each with its name.
+
+    Args:
+        setup: the pair with its options.
+        name_cells: cells for a model's name, whose middle is cut out where it is longer.
+    """
     models = [setup.target] if setup.draft is None else [setup.target, setup.draft]
     how = "draft off" if setup.can_draft else "no draft"
     if setup.drafting is not None:
         how = ", ".join(f"{one.kind} {one.summary}".strip() for one in setup.drafting.chain)
-    pair = " + ".join(one.path.stem for one in models)
+    pair = " + ".join(fit(one.path.stem, name_cells) for one in models)
     return pair, _placed(setup), how, f"sampling {setup.sampling.label}"
 
 

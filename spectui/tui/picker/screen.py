@@ -23,11 +23,9 @@ from spectui.models.files import FoundModel, expand_home, usual_folders
 from spectui.models.ranking import DraftOption, ModelInspected
 from spectui.paths import cache_dir
 from spectui.presets import Preset, list_presets
-from spectui.tui.chat.loading import Choice, Load
-from spectui.tui.chat.session import SessionController
-from spectui.tui.picker.drafts import DraftList, detail
-from spectui.tui.picker.list import PickerList
-from spectui.tui.picker.targets import PASTE, TargetList
+from spectui.tui.chat.session import Choice, Load, SessionController
+from spectui.tui.picker.lists import PASTE, DraftList, TargetList, detail
+from spectui.tui.picker.rows import PickerList
 from spectui.tui.threads import Threads
 from spectui.tui.widgets import KeyBar, hidden, key
 
@@ -245,6 +243,14 @@ class PickerScreen(Screen[Load | None]):
             self._show_status()
             self._threads.scan((Path(folder),), self.add_model, self.scan_finished)
         self.action_targets()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer the way back only where there is one."""
+        del parameters
+        if action != "back" or not self.is_mounted:
+            return True
+        field = self.query_one("#filter", Input)
+        return self._drafts.has_focus or field.has_focus or bool(field.value) or self._can_close
 
     def action_targets(self) -> None:
         """Go to the targets."""

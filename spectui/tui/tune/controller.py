@@ -30,6 +30,10 @@ _OFF = (
     "Answers are not recorded, since config.toml says record_chats = false; without it they are, "
     "in memory, and nothing is written."
 )
+_SOON = (
+    "The answer is there. When nobody waits, {who} goes along it once more; then every setting can "
+    "be replayed on it."
+)
 _NOTHING = (
     "Ask something: when the answer is there and nobody waits, {who} goes along it once more, and "
     "every setting can be replayed on it. Answers of earlier sessions are not recorded."
@@ -119,7 +123,8 @@ class TuneController:
             return _NO_DRAFT
         if recording.failure is not None:
             return f"An answer could not be recorded: {recording.failure}."
-        return _NOTHING.format(who="the target" if recording.is_mtp else "the draft")
+        told = _SOON if recording.answers else _NOTHING
+        return told.format(who="the target" if recording.is_mtp else "the draft")
 
     def start(self, wanted: Wanted) -> None:
         """Begin a search, or go on with the study of the same prompts."""
@@ -154,12 +159,12 @@ class TuneController:
     def _start(self, prompts: tuple[Prompt, ...], chats: Chats | None, wanted: Wanted) -> None:
         session = self._session
         setup, engine, target = session.setup, session.engine, session.loader.target
-        by = key_of(session.screen.app, "app.models")
         if setup is None:
-            raise UsageError(f"choose a target and a draft first ({by})")
+            raise UsageError("go back, and choose a target and a draft first")
         if engine is None or not session.can_measure:
             raise UsageError("wait until the pair is loaded")
         if setup.draft is None and not (target and target.mtp_layers):
+            by = key_of(session.screen.app, "app.models")
             raise UsageError(f"tuning needs a draft; choose a pair with one ({by})")
         # Imported here: it brings the search, which is not needed to start.
         from spectui.live.pair import SearchRequest  # noqa: PLC0415

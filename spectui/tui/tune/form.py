@@ -11,6 +11,7 @@ from textual.containers import Horizontal, Vertical
 from textual.validation import Number
 from textual.widgets import Input, Label, Static, Tabs
 
+from spectui.prompts import builtin_suite
 from spectui.tui import draw
 from spectui.tui.widgets import chosen_tab
 
@@ -56,6 +57,7 @@ class TuneSetup(Vertical):
         with Horizontal(id="path-row"):
             yield Label("path")
             yield Input(id="path", compact=True)
+        yield Static(id="about", markup=False)
         with Horizontal():
             yield Label("minutes")
             yield Input(
@@ -119,6 +121,9 @@ class TuneSetup(Vertical):
 
     @on(Tabs.TabActivated)
     def _on_source(self) -> None:
+        about = self.query_one("#about", Static)
+        about.update(_about(self.source))
+        about.display = self.source not in _PLACEHOLDERS
         self.query_one("#path-row").display = self.source in _PLACEHOLDERS
         self._path.placeholder = _PLACEHOLDERS.get(self.source, "")
         self.tell(None)
@@ -126,3 +131,12 @@ class TuneSetup(Vertical):
     @on(Input.Changed)
     def _forget_problem(self) -> None:
         self.tell(None)
+
+
+def _about(source: PromptSource) -> str:
+    """What the prompts of a source are, where no path says so."""
+    if source is PromptSource.CHAT:
+        return "the turns of this chat, each with what was said before it"
+    suite = builtin_suite()
+    kinds = list(dict.fromkeys(prompt.category for prompt in suite))
+    return f"{len(suite)} prompts of {len(kinds)} kinds, from {kinds[0]} to {kinds[-1]}"

@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from spectui.live.replay import ChatReplay
 from spectui.measure.arm import Arm
 from spectui.options.speculation import Speculation
+from spectui.speculative.counters import Counters
+from spectui.trace.replay import Total
 from spectui.tui import draw
-from spectui.tune.forecast import promising
+from spectui.tune.forecast import Forecast, promising
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.race import finalist
 from spectui.tune.trials import TrialRecord, TrialState
@@ -100,16 +101,32 @@ def _without_trial(state: TuningState) -> Iterator[Row]:
             arm=arm,
             origin="raced" if arm in raced else FORECAST,
             speedup=raced[arm] if arm in raced else forecast[arm],
-            acceptance_rate=known[arm].acceptance_rate if arm in known else None,
+            acceptance_rate=_acceptance_rate(state, arm, known.get(arm)),
         )
 
 
-def replayed(chat: ChatReplay, in_use: Speculation | None) -> Ledger:
-    """Return the ledger of a chat: the best setting of each longest draft, and the one in use."""
-    best = {one.model.draft_max: one for one in reversed(chat.totals)}
+def _acceptance_rate(state: TuningState, arm: Arm, forecast: Forecast | None) -> float | None:
+    """Acceptance in the race once that has ended, else as forecast."""
+    finalists = () if state.result is None else state.result.finalists
+    pairs = [pair for one in finalists if one.arm == arm for pair in one.pairs]
+    counters = sum((pair.speculative.counters for pair in pairs), Counters())
+    if counters.n_drafted:
+        return counters.acceptance_rate
+    return None if forecast is None else forecast.acceptance_rate
+
+
+def replayed(draft: str, totals: tuple[Total, ...], in_use: Speculation | None) -> Ledger:
+    """Return the ledger of a chat: the best setting of each longest draft, and the one in use.
+
+    The best comes first; without costs, the shortest drafts.
+    """
+    best = {one.model.draft_max: one for one in reversed(totals)}
+    # Without costs nothing says which is the best.
+    is_priced = totals[0].speedup is not None
+    by_length = sorted(totals, key=lambda one: one.model.draft_max)
     rows = tuple(
         Row(
-            arm=Arm(draft=chat.draft, speculation=one.speculation),
+            arm=Arm(draft=draft, speculation=one.speculation),
             origin="in use" if one.speculation == in_use else "replayed",
             speedup=one.speedup,
             tokens_per_s=one.tokens_per_s,
@@ -117,11 +134,10 @@ def replayed(chat: ChatReplay, in_use: Speculation | None) -> Ledger:
             detail=f"{one.n_rounds} rounds, {one.n_drafted} drafted, {one.n_accepted} accepted, "
             f"{draw.number(one.tokens_per_round)} tokens/round",
         )
-        for one in chat.totals
+        for one in (totals if is_priced else by_length)
         if one is best[one.model.draft_max] or one.speculation == in_use
     )
-    # Without costs nothing says which is the best.
-    return Ledger(rows=rows, best=rows[0] if rows and chat.costs is not None else None)
+    return Ledger(rows=rows, best=rows[0] if is_priced else None)
 
 
 def available(state: TuningState) -> frozenset[str]:

@@ -11,16 +11,15 @@ from textual.reactive import var
 from textual.screen import Screen
 from textual.widgets import Input, Static
 
-from spectui.live.recording import ChatRecording
-from spectui.live.replay import ChatReplay, replay_chat
+from spectui.live.recording import ChatRecording, replay_chat
 from spectui.options.speculation import Speculation
 from spectui.trace.costs import Costs
+from spectui.trace.replay import Total
 from spectui.tui import draw
 from spectui.tui.tune import ledger as settings
-from spectui.tui.tune import words
 from spectui.tui.tune.controller import TuneController
 from spectui.tui.tune.form import TuneSetup
-from spectui.tui.tune.views import SettingsTable, TuneStatus
+from spectui.tui.tune.views import COMING, INTRODUCTION, SettingsTable, TuneStatus, basis
 from spectui.tui.widgets import KeyBar, key
 from spectui.tune.progress import Phase, TuningState
 
@@ -39,6 +38,7 @@ class TuneScreen(Screen[None]):
         key("escape", "tune.back", "Back", "Leave; tuning goes on"),
     ]
     AUTO_FOCUS = "SettingsTable"
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (20, "-medium"), (36, "-tall")]  # noqa: RUF012 - as Screen has it
 
     chat_is_busy: var[bool] = var(False, init=False)
     """Whether a turn of the chat has the engine."""
@@ -62,14 +62,14 @@ class TuneScreen(Screen[None]):
         self._asks = False
         """Whether the user looks at what the next search would do."""
         self._available: frozenset[str] = frozenset()
-        self._chat: ChatReplay | None = None
-        """Replay on the chat, while that is looked at."""
+        self._replayed: tuple[ChatRecording, tuple[Total, ...]] | None = None
+        """Recorded answers with their replay, while that is looked at."""
 
     def compose(self) -> ComposeResult:
         """Head, form, and the settings."""
         yield TuneStatus()
         yield TuneSetup()
-        yield Static(words.INTRODUCTION, id="introduction", markup=False)
+        yield Static(INTRODUCTION, id="introduction", markup=False)
         yield Static(id="basis", markup=False)
         yield SettingsTable()
         yield Static(id="detail", markup=False)
@@ -99,9 +99,9 @@ class TuneScreen(Screen[None]):
         """Replay every setting on the chat, aside, while that is looked at."""
         known = self.recorded if self.shows_replay else None
         if known is None or not known[0].recordings:
-            self._chat = None
+            self._replayed = None
         else:
-            self._chat = await asyncio.to_thread(replay_chat, *known)
+            self._replayed = known[0], await asyncio.to_thread(replay_chat, *known)
         self._show_settings()
 
     def look(self) -> None:
@@ -195,18 +195,28 @@ class TuneScreen(Screen[None]):
     def _show_settings(self) -> None:
         ledger = self._ledger
         if self.shows_replay:
-            chat = self._chat
-            ledger = settings.Ledger() if chat is None else settings.replayed(chat, self.in_use)
+            ledger = settings.Ledger()
+            if self._replayed is not None:
+                recording, totals = self._replayed
+                ledger = settings.replayed(recording.draft, totals, self.in_use)
         self.query_one(SettingsTable).show(ledger)
-        self._show_detail()
         self._show_state()
+        self.refresh_bindings()
 
     @on(SettingsTable.RowHighlighted)
-    def _show_detail(self) -> None:
-        row, detail = self.query_one(SettingsTable).selected, self.query_one("#detail", Static)
-        detail.update("" if row is None else row.detail)
-        detail.display = row is not None and bool(row.detail)
+    def _on_row(self) -> None:
+        self._show_detail()
         self.refresh_bindings()
+
+    def _show_detail(self) -> None:
+        """Say what there is to the selected row, or why there is none yet."""
+        row, detail = self.query_one(SettingsTable).selected, self.query_one("#detail", Static)
+        told = "" if row is None else row.detail
+        if row is None and self._state.is_running and not self.shows_replay:
+            told = COMING
+        if detail.content != told:
+            detail.update(told)
+        detail.display = bool(told)
 
     def _show_state(self) -> None:
         state, replays = self._state, self.shows_replay
@@ -214,13 +224,16 @@ class TuneScreen(Screen[None]):
             state, self._ledger, chat_is_busy=self.chat_is_busy, prompts=self.prompts
         )
         self.query_one(TuneStatus).display = not replays
-        setup, basis = self.query_one(TuneSetup), self.query_one("#basis", Static)
+        self._show_detail()
+        setup, line = self.query_one(TuneSetup), self.query_one("#basis", Static)
         setup.display = not replays and (self._is_empty or (self._asks and not state.is_running))
         self.query_one("#introduction").display = self._is_empty and not replays
-        self.query_one(SettingsTable).display = bool(self._chat) if replays else not self._is_empty
-        basis.display = replays
+        self.query_one(SettingsTable).display = (
+            bool(self._replayed) if replays else not self._is_empty
+        )
+        line.display = replays
         if replays:
-            basis.update(self._basis())
+            line.update(self._basis())
         if not setup.display and (self.focused is None or setup in self.focused.ancestors):
             self.query_one(SettingsTable).focus()
         available = settings.available(state)
@@ -234,8 +247,8 @@ class TuneScreen(Screen[None]):
 
     def _basis(self) -> str:
         """Data behind the settings of the replay, or why there are none."""
-        if self._chat is not None and self.recorded is not None:
-            return words.basis(self.recorded[0], self._chat)
+        if self._replayed is not None:
+            return basis(*self._replayed)
         if self.recorded is not None and self.recorded[0].recordings:
-            return "Every setting is being replayed on what was answered."
-        return self.not_recorded
+            return "What if: every setting is being replayed on what was answered."
+        return f"What if: {self.not_recorded}"

@@ -1,5 +1,7 @@
-"""Parts of the tune screen: the verdict, what the search does, what is behind it, the settings."""
+"""Parts of the tune screen and their words: the verdict, what the search does, the settings."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.style import Style
@@ -11,18 +13,167 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import DataTable, Static
 
-from spectui.format import percent_text, times_text
+from spectui.format import counted, left_text, percent_text, times_text
+from spectui.live.recording import ChatRecording
+from spectui.measure.arm import Arm
+from spectui.trace.replay import Total
 from spectui.tui import draw
-from spectui.tui.tune import words
-from spectui.tui.tune.ledger import Ledger, Row
-from spectui.tui.tune.words import Fact, Headline
+from spectui.tui.tune.ledger import FORECAST, Ledger, Row
 from spectui.tui.widgets import hidden, key
+from spectui.tune.explain import cache_sentence, explain_result
+from spectui.tune.page import lossless_lines
 from spectui.tune.progress import Phase, TuningState
+from spectui.tune.result import TuneResult
 
+INTRODUCTION = """\
+Enter starts. It records some answers, forecasts every setting on them, and measures the best \
+against the target alone; then it says whether a draft pays, with which flags. How long that \
+takes is told once the target is timed. The chat has priority; what was measured is kept, so stop \
+and go on at will."""
+COMING = "Settings are listed here once some answers are recorded and every setting is forecast."
+_UNCONFIRMED = ", not confirmed"
 _VERDICT = ("advice", "interval", "because")
 _INTERVAL = 48
 """Cells of the verdict's interval; a narrow screen has a third of its width for it."""
 _BAR = 16
+
+
+def phase(state: TuningState, *, chat_is_busy: bool) -> str:
+    """Return the activity of the search."""
+    if state.is_running and state.phase is not Phase.STOPPING:
+        if chat_is_busy:
+            return "held back by the chat"
+        if state.current is not None and state.current.is_off:
+            return "measuring the target alone"
+    if state.phase is Phase.IDLE:
+        return "not started"
+    if state.phase is Phase.FINISHED and state.result is not None and state.result.interrupted:
+        return "stopped early"
+    return str(state.phase)
+
+
+def progress(state: TuningState, ledger: Ledger) -> tuple[str, float]:
+    """Return how far it is, in words and as a fraction."""
+    fraction = min(1.0, state.n_done / state.n_steps) if state.n_steps else 0.0
+    if state.is_confirming:
+        return f"prompt {state.n_done} of at most {state.n_steps}", fraction
+    if state.phase is Phase.RECORDING:
+        return f"step {state.n_done} of {state.n_steps}, to replay every setting", fraction
+    if state.current is not None:
+        trial = "" if state.current.is_off else f"trial {ledger.n_tried}, "
+        return f"{trial}prompt {state.n_done} of {state.n_steps}", fraction
+    words = counted(ledger.n_tried, "trial") if ledger.n_tried else ""
+    if state.forecasts:
+        words = f"{len(state.forecasts):,} settings replayed"
+    return words, float(bool(words) and state.phase is not Phase.STARTING)
+
+
+def headline(state: TuningState, ledger: Ledger) -> str:
+    """Return how far it is, how long it will take and which study it is."""
+    facts = [progress(state, ledger)[0]]
+    if state.is_running and state.seconds_left is not None:
+        facts.append(left_text(state.seconds_left))
+    if state.study is not None:
+        facts.append(f"study {draw.one_line(state.study)}")
+    return " • ".join(filter(None, facts))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headline:
+    """First line of the screen."""
+
+    advice: str
+    """A few words: what to do, or how far that is known."""
+    because: str = ""
+    """Data that it rests on."""
+    speedup: float | None = None
+    """Speedup over off; None where none is known."""
+    interval: tuple[float, float] | None = None
+    """The interval of a verdict's speedup; None where it is not known."""
+    pays: bool | None = None
+    """The verdict; None before there is one."""
+
+
+def verdict(state: TuningState, ledger: Ledger) -> Headline:
+    """Return the verdict; before there is one, the best so far."""
+    result = state.result
+    if result is not None and result.speedup is not None:
+        return Headline(
+            advice=result.verdict.advice,
+            because=result.verdict.because,
+            speedup=result.speedup.capped.estimate,
+            interval=result.speedup.capped.interval,
+            pays=result.verdict.use_speculation,
+        )
+    so_far = _best_so_far(ledger)
+    if state.is_running or result is None:
+        return so_far
+    # The verdict advises to leave it off, which nothing has shown.
+    known = so_far.advice[:1].lower() + so_far.advice[1:].removesuffix(_UNCONFIRMED)
+    best = ""
+    if so_far.because:
+        best = f"; {known}: {so_far.because} ({times_text(so_far.speedup)})"
+    because = f"{result.verdict.because.removesuffix('.')}{best}; Start goes on from here"
+    # A factor that nothing has confirmed would look like the answer.
+    return Headline(advice="Nothing was decided", because=because)
+
+
+def _best_so_far(ledger: Ledger) -> Headline:
+    if ledger.best is None:
+        return Headline(advice="No speedup yet")
+    label, estimate = draw.one_line(ledger.best.arm.label), ledger.best.speedup
+    if estimate is None:
+        return Headline(advice="No speedup yet", because=f"off was not measured; {label}")
+    if estimate <= 1:
+        because = f"best setting so far: {label}"
+        return Headline(advice="Nothing faster than off yet", because=because, speedup=estimate)
+    source = "Best forecast" if ledger.best.origin == FORECAST else "Best so far"
+    return Headline(advice=source + _UNCONFIRMED, because=label, speedup=estimate)
+
+
+Fact = tuple[str, str]
+"""A label and a sentence."""
+
+
+def facts(state: TuningState, prompts: str | None) -> Iterator[Fact]:
+    """Yield what is behind the verdict, and what went wrong.
+
+    Args:
+        state: how the search stands.
+        prompts: which prompts it uses, in words; None if that is not known.
+    """
+    if state.error is not None:
+        yield "reason", state.error
+    if prompts is not None and state.is_running:
+        yield "prompts", prompts
+    if state.phase is Phase.SEARCHING and state.current is not None and not state.current.is_off:
+        yield "now", state.current.label
+    if state.result is not None:
+        yield from _findings(state.result)
+
+
+def _findings(result: TuneResult) -> Iterator[Fact]:
+    if result.not_kept is not None:
+        yield "not kept", result.not_kept
+    if result.speedup is not None:
+        for index, reason in enumerate(explain_result(result).sentences):
+            yield "" if index else "why", f"• {reason}"
+    if (cache := cache_sentence(result.experts)) is not None:
+        yield "cache", cache
+    if result.lossless is not None:
+        yield from (("output", line) for line in lossless_lines(result.lossless))
+    if result.conditions is not None and result.conditions.notes:
+        yield "machine", " ".join(result.conditions.notes)
+
+
+def basis(recording: ChatRecording, totals: tuple[Total, ...]) -> str:
+    """Return what of a chat is replayed, and why no speedups are known if none are."""
+    n_tokens = counted(sum(one.n_decoded for one in recording.recordings), "token")
+    answers = counted(len(recording.recordings), "answer")
+    told = f"What if {recording.draft} drafts: {n_tokens} of {answers}, replayed exactly."
+    if totals[0].speedup is None:
+        told += " No speedup is known before a search has measured what rounds cost."
+    return told
 
 
 class VerdictBox(Vertical):
@@ -39,7 +190,11 @@ class VerdictBox(Vertical):
         self.set_class(is_judged and bool(told.pays), "-gain")
         self.set_class(is_judged and (told.speedup or 1.0) < 1, "-loss")
         factor = "" if told.speedup is None else f"{times_text(told.speedup)}  "
-        bar = words.interval(told, min(_INTERVAL, self.app.size.width // 3))
+        bar = ""
+        if told.interval is not None and told.speedup is not None:
+            (low, high), width = told.interval, min(_INTERVAL, self.app.size.width // 3)
+            drawn = draw.on_scale(low, told.speedup, high, 1.0, width)
+            bar = f"{drawn}  {low:.2f} to {high:.2f}, │ 1.00: no draft"
         lines = (f"{factor}{told.advice}", bar, told.because)
         for part, text in zip(_VERDICT, lines, strict=True):
             self.query_one(f"#{part}", Static).update(text)
@@ -68,33 +223,35 @@ class TuneStatus(Vertical):
         is_idle = state.phase is Phase.IDLE
         box = self.query_one(VerdictBox)
         box.display = not is_idle or bool(state.records)
-        box.show(words.verdict(state, ledger))
-        phase = words.phase(state, chat_is_busy=chat_is_busy)
-        parts = [(f"Tuning: {phase}", "bold $loss" if state.phase is Phase.FAILED else "bold")]
-        if state.is_running:
-            fraction = words.progress(state, ledger)[1]
-            parts.append((f"  {draw.bar(fraction, _BAR)} {fraction:.0%}", "$primary"))
-        if not is_idle and (more := words.headline(state, ledger)):
+        box.show(verdict(state, ledger))
+        activity = phase(state, chat_is_busy=chat_is_busy)
+        parts = [(f"Tuning: {activity}", "bold $loss" if state.phase is Phase.FAILED else "bold")]
+        if state.is_running and state.phase is not Phase.STARTING:
+            fraction = progress(state, ledger)[1]
+            parts.append((f"  {draw.bar(fraction, _BAR)} {percent_text(fraction)}", "$primary"))
+        if not is_idle and (more := headline(state, ledger)):
             parts.append((f" • {more}", ""))
         self.query_one("#state", Static).update(Content.assemble(*parts))
-        facts = list(words.facts(state, prompts))
-        if facts != self._shown:
-            self._shown = facts
+        found = list(facts(state, prompts))
+        if found != self._shown:
+            self._shown = found
             findings = self.query_one("#findings")
-            findings.query_one(Static).update(_table(facts))
-            findings.display = bool(facts)
+            findings.query_one(Static).update(_table(found))
+            findings.display = bool(found)
 
 
-def _table(facts: list[Fact]) -> Table:
+def _table(found: list[Fact]) -> Table:
     table = Table.grid(padding=(0, 1))
     table.add_column(style="dim", no_wrap=True)
     table.add_column()
-    for label, text in facts:
+    for label, text in found:
         table.add_row(label, Text(draw.one_line(text)))
     return table
 
 
 _NUMBERS = ("speedup", "tokens/s", "accepted")
+_SHORT = 12
+"""Longest name of a draft that stands in every row, even where it is the only draft."""
 
 
 class SettingsTable(DataTable[Text]):
@@ -143,6 +300,12 @@ class SettingsTable(DataTable[Text]):
             self.move_cursor(row=arms.index(selected.arm), scroll=False)
             self.scroll_to(*at, animate=False)
 
+    def _label(self, arm: Arm) -> str:
+        """Name of a setting; a long name that all drafts share would hide what differs."""
+        label, draft = draw.one_line(arm.label), arm.draft or ""
+        is_shared = len({row.arm.draft for row in self._rows} - {None}) == 1
+        return label.replace(draft, "draft", 1) if is_shared and len(draft) > _SHORT else label
+
     def _cells(self, row: Row, *, is_best: bool) -> list[Text]:
         look = Style.null()
         if is_best:
@@ -158,5 +321,5 @@ class SettingsTable(DataTable[Text]):
         return [
             *(Text(text, look, justify="right") for text in numbers),
             Text(origin, look),
-            Text(draw.one_line(row.arm.label), look),
+            Text(self._label(row.arm), look),
         ]

@@ -16,8 +16,8 @@ from spectui.errors import BadInputError, UsageError
 from spectui.measure.promise import Promise
 from spectui.paths import STORAGE_VARIABLE, own_storage_file
 from spectui.tune.layouts import Layouts
-from spectui.tune.outcome import Outcome
 from spectui.tune.places import Placing
+from spectui.tune.result import Outcome
 from spectui.tune.studies import records
 from spectui.tune.studies.storage import (
     address_of,

@@ -22,7 +22,7 @@ from spectui.options.drafters import (
     kind_of,
     numbers_of,
 )
-from spectui.options.number import Number
+from spectui.options.option import Number
 from spectui.options.speculation import Speculation
 from spectui.tune.space import SearchSpace
 

@@ -1,7 +1,7 @@
 """The recordings of a study in a database, which all of its machines may take."""
 
 import base64
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +24,7 @@ from spectui.trace.record import ModelIdentity, Trace, bare
 from spectui.tune.candidates import Candidate
 from spectui.tune.studies import records
 from spectui.tune.studies.storage import storage_errors
-from spectui.tune.tracing import Tracing, identity
+from spectui.tune.tracing import identity
 
 _RECORDING = "recording"
 """Under which a trial keeps one: a list of studies reads their attributes, and not this."""
@@ -48,12 +48,12 @@ class Recordings:
             BadInputError: the storage failed, or takes no text of this length.
         """
         with storage_errors(self.url):
-            self._part().add(_RECORDING, base64.b64encode(packed).decode(), value=n_prompts)
+            self._part().keep(_RECORDING, base64.b64encode(packed).decode(), value=n_prompts)
 
     def read(self) -> Iterator[bytes]:
         """Yield all traces, the latest first."""
         with storage_errors(self.url):
-            found = self._part().read(_RECORDING)
+            found = self._part().values(_RECORDING)
         for one in reversed(found):
             with suppress(TypeError, ValueError):
                 yield base64.b64decode(one, validate=True)
@@ -68,18 +68,17 @@ class KeptTrace:
     """A file beside the study, without text; in a database its recordings are the study's too."""
 
     path: Path
-    describe: Callable[[Tracing], Trace]
     target: ModelIdentity
     drafts: dict[str, ModelIdentity]
     database: Recordings | None = None
 
-    def keep(self, tracing: Tracing, *, is_new: bool = True) -> None:
+    def keep(self, trace: Trace, *, is_new: bool = True) -> None:
         """Write it; ``is_new`` is whether the recordings were made here, not only the prices.
 
         Raises:
             BadInputError: the folder, the file or the storage cannot be written.
         """
-        trace = bare(self.describe(tracing))
+        trace = bare(trace)
         write_trace(trace, self.path, is_own=True)
         if is_new and self.database is not None:
             self.database.add(packed_trace(replace(trace, costs={})), len(trace.recordings))

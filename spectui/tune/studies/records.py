@@ -16,18 +16,10 @@ from spectui.options.stored import check_schema, current, is_of_fast_schedule
 from spectui.tune.trials import LEFT, TrialRecord, TrialState
 
 SPEC = "spec"
-"""Under which a study keeps what its trials have in common."""
-LAYOUTS = "layouts"
-"""Under which it keeps how the target lies beside each draft."""
-PLACING = "placing"
-"""Under which it keeps the place in which the target was found to be fastest by itself."""
+"""Under which a study keeps what its trials have in common. Other parts: fields of
+``listing.Kept``."""
 OUTCOME = "outcome"
 """Under which it keeps what it advised."""
-GROUP = "group"
-"""Under which a study of a database keeps the name under which all machines have theirs; nothing
-where that is its own."""
-MACHINE = "machine"
-"""Under which a study of a database keeps the hardware, for a table of machines."""
 PART_OF = "places_of"
 """Under which a study of places or of recordings keeps the name of the study that it goes with."""
 SCHEMA = "schema"
@@ -50,12 +42,12 @@ class Part:
         )
         self._stored.set_user_attr(PART_OF, study)
 
-    def read(self, key: str) -> list[Any]:
+    def values(self, key: str) -> list[Any]:
         """Values under a key, in the order in which they were kept."""
         trials = self._stored.get_trials(deepcopy=False)
         return [one.user_attrs[key] for one in trials if key in one.user_attrs]
 
-    def add(self, key: str, kept: object, **trial: Any) -> None:  # noqa: ANN401 - Optuna's
+    def keep(self, key: str, kept: object, **trial: Any) -> None:  # noqa: ANN401 - Optuna's
         """Keep a value in a trial, of which ``trial`` is what Optuna's tools see."""
         self._stored.add_trial(optuna.trial.create_trial(user_attrs={key: kept}, **trial))
 
@@ -130,16 +122,10 @@ def trials_of(study: optuna.Study) -> tuple[TrialRecord, ...]:
             f"a trial of the study {study.study_name} cannot be read ({error}); update spectui, or "
             "delete the study"
         ) from error
-    pairs = zip(begun, found, strict=True)
-    ended = (as_left(one) if trial.state.is_finished() else one for trial, one in pairs)
-    return tuple(sorted(ended, key=lambda one: one.number))
-
-
-def as_left(record: TrialRecord) -> TrialRecord:
-    """A trial that nobody measures any more; as it is where it has ended before."""
-    if record.state is not TrialState.RUNNING:
-        return record
-    return replace(record, state=TrialState.INTERRUPTED, error=LEFT)
+    for n, trial in enumerate(begun):
+        if trial.state.is_finished() and found[n].state is TrialState.RUNNING:
+            found[n] = replace(found[n], state=TrialState.INTERRUPTED, error=LEFT)
+    return tuple(sorted(found, key=lambda one: one.number))
 
 
 T = TypeVar("T")

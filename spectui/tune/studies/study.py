@@ -20,7 +20,7 @@ from spectui.measure.arm import Arm
 from spectui.measure.comparable import spec_digest
 from spectui.monitor.machine import this_machine
 from spectui.tune.layouts import Layouts
-from spectui.tune.places import Knob, PlaceTrial, Placing
+from spectui.tune.places import Knob, PlaceTrial
 from spectui.tune.space import SearchSpace
 from spectui.tune.studies import records
 from spectui.tune.studies.parameters import parameters_of, suggest_arm
@@ -38,7 +38,7 @@ from spectui.tune.studies.storage import (
 from spectui.tune.trials import LEFT, TrialRecord, TrialState
 
 
-class PlaceStudy:
+class PlaceStudy(records.Part):
     """Keeps the places that were tried."""
 
     def __init__(self, storage: BaseStorage, study: str, knobs: Sequence[Knob]) -> None:
@@ -49,18 +49,18 @@ class PlaceStudy:
             study: name of that one.
             knobs: what may be varied.
         """
-        self._part = records.Part(storage, study, ".places")
+        super().__init__(storage, study, ".places")
         self.knobs = tuple(knobs)
         """Parameters that may vary."""
 
     def trials(self) -> tuple[PlaceTrial, ...]:
         """Places that were tried, in that order."""
-        return msgspec.convert(self._part.read(records.RECORD), tuple[PlaceTrial, ...])
+        return msgspec.convert(self.values(records.RECORD), tuple[PlaceTrial, ...])
 
     def add(self, trial: PlaceTrial, request_s: float) -> None:
         """Keep a trial; ``request_s`` is infinite where the place could not be measured."""
         is_measured = math.isfinite(request_s)
-        self._part.add(
+        self.keep(
             records.RECORD,
             records.to_plain(trial),
             state=States.COMPLETE if is_measured else States.FAIL,
@@ -150,13 +150,13 @@ class TuningStudy(Closing):
         if not records.check_same(name, known, self.spec, is_shared=is_shared):
             self.name = f"{name}@{spec_digest(self.spec)}"
             self.stored = self._created(self.name)
-            self.stored.set_user_attr(records.GROUP, name)
-        group = self.stored.user_attrs.get(records.GROUP, self.name)
+            self.stored.set_user_attr("group", name)
+        group = self.stored.user_attrs.get("group", self.name)
         self.recordings = Recordings(self._url, self._database, group) if is_shared else None
         """Recordings of all machines; None in a file."""
         self.stored.set_user_attr(records.SCHEMA, records.STUDY_SCHEMA)
         if is_shared:
-            self.stored.set_user_attr(records.MACHINE, this_machine().label)
+            self.stored.set_user_attr("machine", this_machine().label)
         # Machines that begin alike would all measure the same, and so would a search that goes on.
         n_trials = len(self.stored.get_trials(deepcopy=False))
         seed = None if is_shared else (options.seed + n_trials) % _N_SEEDS
@@ -184,16 +184,11 @@ class TuningStudy(Closing):
                 RETRY(self.stored, trial)
         if self.space.layouts is None:
             return
-        kept = self.stored.user_attrs.get(records.LAYOUTS)
+        kept = self.stored.user_attrs.get("layouts")
         if kept is None:
             self.keep(layouts=self.space.layouts)
         else:
             self.space = replace(self.space, layouts=msgspec.convert(kept, Layouts))
-
-    @property
-    def placing(self) -> Placing | None:
-        """Where the target was found to be fastest by itself; None where that was not searched."""
-        return self.kept(records.PLACING, Placing)
 
     def kept(self, key: str, kind: type[T]) -> T | None:
         """Value under a key; None without one that this spectui reads."""

@@ -1,4 +1,4 @@
-"""The existing command of ``--from``: what is taken, what is not measured, and who refuses it."""
+"""The command of ``--from``: its options and variables, what is not measured, who refuses it."""
 
 import os
 import shlex
@@ -9,23 +9,23 @@ from pathlib import Path
 from spectui.cli.given import Given
 from spectui.cli.output import complain
 from spectui.commands.command import ServerCommand, Start
-from spectui.commands.drafting import old_lengths
 from spectui.commands.home import own_path, places_at_home
 from spectui.commands.measured import config_files, held_back, tuning_variables, unmeasured
+from spectui.commands.programs import recognise
 from spectui.commands.reader import Reader
-from spectui.commands.recognition import recognise
+from spectui.commands.rewriting import old_lengths
 from spectui.commands.sources.reading import read_command
-from spectui.commands.sources.source import OF_LLAMA, with_all_paths
+from spectui.commands.sources.source import LLAMA_PREFIXES, with_paths
 from spectui.commands.takeover import Takeover, take_over
 from spectui.errors import ServerError, UsageError
 from spectui.format import printable
 from spectui.llama.search import find_servers
-from spectui.options.dialect import Dialect
+from spectui.options.option import Dialect
 from spectui.options.setup import Setup
 from spectui.secret import HIDDEN, is_secret
 
 
-def take(text: str, *, other_drafts: bool, through_server: bool) -> Takeover:
+def read_takeover(text: str, *, other_drafts: bool, through_server: bool) -> Takeover:
     """Read an existing command, set its variables, and report what of it is not measured so.
 
     Args:
@@ -38,17 +38,17 @@ def take(text: str, *, other_drafts: bool, through_server: bool) -> Takeover:
         UsageError: its options contradict each other.
     """
     command = with_home_of_here(read_command(text))
-    taken = take_over(command, other_drafts=other_drafts, through_server=through_server)
-    set_variables_of(taken.start)
+    found = take_over(command, other_drafts=other_drafts, through_server=through_server)
+    set_variables_of(found.start)
     if command.inside is not None:
         # Variables of a container are none of the host's.
-        names = (name for name, _ in command.environment if name.startswith(OF_LLAMA))
+        names = (name for name, _ in command.environment if name.startswith(LLAMA_PREFIXES))
         _warn_of_left_variables(names)
     _warn_of_refusals(command)
     # What is set aside leaves no draft whose lengths would matter.
-    if not taken.elsewhere:
+    if not found.elsewhere:
         _warn_of_old_names(command)
-    return taken
+    return found
 
 
 def set_variables_of(start: Start) -> tuple[str, ...]:
@@ -71,7 +71,7 @@ def set_tuning_variables(environment: Iterable[tuple[str, str]]) -> tuple[str, .
     tuning = tuning_variables(given)
     os.environ.update(tuning)
     _warn_of_left_variables(
-        name for name, _ in given if name.startswith(OF_LLAMA) and name not in tuning
+        name for name, _ in given if name.startswith(LLAMA_PREFIXES) and name not in tuning
     )
     return tuple(tuning)
 
@@ -81,7 +81,7 @@ def with_home_of_here(command: ServerCommand) -> ServerCommand:
     if not places_at_home(command):
         return command
     complain(f"~ is taken for {own_path('~')}, the home folder here")
-    return with_all_paths(command, own_path)
+    return with_paths(command, own_path)
 
 
 def warn_of_secrets(command: ServerCommand) -> None:
@@ -102,7 +102,7 @@ def _warn_of_left_variables(names: Iterable[str]) -> None:
         )
 
 
-def taken_setup(takeover: Takeover) -> Setup:
+def setup_of(takeover: Takeover) -> Setup:
     """Setup of a command, with llama-server's own defaults where it is silent.
 
     Raises:
@@ -119,10 +119,10 @@ def _warn_of_old_names(command: ServerCommand) -> None:
     """Say which defaults of older builds a command is read with, since its names are theirs."""
     lengths = old_lengths(command)
     if lengths:
-        told = ", ".join(f"--{name} {value}" for name, value in lengths.items())
+        defaults = ", ".join(f"--{name} {value}" for name, value in lengths.items())
         complain(
             f"the command has names of builds before spring 2026, and is read with their defaults: "
-            f"{told}; spectui lint writes it for today's"
+            f"{defaults}; spectui lint writes it for today's"
         )
 
 
@@ -139,22 +139,22 @@ def warn_of_unmeasured(
         done: to the command.
         through_server: whether a llama-server gets the command's own arguments.
     """
-    told = [_of_file(file, done) for file in config_files(of_system=not through_server)]
-    told += _of_command(given, done=done, through_server=through_server)
-    for one in told:
+    notes = [_config_file_note(file, done) for file in config_files(with_system=not through_server)]
+    notes += _command_notes(given, done=done, through_server=through_server)
+    for one in notes:
         complain(f"note: {one}")
-    return tuple(told)
+    return tuple(notes)
 
 
-def _of_file(file: Path, done: str) -> str:
+def _config_file_note(file: Path, done: str) -> str:
     return (
         f"{done} without the options of {file}, which llama-servers since autumn 2026 take; give "
         "those that matter as options"
     )
 
 
-def _of_command(given: Given, *, done: str, through_server: bool) -> tuple[str, ...]:
-    """The sentence on parts of a taken command that are not applied; none where all are."""
+def _command_notes(given: Given, *, done: str, through_server: bool) -> tuple[str, ...]:
+    """The sentence on parts of the command that are not applied; none where all are."""
     found = given.takeover
     if found is None:
         return ()

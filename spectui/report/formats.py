@@ -1,27 +1,42 @@
-"""The report in Markdown, bounded and without paths and names of people.
+"""Prints a report: as a page of HTML, as Markdown for an issue, as a row of a shared table.
 
-It is whole for an issue, or a row of a table that many people share: facts alone. Texts of others
-are escaped, so that they neither format, link, embed nor mention anybody.
+The page loads nothing and runs one little script. Markdown is bounded, and without paths and names
+of people; the row has facts alone. Texts of others are escaped, so that they neither format, link,
+embed nor mention anybody.
 """
 
+import base64
+import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from pathlib import PurePath
+from importlib import resources
+from pathlib import Path, PurePath
 
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
 from spectui import __version__
 from spectui.commands.launch import placement_text
-from spectui.format import printable, rate_text, times_text
+from spectui.format import counted, printable, rate_text, times_text
 from spectui.measure.verdict import Answer
 from spectui.models.files import quantisation
-from spectui.report.commands import advised_command, bench_command, public
-from spectui.report.content import Content, interval_text, label_of
+from spectui.report.content import (
+    Content,
+    advised_command,
+    bench_command,
+    interval_text,
+    label_of,
+    public,
+    shell_text,
+)
 from spectui.report.document import short
-from spectui.report.page import environment
-from spectui.report.sections import sections
+from spectui.report.sections import columns_of, sections
 
+_MOST_CHARACTERS = 4000
+"""Limit of texts by others; real ones are shorter."""
+_PIECES = re.compile(r" (?=--?[A-Za-z])")
+"""Where a command may be broken into lines: before its options."""
 _SPECIAL = re.compile(r"([\\`*_{}\[\]|~])")
 _LINKED = re.compile(r"(?<=[@#])(?=\w)|(?<=\bwww)(?=\.)|(?<=:)(?=//)", re.IGNORECASE)
 """Where GitHub would mention, refer or link, whatever stands before it."""
@@ -32,10 +47,76 @@ _MOST_ROWS = 12
 _UNKNOWN = "–"
 
 
+def render_page(content: Content) -> str:
+    """Render a study."""
+    style, script = (Markup(_file(name)) for name in ("style.css", "copy.js"))  # noqa: S704 - the package's own files
+    command = advised_command(content)
+    templates = _environment(_as_html)
+    templates.filters["pieces"] = _PIECES.split
+    return templates.get_template("page.html.jinja").render(
+        version=__version__,
+        title=f"{short(content.source.name)}: spectui report",
+        style=style,
+        script=script,
+        style_hash=_digest(style),
+        script_hash=_digest(script),
+        head=content,
+        command=command,
+        steps=_steps(content, command.value),
+        sections=sections(content),
+    )
+
+
+def _steps(content: Content, command: str | None) -> dict[str, str]:
+    """Commands to measure it again, by what they do."""
+    steps: dict[str, str] = {}
+    study = content.source
+    if command is not None and (again := bench_command(content, command)) is not None:
+        steps["Measure the setting of the verdict alone."] = again
+    if study.promise is not None:
+        verify = shell_text(("spectui", "verify", study.name, "--server-bin", "llama-server"))
+        steps["Hold the verdict against your own llama-server."] = verify
+    return steps
+
+
+def _environment(shown: Callable[[object], object]) -> Environment:
+    """The templates of reports; ``shown`` is applied to everything that is put into them."""
+    found = Environment(
+        loader=PackageLoader("spectui.report"),
+        autoescape=select_autoescape(["html.jinja"]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        finalize=shown,
+    )
+    found.filters |= {"counted": counted, "times": times_text, "columns": columns_of}
+    return found
+
+
+def _as_html(value: object) -> object:
+    """A text of others as it may be shown: bounded, printable, and without the home folder."""
+    if type(value) is not str:
+        return value
+    text = printable(short(value, _MOST_CHARACTERS), keep="\n")
+    home = f"{Path.home()}/"
+    return text.replace(home, "~/") if len(home) > len("//") else text
+
+
+def _file(name: str) -> str:
+    return resources.files("spectui.report").joinpath("templates", name).read_text("utf-8")
+
+
+def _digest(text: str) -> str:
+    """Digest of a style or a script, for a content security policy."""
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"
+
+
 def render_markdown(content: Content) -> str:
     """Render a study."""
     verdict, command = content.verdict, advised_command(content, is_public=True).value
-    templates = environment(_shown)
+    templates = _environment(_as_markdown)
     templates.filters |= {"cells": _cells, "fenced": _fenced}
     return templates.get_template("issue.md.jinja").render(
         head=content,
@@ -48,7 +129,7 @@ def render_markdown(content: Content) -> str:
     )
 
 
-def _shown(value: object) -> object:
+def _as_markdown(value: object) -> object:
     """A text of others as it stands, bounded."""
     return value if isinstance(value, Markup) else escaped(short(str(value), _LONGEST))
 
@@ -84,10 +165,10 @@ def _columns(content: Content) -> dict[str, str | None]:
     off, on = content.rates or (None, None)
     interval = None if gain is None else interval_text(gain.interval)
     return {
-        "GPU": _hardware(content),
+        "GPU": _gpu_names(content),
         "model": " + ".join(names) or None,
         "quant": " + ".join(quants) or None,
-        "placement": _placement(content),
+        "placement": _target_place(content),
         "off, tokens/s": rate_text(off),
         "on, tokens/s": rate_text(on),
         "speedup (95 %)": None if gain is None else f"{times_text(gain.speedup)} ({interval})",
@@ -95,7 +176,7 @@ def _columns(content: Content) -> dict[str, str | None]:
     }
 
 
-def _hardware(content: Content) -> str | None:
+def _gpu_names(content: Content) -> str | None:
     """The GPUs; the processor where there are none."""
     machine = content.document.machine
     if machine is None:
@@ -103,7 +184,7 @@ def _hardware(content: Content) -> str | None:
     return ", ".join(map(short, machine.gpus[:8] or (f"none: {machine.cpu}",)))
 
 
-def _placement(content: Content) -> str | None:
+def _target_place(content: Content) -> str | None:
     """llama-server's options for where the target lies; None where they are its defaults."""
     outcome = content.source.outcome
     if outcome is None:

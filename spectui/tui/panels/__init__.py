@@ -1,1 +1,0 @@
-"""Panels: lines in the detail that their size allows, painted only where they have changed."""
