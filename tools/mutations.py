@@ -104,7 +104,7 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "commands/launch": (("if reader.dialect is Dialect.LEGACY or not is_own:", "if not is_own:"),),
     "commands/programs": (("len(own) > len(others)", "len(own) >= len(others)"),),
     "server/judge": (("if len(places) == 1 else", "if places else"),),
-    "commands/items": (("key=lambda n: order.index", "key=lambda n: -order.index"),),
+    "commands/sources/source": (("one: one[1].place", "one: -one[1].place"),),
     "commands/home": (("item.is_path and len(item.words) > 1:", "len(item.words) > 1:"),),
 }
 """Texts that stand once in a module of ``spectui``, and what takes the place of each."""

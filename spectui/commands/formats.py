@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from spectui.commands.arguments import puts_elsewhere
 from spectui.commands.home import places_at_home
-from spectui.commands.items import PLACING, Item, words_of
+from spectui.commands.items import Item, words_of
 from spectui.commands.launch import Launch, commented, slug
 from spectui.commands.reader import Reader
 from spectui.commands.server_options import canonical
@@ -17,8 +17,10 @@ from spectui.options.option import Dialect
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _SECTION = re.compile(r"[^\]\s]([^\]]*[^\]\s])?")
 _READS_IT = "--models-preset"
-_LISTENING = ("--host", "--port")
-"""Options that the router chooses."""
+_OF_THE_ROUTER = re.compile(r"--(host|port|api-key(-file)?|ssl-(key|cert)-file|models-.+)")
+"""Options that the router takes out of a section (``unset_reserved_args``), or sets itself."""
+_PLACING = ("override-tensor", "cpu-moe", "n-cpu-moe", "n-cpu-ffn")
+"""Options of which the first that matches a tensor applies."""
 _CUTS = re.compile(r"[;#\r\n]|^[ \t]|[ \t]$")
 
 
@@ -57,12 +59,10 @@ def _check_placing(items: Sequence[Item]) -> None:
     Raises:
         BadInputError: there are such placements.
     """
-    servers = ((item, item.server) for item in items)
-    placing = [(one, own.long_flag) for one, own in servers if own and own.long_flag in PLACING]
-    names = [name for _item, name in placing]
-    moved = (item.value for item, name in placing if name == PLACING[0])
-    if len(set(names)) > 1 and any(map(puts_elsewhere, moved)):
-        flags = " and ".join(dict.fromkeys(item.flag for item, _name in placing))
+    placing = [item for item in items if item.name in _PLACING]
+    moved = (item.value for item in placing if item.name == _PLACING[0])
+    if len({item.name for item in placing}) > 1 and any(map(puts_elsewhere, moved)):
+        flags = " and ".join(dict.fromkeys(item.flag for item in placing))
         first = f"the first of {flags} that matches a tensor counts"
         raise _unfit(f"{first}, and a models preset file would not keep their order")
 
@@ -81,17 +81,19 @@ def _preset(launch: Launch) -> str:
     if places := places_at_home(launch.command):
         raise _unfit(f"{', '.join(places)}: only a shell replaces ~, and none reads such a file")
     items = launch.command.items
-    listening = [item for item in items if item.spelling in _LISTENING]
-    kept = [item for item in items if item not in listening]
+    own = [item for item in items if _OF_THE_ROUTER.fullmatch(item.spelling)]
+    kept = [item for item in items if item not in own]
     _check_placing(kept)
     lines = "".join(f"{key} = {value}\n" for key, value in _entries(kept, reader).items())
     # The name that clients use, if the syntax can hold it.
     known_as = launch.command.known_as or ""
     is_name = _SECTION.fullmatch(known_as) and known_as.isprintable()
     name = known_as if is_name else slug(launch.name)
-    left = f"left out, since the router chooses it: {shlex.join(words_of(listening))}"
-    start = f"start it with: {launch.command.start.text} {_READS_IT} FILE"
-    comments = commented((*launch.comments, *([left] if listening else []), start), ";")
+    flags = " ".join(item.flag for item in own)
+    left = [f"given to the router, which ignores them in a section: {flags}"] if own else []
+    words = shlex.join(("FILE", *words_of(own)))
+    start = f"start it with: {launch.command.start.text} {_READS_IT} {words}"
+    comments = commented((*launch.comments, *left, start), ";")
     return f"{comments}version = 1\n\n[{name}]\n{lines}"
 
 

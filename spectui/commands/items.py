@@ -178,24 +178,6 @@ def _is_option(word: str) -> bool:
     return word.startswith("-") and not _NUMBER.match(word)
 
 
-PLACING = ("--override-tensor", "--cpu-moe", "--n-cpu-moe", "--n-cpu-ffn")
-"""Options of which the first that matches a tensor applies, in the order of llama-server's table.
-Variables are read in it (``common_params_parse_ex``)."""
-
-
-def placed(items: Iterable[Item], order: Sequence[str]) -> list[Item]:
-    """The items, with those named in ``order`` in that order, in the places that they had."""
-    listed = list(items)
-    names = ["" if item.server is None else item.server.long_flag for item in listed]
-    places = [n for n, name in enumerate(names) if name in order]
-    found = list(listed)
-    for place, moved in zip(
-        places, sorted(places, key=lambda n: order.index(names[n])), strict=True
-    ):
-        found[place] = listed[moved]
-    return found
-
-
 def items_of_variable(variable: str, value: str) -> Iterator[Item]:
     """The option of a variable that stands for one; nothing for a switch that is left off.
 
@@ -203,6 +185,14 @@ def items_of_variable(variable: str, value: str) -> Iterator[Item]:
         BadInputError: its value is no switch's.
     """
     return divide(_as_arguments(variable, value), variable)
+
+
+def is_ignored(variable: str, value: str) -> bool:
+    """Whether llama-server ignores the variable of a bare switch, for a value that is no word."""
+    option = option_of_variable(variable)
+    if option is None or option.arity is not Arity.NONE or option.spelled_for(variable)[1]:
+        return False
+    return value not in TRUE | FALSE
 
 
 def _as_arguments(variable: str, value: str) -> tuple[str, ...]:
@@ -214,7 +204,7 @@ def _as_arguments(variable: str, value: str) -> tuple[str, ...]:
         return (off,)
     if off is None:
         if option.arity is Arity.NONE:
-            return (flag,) if value in TRUE or variable.startswith(NEGATION) else ()
+            return (flag,) if value in TRUE else ()
         # An empty path is none, and an empty number is the server's to refuse.
         return () if option.is_file and not value else (flag, value)
     if value not in TRUE | FALSE:

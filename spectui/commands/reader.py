@@ -103,12 +103,10 @@ class Reader:
 
     def reads(self, variable: str) -> bool | None:
         """Whether the server reads a variable that stands for an option; None if unknown."""
-        if self.variables:
-            return variable.replace(NEGATION, PREFIX, 1) in self.variables
         option = option_of_variable(variable)
-        if option is None:
-            return None
-        # The NO form is llama.cpp's own.
-        plain = variable if variable in option.variables else variable.replace(NEGATION, PREFIX, 1)
-        is_told = self.dialect is not Dialect.IK or plain == variable
-        return is_told and self.dialect in option.variables.get(plain, ())
+        if self.variables:
+            # The NO form is one of options that can be switched off.
+            is_plain = option is None or variable in option.variables
+            plain = variable if is_plain else variable.replace(NEGATION, PREFIX, 1)
+            return plain in self.variables
+        return None if option is None else self.dialect in option.read_by(variable)

@@ -75,11 +75,6 @@ class _Line(NamedTuple):
         """Every spelling."""
         return (*self.flags, *self.negations)
 
-    @property
-    def gone(self) -> tuple[str, ...]:
-        """Every spelling that is taken no more."""
-        return self.names if self.until else ()
-
 
 class ServerOption(msgspec.Struct, frozen=True, kw_only=True):
     """One option of llama-server, whatever the dialects call it."""
@@ -87,6 +82,8 @@ class ServerOption(msgspec.Struct, frozen=True, kw_only=True):
     flags: tuple[str, ...]
     negations: tuple[str, ...]
     """Flags that switch it off; they take no value."""
+    place: int
+    """Its place in the tables, and so in llama-server's own list of options."""
     arity: Arity
     is_file: bool
     """Whether its value is a path."""
@@ -113,13 +110,17 @@ class ServerOption(msgspec.Struct, frozen=True, kw_only=True):
 
     def spelled_for(self, variable: str) -> tuple[str, str | None]:
         """The long spellings that a variable's readers take, of the option and its negation."""
-        plain = variable if variable in self.variables else variable.replace(NEGATION, PREFIX, 1)
-        spellings = {
-            name for one in self.variables.get(plain, ()) for name in self.dialects.get(one, ())
-        }
+        spellings = {name for one in self.read_by(variable) for name in self.dialects.get(one, ())}
         flags = [name for name in self.flags if name in spellings and name.startswith("--")]
         offs = [name for name in self.negations if name in spellings and name.startswith("--")]
         return next(iter(flags), self.long_flag), next(iter(offs), self.negation)
+
+    def read_by(self, variable: str) -> frozenset[Dialect]:
+        """The dialects that read a variable that stands for the option."""
+        if variable in self.variables:
+            return self.variables[variable]
+        # The NO form is llama.cpp's own.
+        return self.variables[variable.replace(NEGATION, PREFIX, 1)] - {Dialect.IK}
 
     def known_to(self, flag: str) -> frozenset[Dialect]:
         """The dialects that take a spelling, or did."""
@@ -270,13 +271,14 @@ def _option(place: int) -> ServerOption:
     return ServerOption(
         flags=tuple(flags),
         negations=negations,
+        place=place,
         arity=_ARITIES.get(tuple(sorted({line.n_values for line in whole})), Arity.UNTOLD),
         is_file=any(line.is_file for line in lines),
         dialects={
             dialect: frozenset(name for one, line in today if one is dialect for name in line.names)
             for dialect in dict.fromkeys(one for one, _line in today)
         },
-        until={(line.dialect, name): line.until for line in lines for name in line.gone},
+        until={(one.dialect, name): one.until for one in lines if one.until for name in one.names},
         variables={
             name: frozenset(one for one, line in today if line.variable == name)
             for name in dict.fromkeys(line.variable for line in lines)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -36,11 +37,15 @@ _BUNDLES = ("--fim-qwen-", "--gpt-oss-", "--vision-gemma-", "--embd-gemma-")
 _OVERRIDES = {"override-tensor": "", "override-tensor-draft": "-draft"}
 """Suffix of the names of the other placements of the same model."""
 _REPEATABLE = frozenset({*_OVERRIDES, "override-kv", "cpu-mask", "cpu-range"})
+_BELOW = re.compile(r"0|-\d*\.?\d+")
+"""Numbers of which llama-server makes another one."""
+_AT_LEAST = ("threads", "temp", "top-k", "min-p")
 _LAYER_FLAGS = {"gpu-layers": "-ngl", "gpu-layers-draft": "-ngld"}
 _NGRAM_OPTIONS = frozenset(one.option for drafter in NGRAMS for one in numbers_of(drafter))
 _STANDS_FOR: dict[tuple[str, tuple[str, ...]], dict[str, tuple[str, ...]]] = {
     **{(name, ()): {} for name in ("mmap", "no-direct-io", "kv-offload", "op-offload", "repack")},
     ("seed", ("-1",)): {},
+    ("numa", ("",)): {"numa": ("distribute",)},
     ("no-flash-attn", ()): {"flash-attn": ("off",)},
     ("spec-default", ()): SPEC_DEFAULT,
 }
@@ -260,9 +265,9 @@ def _translated(item: Item, *, through_server: bool) -> dict[str, tuple[str, ...
             return {name: (FLASH_ATTENTION.get(wanted, wanted),)}
         case given if given in _STANDS_FOR:
             return _STANDS_FOR[given]
-        case name, ("0",) | ("-1",) if name.startswith("threads"):
+        case name, (value,) if _BELOW.fullmatch(value) and name.startswith(_AT_LEAST):
             # Every core's second thread too: more than what llama-server takes unless told.
-            return {name: (str(os.cpu_count() or 1),)}
+            return {name: (str(os.cpu_count() or 1) if name.startswith("threads") else "0",)}
         case name, values if item.option.is_ours:
             return {name: values}
     return None

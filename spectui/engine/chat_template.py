@@ -32,6 +32,8 @@ MOST_CPU_S = 2.0
 _MARK = "spectui-mark"
 _CHANNELS = "<|channel|>"
 """Stands in templates that have a role ``developer`` of their own."""
+_TRIMMED = "You have access to the following functions in JSONSchema format"
+"""Stands in templates, as StepFun's, whose contents llama-server gives without blanks around."""
 
 Message = dict[str, Any]
 
@@ -105,6 +107,8 @@ class _Template:
             messages = [
                 one | {"role": "system"} if one["role"] == "developer" else one for one in messages
             ]
+        if _TRIMMED in self._source:
+            messages = [one | {"content": one["content"].strip(" \t\n\r\f\v")} for one in messages]
         if messages[0]["role"] == "system" and not self._shows_system:
             first, *messages = messages
             if messages:

@@ -30,10 +30,13 @@ _MOST_REFUSALS = 8
 _ALONE = {
     **dict.fromkeys(("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"), ""),
     **dict.fromkeys(("GGML_VK_VISIBLE_DEVICES", "MUSA_VISIBLE_DEVICES"), ""),
+    "ASCEND_RT_VISIBLE_DEVICES": "",
+    "GGML_METAL_DEVICES": "0",
+    "ONEAPI_DEVICE_SELECTOR": "!*:*",
     "LLAMA_OFFLINE": "1",
 }
 """Variables that keep it from devices and from the hub."""
-_CONNECTING = re.compile(r"--(.*-)?(hf|url|docker|rpc|mcp)(-.*)?")
+_CONNECTING = re.compile(r"--(.*-)?(hf|url|docker|rpc|mcp-servers)(-.*)?")
 _OPENING = re.compile(r"--(.*-)?(file|path|dir)(-.*)?|--log-(test|enable)")
 """Names of options that open files; the last are ik_llama.cpp's."""
 _FILES = re.compile(r"FNAME|FILE|PATH|DIR")
@@ -110,7 +113,9 @@ class Judge:
                 answer = self._answer(left)
                 place = _named(left, answer)
                 # What it refuses without any option is not the command's.
-                if not answer or (place is None and self._answer(())):
+                if answer and place is None and (own := self._answer(())):
+                    self.silence = f"it refuses no options, too: {' '.join(own.split())}"
+                if not answer or self.silence:
                     return
                 place = self._first(left) if place is None else place
             except (ServerError, OSError, ValueError) as error:

@@ -87,9 +87,9 @@ def test_an_export_is_read_back(spectui: Spectui, format_: str, tmp_path: Path) 
     assert spectui("export", "--from", command, "--format", format_) == 0
     out.write_text(spectui.out)
     wanted, found = map(read_command, (command, str(out)))
-    assert [(one.name, one.values) for one in found.items] == [
-        (one.name, one.values) for one in wanted.items
-    ]
+    # The router has an order of its own.
+    before, after = ([(one.name, one.values) for one in c.items] for c in (wanted, found))
+    assert after == before if format_ == "llama-server" else sorted(after) == sorted(before)
     assert found.environment == (() if format_ == "ini" else wanted.environment)
 
 

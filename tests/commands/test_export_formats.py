@@ -160,14 +160,13 @@ def test_what_a_format_cannot_keep_is_refused(
         current(changed(extra=extra), format)
 
 
-def test_the_router_chooses_where_it_listens() -> None:
-    text = current(changed(extra=("--port", "1234", "--jinja", "--host", "::")), Format.INI)
-    told = [line for line in text.splitlines() if "chooses it: --port 1234 --host ::" in line]
-    assert len(told) == 1
-    body = text.replace(told[0], "")
-    assert "1234" not in body
-    assert "::" not in body
-    assert "jinja" in text.lower()
+def test_the_router_gets_what_it_takes_from_no_section() -> None:
+    own = "--port 1234 --host :: --api-key-file k --ssl-key-file p --models-max 3"
+    text = current(changed(extra=("--jinja", *own.split())), Format.INI)
+    assert f" --models-preset FILE {own}\n" in text
+    keys = {line.partition(" = ")[0] for line in text.splitlines() if line[0:1] not in {"", ";"}}
+    assert "jinja" in keys
+    assert keys.isdisjoint({"port", "host", "api-key-file", "ssl-key-file", "models-max"})
 
 
 def test_a_path_that_is_no_text_is_an_error() -> None:

@@ -61,6 +61,9 @@ def test_nothing_is_said_of_a_good_command() -> None:
     assert found("-m t -md d -ngl 99 --draft-max 4 --draft-p-min 0.5 -fa on", LEGACY) == []
     assert found("-m t --reasoning off --reasoning auto --api-key-file a --api-key-file b") == []
     assert found("-m t -md d -ngl 99 --spec-type draft:n_max=4 -fa on -ger -rtr", IK) == []
+    for added in ("chatml", "'{{ x }}'", "llama3 --no-jinja", "llama3 --chat-template-file f"):
+        assert found(f"-m t --chat-template {added}") == []
+    assert found("-m t --lora-scaled l.gguf 0.5", IK) == []
     flags = frozenset({"-m", "-ngl", "-fa", "-fmoe"})
     bare = Reader(dialect=Dialect.IK, program="ik", flags=flags, bare=frozenset({"-fa"}))
     assert found("-m t -ngl 99 -fa -fmoe", bare) == []
@@ -172,6 +175,14 @@ def test_a_binary_that_says_what_it_takes() -> None:
         (ERROR, "--model", "-m t"),
         (ERROR, "--spec-draft-n-max", "--draft-max 4"),
     ]
+
+
+def test_a_binary_reads_negated_variables_of_what_it_can_negate() -> None:
+    variables = frozenset({"LLAMA_ARG_MMPROJ", "LLAMA_ARG_MMPROJ_AUTO"})
+    reader = Reader(program="s", flags=frozenset({"-m"}), variables=variables)
+    for name, told in {"MMPROJ": 1, "MMPROJ_AUTO": 0}.items():
+        text = f"LLAMA_ARG_NO_{name}=1 llama-server -m t"
+        assert len(found(text, reader)) == told
 
 
 REAL = [real for real in real_commands() if "unknown" not in real.name]

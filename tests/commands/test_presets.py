@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from spectui.commands.command import ServerCommand
 from spectui.commands.finding import Severity
+from spectui.commands.items import words_of
 from spectui.commands.lint.checking import check, lint
 from spectui.commands.reader import Reader
 from spectui.commands.sources.reading import read_command, read_commands
@@ -16,6 +18,10 @@ def file_of(folder: Path, text: str) -> str:
     path = folder / "models.ini"
     path.write_text(text, "utf-8")
     return str(path)
+
+
+def without_model(command: ServerCommand) -> list[str]:
+    return [*words_of(item for item in command.items if item.name != "model")]
 
 
 def errors(text: str, folder: Path) -> list[str]:
@@ -30,27 +36,44 @@ def errors(text: str, folder: Path) -> list[str]:
         ("context-shift = true\nwebui = banana", ["--context-shift", "--ui"]),
         (
             "context-shift = off\nno-ui = on\nno-jinja = 0",
-            ["--no-context-shift", "--no-ui", "--jinja"],
+            ["--no-context-shift", "--jinja", "--no-ui"],
         ),
         ("swa-full = false\nmetrics = 1", ["--metrics"]),
         ("LLAMA_ARG_CTX_SIZE = 5", ["--ctx-size", "5"]),
         # Of two keys of an option the last counts, of two names the last by name.
         ("ctx-size = 1\nctx-size = 2", ["--ctx-size", "2"]),
         ("ctx-size = 1\nc = 2", ["--ctx-size", "1"]),
-        # The first placement that matches counts, in the order of the options' first names.
+        # It passes options in the order of their first names: -cmoe, --rpc, -dev, -ot, -rea.
         (
             "override-tensor = exps=CUDA0\nctx-size = 1\ncpu-moe = on",
-            ["--cpu-moe", "--ctx-size", "1", "--override-tensor", "exps=CUDA0"],
+            ["--ctx-size", "1", "--cpu-moe", "--override-tensor", "exps=CUDA0"],
         ),
+        (
+            (
+                "reasoning = off\ndevice = RPC0\nrpc = h:1\nspec-ngram-mod-n-max = 20\n"
+                "spec-default = on\nchat-template-kwargs = {}"
+            ),
+            [
+                *("--chat-template-kwargs", "{}", "--rpc", "h:1", "--spec-default"),
+                *("--spec-ngram-mod-n-max", "20", "--device", "RPC0", "--reasoning", "off"),
+            ],
+        ),
+        # It reverses the value behind no- alone.
+        ("LLAMA_ARG_NO_KV_OFFLOAD = 1", ["--kv-offload"]),
+        ("LLAMA_ARG_NO_CONTEXT_SHIFT = 0", ["--no-context-shift"]),
     ],
 )
 def test_what_the_router_passes(entries: str, arguments: list[str], tmp_path: Path) -> None:
     text = f"[one]\nmodel = m.gguf\n{entries}\n"
-    assert list(read_command(file_of(tmp_path, text)).arguments) == [
-        *("--model", "m.gguf"),
-        *arguments,
-    ]
+    assert without_model(read_command(file_of(tmp_path, text))) == arguments
     assert errors(text, tmp_path) == []
+
+
+def test_a_negated_variable_as_a_key_does_otherwise_than_it_looks(tmp_path: Path) -> None:
+    text = "[one]\nmodel = m.gguf\nLLAMA_ARG_NO_KV_OFFLOAD = 1\n"
+    [finding] = lint(read_command(file_of(tmp_path, text)), Reader())
+    assert (finding.severity, finding.is_misread) == (Severity.WARNING, True)
+    assert finding.what == "LLAMA_ARG_NO_KV_OFFLOAD = 1 is read as kv-offload = 1"
 
 
 def test_what_the_router_refuses_is_put_right(tmp_path: Path) -> None:
@@ -62,14 +85,14 @@ def test_what_the_router_refuses_is_put_right(tmp_path: Path) -> None:
         text = f"[one]\nmodel = m.gguf\n{entries}\n"
         assert refused in errors(text, tmp_path)
         found = check(read_command(file_of(tmp_path, text)), Reader()).corrected
-        assert list(found.arguments) == ["--model", "m.gguf", *right]
+        assert without_model(found) == right
         assert lint(found, Reader()) == ()
 
 
 def test_a_section_that_begins_again_forgets_what_it_had(tmp_path: Path) -> None:
     text = "[one]\nmodel = m\nctx-size = 1\n[one]\nmodel = m\nctx-size = 2\nc = 3\n"
     command = read_command(file_of(tmp_path, text))
-    assert command.arguments == ("--model", "m", "--ctx-size", "2")
+    assert command.arguments == ("--ctx-size", "2", "--model", "m")
 
 
 def test_files_without_a_section_of_their_own(tmp_path: Path) -> None:
@@ -77,15 +100,15 @@ def test_files_without_a_section_of_their_own(tmp_path: Path) -> None:
     assert everything.arguments == ("--n-gpu-layers", "99")
     bare = read_command(file_of(tmp_path, "n-gpu-layers = 99\nmodel = m\n"))
     assert bare.known_as == "default"
-    assert bare.arguments == ("--n-gpu-layers", "99", "--model", "m")
+    assert bare.arguments == ("--model", "m", "--n-gpu-layers", "99")
 
 
 def test_all_sections_are_read(tmp_path: Path) -> None:
     text = "[*]\nngl = 9\n[a]\nmodel = a\n[b]\nmodel = b\nngl = 8\n[org/repo:Q4_K_M]\n"
     found = read_commands(file_of(tmp_path, text))
     assert {name: one.arguments for name, one in found.items()} == {
-        "a": ("-ngl", "9", "--model", "a"),
-        "b": ("-ngl", "8", "--model", "b"),
+        "a": ("--model", "a", "-ngl", "9"),
+        "b": ("--model", "b", "-ngl", "8"),
         "org/repo:Q4_K_M": ("-hf", "org/repo:Q4_K_M", "-ngl", "9"),
     }
 

@@ -171,7 +171,7 @@ def test_a_command_of_before_spring_has_the_lengths_that_its_builds_had() -> Non
     assert "draft-p-min" not in only("-md d.gguf")
 
 
-@table("value", ["0", "-1"])
+@table("value", ["0", "-1", "-2"])
 def test_threads_of_zero_and_less_are_all_that_the_machine_has(
     value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,3 +179,9 @@ def test_threads_of_zero_and_less_are_all_that_the_machine_has(
     assert only(f"-t {value}") == {"threads": ("24",)}
     assert only(f"-t 1 -tb {value}") == {"threads": ("1",), "threads-batch": ("24",)}
     assert not extra(f"-t {value} -tb {value}")
+
+
+def test_numbers_out_of_range_are_what_the_server_makes_of_them() -> None:
+    found = only("--top-k -1 --temp -0.5 --min-p -1 --numa ''")
+    assert found == {"top-k": ("0",), "temp": ("0",), "min-p": ("0",), "numa": ("distribute",)}
+    assert extra("--top-k -1") == ("--top-k", "-1")

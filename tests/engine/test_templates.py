@@ -108,6 +108,9 @@ def test_messages_are_made_what_the_template_reads(templates: Templates) -> None
     assert rendered(templates, ALONE, TOLD[0]) == ""
     assert rendered(templates, PARTS, *TOLD) == "Be brief.;hi;"
     assert rendered(templates, "a{% generation %}b{% endgeneration %}c", *TOLD) == "abc"
+    # Those with StepFun's words get contents without blanks around.
+    trimmed = "{# You have access to the following functions in JSONSchema format #}" + SHOWN
+    assert rendered(templates, trimmed, ("user", " a b\n")) == "[user:a b]"
     # What is undefined adds nothing.
     assert rendered(templates, "{{ 'a' + tools.of + 'b' }}", *TOLD) == "ab"
 

@@ -175,6 +175,15 @@ def test_what_is_proposed_is_taken(spectui: Spectui, llama_server_binary: Path) 
     assert "write: --spec-draft-n-max 8" in said("--draft 8 -md d.gguf")
 
 
+def test_one_that_refuses_no_options_as_well_judges_nothing(tmp_path: Path) -> None:
+    source = f"#!{sys.executable} -S\nimport os, sys\n"
+    source += 'if os.environ.get("CUDA_VISIBLE_DEVICES") == "":\n    sys.exit("no device")\n'
+    source += f"print({CURRENT!r})\n"
+    judge = Judge(examine(str(write_script(tmp_path / "llama-server", source))))
+    assert list(judge(read_command("llama-server -m a.gguf -fa maybe"), ())) == []
+    assert judge.silence == "it refuses no options, too: no device"
+
+
 def test_one_that_names_no_option_is_asked_for_less(tmp_path: Path) -> None:
     source = OF_IK.format(python=sys.executable, help=IK)
     binary = examine(str(write_script(tmp_path / "llama-server", source)))

@@ -7,12 +7,12 @@ from difflib import get_close_matches
 from spectui.commands import rewriting
 from spectui.commands.command import ServerCommand
 from spectui.commands.finding import Finding, Severity, about, error, note, warning
-from spectui.commands.items import Item
+from spectui.commands.items import Item, is_ignored
 from spectui.commands.programs import SERVER, as_server, program_of, started_by
 from spectui.commands.reader import Reader
 from spectui.commands.renames import BY_LAYERS, KINDS, MODEL_FLAGS, RULES_TODAY
 from spectui.commands.rewriting import NEW_LENGTHS, is_stage_option, old_lengths, own_words
-from spectui.commands.server_options import PREFIX, Arity, drawn_from, flags_of
+from spectui.commands.server_options import FALSE, PREFIX, TRUE, Arity, drawn_from, flags_of
 from spectui.commands.takeover import names_model, prints_and_ends
 from spectui.options.drafters import MTP_KIND, ngram_of
 from spectui.options.option import Decimal, Dialect, Form, Whole
@@ -96,11 +96,14 @@ def spelling_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
 
 def _unknown_variables(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield findings on variables that look like options, and that no server is known to read."""
-    for name, _value in command.start.environment:
-        if not name.startswith(PREFIX) or reader.reads(name):
-            continue
-        why = f"{_known_builds(reader)}; any build that does not know it ignores it without a word"
-        yield warning(name, f"spectui does not know {name}", why, is_misread=True)
+    for name, value in command.start.environment:
+        if is_ignored(name, value):
+            what, why = f"{reader.name} ignores {name}={value}", "it is for on, true, enabled or 1"
+            yield warning(name, what, why, write=(f"{name}=1",), is_misread=True)
+        elif name.startswith(PREFIX) and not reader.reads(name):
+            known = _known_builds(reader)
+            why = f"{known}; any build that does not know it ignores it without a word"
+            yield warning(name, f"spectui does not know {name}", why, is_misread=True)
 
 
 def _variable(at: int, item: Item, command: ServerCommand, reader: Reader) -> Iterator[Finding]:
@@ -168,8 +171,18 @@ def _why(item: Item, reader: Reader) -> str:
     return f"it {whose}, and stops the server{today}"
 
 
+def _too_many(at: int, item: Item, n_taken: int, reader: Reader) -> Finding:
+    """An error at an option of which another build takes more words."""
+    off = None if item.server is None else item.server.negation
+    flag = item.flag if n_taken or item.value in TRUE else off if item.value in FALSE else None
+    # Numbers of lists of files stand behind a colon.
+    words = flag and (flag, *([":".join(item.values)] * n_taken))
+    what = f"{reader.name} takes {n_taken or 'no'} word{'s' * (n_taken != 1)} behind {item.flag}"
+    return error((at, item), what, "it stops at any other", fix=words or None)
+
+
 def _without_value(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
-    """Find an option that the reader takes, and not without a value."""
+    """Find an option that the reader takes, and not without a value, or not with so many."""
     server = item.server
     if item.n_missing:
         yield error(
@@ -177,7 +190,10 @@ def _without_value(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
             f"{item.text} lacks its value",
             "the server stops where the command ends without one",
         )
-    if server is None or item.values or not server.counts.get(reader.dialect):
+    n_taken = None if server is None else server.counts.get(reader.dialect)
+    if n_taken is not None and len(item.values) > n_taken and reader.program is None:
+        yield _too_many(at, item, n_taken, reader)
+    if server is None or item.values or not n_taken:
         return
     is_bare = item.flag in reader.bare or item.is_negation
     if server.arity is Arity.MAYBE and not is_bare:
@@ -245,6 +261,32 @@ def _misread_number(at: int, item: Item) -> Iterator[Finding]:
             write=(item.flag, str(int(read[0]) * 1024)) if is_context else None,
             is_misread=True,
         )
+
+
+def devices_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    """Yield errors on devices of RPC servers ahead of these: llama-server adds them one by one."""
+    found = command.last("rpc")
+    if found is None or reader.dialect is Dialect.IK:
+        return
+    for at, item in command.all("device", "device-draft", "mmproj-device"):
+        if at < found[0] and "RPC" in item.value.upper():
+            what = f"{item.shown} {item.value} stands ahead of {found[1].shown}"
+            words = (*found[1].words, *item.words)
+            why = "the server knows such a device only behind that option, and stops"
+            yield error((at, item), what, why, write=words, fix={at: (), found[0]: words})
+
+
+def template_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    """Yield a finding on a name of a chat template, which Jinja takes for the template itself."""
+    found, engine = command.last("chat-template", "chat-template-file"), command.last("jinja")
+    if found is None or not reader.is_current or (engine and engine[1].is_negation):
+        return
+    item = found[1]
+    is_named = item.name == "chat-template" and "{" not in item.value
+    if is_named and item.value not in {"", "chatml"}:
+        what = f"{item.shown} {item.value} is the template itself, and every prompt that word"
+        why = "Jinja knows chatml alone by its name, and --no-jinja the others"
+        yield warning(found, what, why, is_misread=True)
 
 
 def caches_rule(command: ServerCommand, _reader: Reader) -> Iterator[Finding]:

@@ -1,6 +1,7 @@
 """The command that a container runs: of ``docker run``, or of a service of Compose."""
 
 import os.path
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -25,6 +26,8 @@ _MANY = {
     **dict.fromkeys(("-e", "--env"), "environment"),
 }
 """Options of ``docker run`` that may be repeated, by Compose's keys."""
+_OTHER_PROGRAMS = re.compile(r"llama\.cpp:(full|light)(?![^-])")
+"""llama.cpp's images that start by a first word (``tools.sh``), or llama-cli."""
 _SWITCHES = frozenset(
     {"--rm", "--detach", "--interactive", "--tty", "--quiet", "--replace", "--init", "-P"}
     | {"--privileged", "--read-only", "--publish-all", "--no-healthcheck", "--sig-proxy"}
@@ -97,6 +100,14 @@ def contained(service: Tree, folder: Path) -> ServerCommand:
     entry, command = _service_words(service, "entrypoint"), _service_words(service, "command")
     # The image's own program runs where no entrypoint says otherwise.
     is_named = entry or names_server(command[:1])
+    image = str(service.get("image", ""))
+    other = None if is_named else _OTHER_PROGRAMS.search(image)
+    if other and (other[1] == "light" or command[:1] not in (["--server"], ["-s"])):
+        raise BadInputError(
+            f"the image {image} starts a llama-server behind the word --server, or none at all; "
+            "give a command that starts one"
+        )
+    command = command[1:] if other else command
     own, words = assigned([*entry, *command] if is_named else ["llama-server", *command])
     inner = command_of(words, {**_environment(service), **own})
     mounts = _mounts(service, folder)
@@ -113,7 +124,7 @@ def contained(service: Tree, folder: Path) -> ServerCommand:
         # The container's program is none of the host's.
         prelude=ServerCommand().prelude,
         inside=inner,
-        image=str(service.get("image", "")),
+        image=image,
     )
 
 

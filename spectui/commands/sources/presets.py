@@ -6,11 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from spectui.commands.command import ServerCommand
-from spectui.commands.finding import Finding, Severity, error
+from spectui.commands.finding import Finding, Severity, error, warning
 from spectui.commands.home import with_paths_read
-from spectui.commands.items import divide, placed
+from spectui.commands.items import divide
 from spectui.commands.server_options import (
     FALSE,
+    NEGATION,
     TRUE,
     ServerOption,
     canonical,
@@ -31,11 +32,8 @@ _UNNAMED = "default"
 """The router's name for keys before any section."""
 _VERSION = "version"
 _OF_THE_ROUTER = frozenset({_VERSION, "load-on-startup", "stop-timeout", "dedup-cache-models"})
-_SERVED = frozenset({"--model", "--model-url", "--hf-repo", "--docker-repo"})
+_SERVED = frozenset({"-m", "-mu", "-hf", "-dr"})
 _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+(:[\w.-]+)?")
-_PLACING = ("--cpu-moe", "--n-cpu-ffn", "--n-cpu-moe", "--override-tensor")
-"""Options of which the first that matches a tensor applies, in the router's order: that of their
-first spellings (``common_preset::options`` is a map)."""
 
 Section = dict[str, str]
 """Values by key."""
@@ -89,20 +87,20 @@ def preset_command(
     for section in dict.fromkeys((_EVERY, name)):
         # Among several keys of an option the router takes the last in the order of their names.
         lines = sections.get(section, {})
-        last = {_option_name(key): key for key in sorted(lines, key=str.encode)}
-        given |= {_option_name(key): (key, lines[key]) for key in lines if key in last.values()}
-    options = {option: one for option, one in given.items() if one[0] not in _OF_THE_ROUTER}
-    words = [word for one in options.values() for word in _arguments(*one)]
-    if _SERVED.isdisjoint(options) and _REPOSITORY.fullmatch(name):
+        last = {_first_spelling(key): key for key in sorted(lines, key=str.encode)}
+        given |= {_first_spelling(key): (key, lines[key]) for key in lines if key in last.values()}
+    if _SERVED.isdisjoint(given) and _REPOSITORY.fullmatch(name):
         # The router knows what is in Hugging Face's cache by such names (``load_from_cache``).
-        words = ["-hf", name, *words]
-    items = map(with_paths_read, placed(divide(words), _PLACING))
+        given["-hf"] = ("hf", name)
+    # It passes options in the order of their first spellings (``common_preset::options``).
+    options = [one for _, one in sorted(given.items()) if one[0] not in _OF_THE_ROUTER]
+    items = divide([word for one in options for word in _arguments(*one)])
     return replace(
-        ServerCommand.of(items),
+        ServerCommand.of(map(with_paths_read, items)),
         known_as=None if name == _EVERY else name,
         is_section=True,
         beside=tuple(key for key, _value in given.values() if key in _OF_THE_ROUTER - {_VERSION}),
-        remarks=tuple(remark for one in options.values() for remark in _remarks(*one)),
+        remarks=tuple(remark for one in options for remark in _remarks(*one)),
     )
 
 
@@ -111,16 +109,17 @@ def _key_option(key: str) -> ServerOption | None:
     return option_of_variable(key) or server_option(_flag(key))
 
 
-def _option_name(key: str) -> str:
+def _first_spelling(key: str) -> str:
     option = _key_option(key)
-    return key if option is None else option.long_flag
+    return key if option is None else option.flags[0]
 
 
 def _flag(key: str) -> str:
     """The key as an argument."""
     variable = option_of_variable(key)
     if variable is not None:
-        return variable.long_flag if key in variable.variables else variable.negations[0]
+        # The router takes the value of a NO form as that of the plain one.
+        return variable.long_flag
     flags = [f"--{key}", f"-{key}"] if len(key) > 1 else [f"-{key}"]
     return canonical(next((flag for flag in flags if server_option(flag) is not None), flags[0]))
 
@@ -140,9 +139,13 @@ def _arguments(key: str, value: str) -> tuple[str, ...]:
 
 
 def _remarks(key: str, value: str) -> Iterator[Finding]:
-    """Yield a finding on a key that the router does not know."""
-    likely = _flag(key).lstrip("-")
-    if _key_option(key) is None or _is_key(key):
+    """Yield a finding on a key that the router does not know, or reads otherwise than it looks."""
+    likely, option = _flag(key).lstrip("-"), _key_option(key)
+    if option is not None and key.startswith(NEGATION) and key not in option.variables:
+        what = f"{key} = {value} is read as {likely} = {value}"
+        why = "the router reverses the value of a key with no-, and not that of a variable's name"
+        yield warning(key, what, why, is_misread=True)
+    if option is None or _is_key(key):
         return
     what = f"the router knows no key {key}"
     if likely != key and _is_key(likely):
@@ -163,5 +166,5 @@ def _is_key(key: str) -> bool:
     """Whether llama-server's router knows a key: a flag without its dashes, or a variable."""
     variable = option_of_variable(key)
     if variable is not None:
-        return Dialect.LLAMA_CPP in variable.variables.get(key, ())
+        return Dialect.LLAMA_CPP in variable.read_by(key)
     return not flags_of(Dialect.LLAMA_CPP).isdisjoint((f"--{key}", f"-{key}"))

@@ -8,14 +8,7 @@ from itertools import takewhile
 
 from spectui.commands.command import ASSIGNMENT, ServerCommand
 from spectui.commands.home import is_at_home, path_of, text_of, with_paths_read
-from spectui.commands.items import (
-    FILE_LISTS,
-    PLACING,
-    Item,
-    divide,
-    items_of_variable,
-    placed,
-)
+from spectui.commands.items import FILE_LISTS, Item, divide, is_ignored, items_of_variable
 from spectui.commands.programs import file_name, names_server, place_of_program
 from spectui.commands.server_options import NEGATION, PREFIX, option_of_variable
 from spectui.commands.sources.files import Replacement
@@ -63,15 +56,20 @@ def command_of(words: Sequence[str], variables: Mapping[str, str]) -> ServerComm
             has another value than a switch's.
     """
     start = check_program(words)
-    options = {name: value for name, value in variables.items() if option_of_variable(name)}
-    # llama-server looks at the negation first (``common_arg::get_value_from_env``).
+    options = {
+        name: one
+        for name, value in variables.items()
+        if (one := option_of_variable(name)) and not is_ignored(name, value)
+    }
+    # Variables are read in the order of the server's list (``common_params_parse_ex``), and the
+    # negation first (``common_arg::get_value_from_env``).
     counting = (
         item
-        for name, value in options.items()
-        if f"{NEGATION}{name.removeprefix(PREFIX)}" not in options
-        for item in items_of_variable(name, value)
+        for name, option in sorted(options.items(), key=lambda one: one[1].place)
+        if options.get(f"{NEGATION}{name.removeprefix(PREFIX)}") is not option
+        for item in items_of_variable(name, variables[name])
     )
-    items = (*placed(counting, PLACING), *divide(words[start:]))
+    items = (*counting, *divide(words[start:]))
     return replace(
         ServerCommand.of(map(with_paths_read, items)),
         prelude=tuple(map(path_of, words[:start])) or ServerCommand().prelude,
