@@ -168,6 +168,7 @@ SECRETIVE = (
     f"llama-server -m t --api-key={KEPT} --password-of-mine {KEPT}",
     f"llama-server -m t --api-keyy {KEPT}",
     f"llama-server -m t --mmproj-url https://u:{KEPT}@h/p --rpc h:1",
+    f"llama-server -m t --mmproj-url https://h/p?X-Amz-Signature={KEPT} --rpc h:1",
     f"""llama-server -m t --webui-config '{{"apiKey": "{KEPT}", "theme": "dark"}}' --rpc h:1""",
     f"docker run -e HF_TOKEN={KEPT} -e PGPASSWORD={KEPT} llama.cpp -m /t --api-key {KEPT}",
 )

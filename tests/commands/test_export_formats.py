@@ -160,6 +160,11 @@ def test_what_a_format_cannot_keep_is_refused(
         current(changed(extra=extra), format)
 
 
+def test_placements_of_a_preset_stand_on_one_line() -> None:
+    text = current(changed(extra=("-ot", "a=CPU", "-ot", "b=CPU")), Format.INI)
+    assert "override-tensor = a=CPU,b=CPU\n" in text
+
+
 def test_the_router_chooses_where_it_listens() -> None:
     text = current(changed(extra=("--port", "1234", "--jinja", "--host", "::")), Format.INI)
     told = [line for line in text.splitlines() if "chooses it: --port 1234 --host ::" in line]

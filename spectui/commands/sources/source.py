@@ -16,12 +16,7 @@ from spectui.commands.items import (
     items_of_variable,
     placed,
 )
-from spectui.commands.programs import (
-    file_name,
-    is_server_today,
-    names_server,
-    place_of_program,
-)
+from spectui.commands.programs import file_name, names_server, place_of_program
 from spectui.commands.server_options import NEGATION, PREFIX, option_of_variable
 from spectui.commands.sources.files import Replacement
 from spectui.errors import BadInputError
@@ -120,14 +115,15 @@ def check_program(words: Sequence[str]) -> int:
         return 2
     if LLAMA_CPP.search(file_name(words[0])):
         return 1
-    if any(map(is_server_today, words)):
+    named = (word for word in words if re.fullmatch(r"llama-[\w-]+(\.exe)?", file_name(word)))
+    program = text_of(next(named, words[0]))
+    if names_server((program,)):
         raise BadInputError(
             f"{text_of(words[0])!r} stands in front of llama-server, and is no program that is "
             "known to start others; leave out what stands there"
         )
-    named = (word for word in words if re.fullmatch(r"llama-[\w-]+", file_name(word)))
     raise BadInputError(
-        f"the command starts {text_of(next(named, words[0]))}, which is no llama-server; give a "
+        f"the command starts {program}, which is no llama-server; give a "
         "command such as llama-server -m FILE, a file that holds one, or pid:NUMBER"
     )
 
