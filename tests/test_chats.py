@@ -213,9 +213,10 @@ def test_a_file_of_several_forms_is_read_whole_and_the_rest_is_counted(tmp_path:
 def test_a_damaged_chat_is_left_out(tmp_path: Path) -> None:
     tree = {"chat": {"title": "x", "history": {"messages": {"m1": None}, "currentId": "m1"}}}
     steps: dict[str, object] = {"messages": [{"versions": []}]}
-    chats = read(tmp_path, [{"messages": TALK}, tree, steps, *open_webui()])
+    other = [{"role": "user", "content": "And a target?"}, TALK[1]]
+    chats = read(tmp_path, [{"messages": TALK}, tree, steps, {"messages": other}])
     assert [one.id for one in chats.prompts] == ["chat-1-1", "chat-2-1"]
-    assert chats.left_out == {"damaged, the first chat 2 of export.json": 2}
+    assert chats.left_out == {"damaged, the first chat 2 of chats.data": 2}
 
 
 def test_chats_take_turns(tmp_path: Path) -> None:
