@@ -91,7 +91,7 @@ class Script:
         # The grammar passes over a blank behind a backslash.
         text = _SPACED.sub(lambda m: f"'{m[1]}'" if m[1] else m[0], text)
         # A joint with nothing behind it.
-        self.text = re.sub(r"(?<!\\)\\(?:\n\s*)?\Z", "\n", text)
+        self.text = re.sub(r"(?<!\\)\\\n\s*\Z|(?<=\s)\\\Z", "\n", text)
         self.origin = origin
         # With a byte for each character, offsets in the tree are indexes of the text.
         self.root = _parser().parse(re.sub(r"[^\x00-\x7f]", "x", self.text).encode()).root_node
