@@ -8,6 +8,7 @@ HIDDEN = "***"
 """Stands for a secret."""
 _NAMES = re.compile(
     r"PASSWORD|PASSWD|PASSPHRASE|SECRET|CREDENTIAL|TOKEN$|API_?KEY(?!_FILE)|(^|_)KEYS?$|_PAT$|^HFT$"
+    r"|SIGNATURE|^SIG$"
 )
 """Names of variables and options whose values are secrets; counts of tokens are none."""
 _USER = re.compile(r"(://[^/\s:@]*):(?:[^/\s]*|[^@\s]*)@")

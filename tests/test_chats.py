@@ -210,6 +210,15 @@ def test_a_file_of_several_forms_is_read_whole_and_the_rest_is_counted(tmp_path:
     assert chats.left_out == {"in no known form": 2, "without a question": 1}
 
 
+def test_a_damaged_chat_is_left_out(tmp_path: Path) -> None:
+    tree = {"chat": {"title": "x", "history": {"messages": {"m1": None}, "currentId": "m1"}}}
+    steps: dict[str, object] = {"messages": [{"versions": []}]}
+    other = [{"role": "user", "content": "And a target?"}, TALK[1]]
+    chats = read(tmp_path, [{"messages": TALK}, tree, steps, {"messages": other}])
+    assert [one.id for one in chats.prompts] == ["chat-1-1", "chat-2-1"]
+    assert chats.left_out == {"damaged, the first chat 2 of chats.data": 2}
+
+
 def test_chats_take_turns(tmp_path: Path) -> None:
     other = [{"role": "user", "content": "And a target?"}, TALK[1]]
     chats = read(tmp_path, {"messages": TALK * 3}, {"messages": other}, lines=True)
@@ -252,8 +261,8 @@ def test_a_folder_without_exports(tmp_path: Path) -> None:
             '{"messages": [{"role": "assistant", "content": "x"}]}',
             r"there is no answer with text alone \(1 without a question\) in it; give other chats",
         ),
-        ('{"conversations": [1]}', "a chat in it is damaged"),
-        ('{"messages": 3}', "damaged"),
+        ('{"conversations": [1]}', r"text alone \(1 damaged, the first chat 1 of x.json\) in it"),
+        ('{"messages": 3}', "is no export"),
         ('{"messages": [{"role": "user", "content": {"a": 1}}]}', "damaged"),
         ('{"messages": [{"role": "user", "content": 3}]}', "damaged"),
     ],

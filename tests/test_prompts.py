@@ -132,6 +132,12 @@ def test_a_csv_has_the_separator_of_its_header(tmp_path: Path, separator: str) -
     assert [(one.category, one.text) for one in found] == [("x", "a, b; c\n|\t d"), ("user", "e")]
 
 
+def test_a_cell_of_a_csv_may_be_long(tmp_path: Path) -> None:
+    long = "word " * 30_000
+    [prompt] = load_prompts(write(tmp_path / "a.csv", f'prompt\n"{long}"\n'.encode())).prompts
+    assert prompt.text == long
+
+
 def test_defaults_and_byte_order_mark(tmp_path: Path) -> None:
     line = b'{"messages": [%b]}\r\n' % MESSAGE
     file = write(tmp_path / "mine.jsonl", b"\xef\xbb\xbf" + line + b"\n" + line)

@@ -195,11 +195,9 @@ def given_reader(dialect: str | None, server_bin: str | None) -> Reader | None:
 def found_reader(command: ServerCommand) -> Reader | None:
     """The first llama-server of this machine that reads the command's dialect; None without one.
 
-    It is one of the user's own: the program that a command names is never started. A container has
-    one of its own.
+    It is one of the user's own: the program that a command names is never started, nor is a
+    container, whose options are judged as those of any other command.
     """
-    if command.inside is not None:
-        return None
     own = recognise(command)
     for path in islice(find_servers(), _MOST_ASKED):
         # They start processes.
@@ -223,7 +221,9 @@ def _warn_of_refusals(command: ServerCommand) -> None:
     reader = found_reader(command)
     if reader is None or reader.judge is None:
         return
-    renamed = [n for n, item in enumerate(command.items) if reader.takes(item.flag) is False]
+    renamed = [
+        n for n, item in enumerate(command.items) if item.server and not reader.takes(item.flag)
+    ]
     for finding in reader.judge(command, renamed):
         complain(printable(f"note: {reader.build} refuses it: {finding.what}: {finding.why}"))
     warn_of_silence(reader)

@@ -21,7 +21,8 @@ from spectui.commands.programs import recognise
 from spectui.commands.reader import Reader
 from spectui.commands.sources.files import MOST_BYTES
 from spectui.commands.sources.reading import read_commands, read_paste
-from spectui.errors import BadInputError
+from spectui.commands.takeover import take_over
+from spectui.errors import BadInputError, UsageError
 from spectui.page import Page
 
 
@@ -198,13 +199,23 @@ def _missing(command: ServerCommand) -> str | None:
 
 def _next(report: Report, given: str | None) -> Page:
     """Lines on what to run after the check; none where the server would stop at the command."""
-    if any(one.severity is Severity.ERROR for one in report.left):
+    if any(one.severity is Severity.ERROR for one in report.left) or not _is_tunable(report):
         return []
     source = f"{given}:{report.name}" if report.name else given
     # What was pasted is told as it is corrected; a file or a process stays where it is.
     is_named = given not in {None, "-"} and not any(map(str.isspace, str(given)))
     words = ["spectui", "tune", "--from", str(source) if is_named else report.corrected.text]
     return next_lines("search for something faster", words)
+
+
+def _is_tunable(report: Report) -> bool:
+    """Whether a search takes the corrected command over."""
+    try:
+        found = take_over(report.corrected, other_drafts=True, through_server=True)
+        found.settled.to_setup()
+    except (BadInputError, UsageError):
+        return False
+    return "" not in found.options.get("model", ())
 
 
 def _print(reports: list[Report], request: Lint) -> None:

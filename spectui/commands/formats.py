@@ -21,6 +21,8 @@ _OF_THE_ROUTER = re.compile(r"--(host|port|api-key(-file)?|ssl-(key|cert)-file|m
 """Options that the router takes out of a section (``unset_reserved_args``), or sets itself."""
 _PLACING = ("override-tensor", "cpu-moe", "n-cpu-moe", "n-cpu-ffn")
 """Options of which the first that matches a tensor applies."""
+_LISTS = ("override-tensor", "override-tensor-draft")
+"""Options whose values, between commas, mean the same as the option given several times."""
 _CUTS = re.compile(r"[;#\r\n]|^[ \t]|[ \t]$")
 
 
@@ -101,12 +103,12 @@ def _entries(items: Sequence[Item], reader: Reader) -> dict[str, str]:
     entries: dict[str, str] = {}
     names: set[str] = set()
     for item in items:
-        key, name = _entry_key(item, reader), item.name
-        if name in names:
+        key, name, value = _entry_key(item, reader), item.name, _entry_value(item)
+        if name in names and name not in _LISTS:
             what = f"{item.flag} is given twice"
             raise _unfit(f"{what}, but a models preset file holds each option once")
         names.add(name)
-        entries[key] = _entry_value(item)
+        entries[key] = f"{entries[key]},{value}" if key in entries else value
     return entries
 
 

@@ -17,7 +17,7 @@ from spectui.commands.lint.checking import check, check_certain
 from spectui.commands.programs import recognise, started_by
 from spectui.commands.reader import Reader
 from spectui.commands.renames import SERVED
-from spectui.commands.rewriting import passed_on
+from spectui.commands.rewriting import is_stage_option, passed_on
 from spectui.errors import BadInputError
 from spectui.format import printable
 from spectui.options import placement
@@ -264,9 +264,12 @@ def _change_note(finding: Finding, command: ServerCommand) -> str:
     if not finding.edits or finding.at not in finding.edits:
         does = f"write {meant}" if not finding.edits else f"{meant} is written out"
         return f"note: {finding.what}: {finding.why}{f'; {does}' if meant else ''}"
-    if not meant:
+    goes = not finding.edits[finding.at]
+    is_number = item is not None and is_stage_option(item) and item.name != "spec-type"
+    # Not every drafter reads every number.
+    if not meant or (goes and is_number and f"={own.rpartition(' ')[2]}" not in meant):
         return f"left out, since {finding.what}: {own}"
-    becomes = "is now" if finding.edits[finding.at] else "goes into"
+    becomes = "goes into" if goes else "is now"
     return f"changed, since {finding.what}: {own} {becomes} {meant}"
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import msgspec
 
-from spectui.commands.command import ServerCommand
+from spectui.commands.command import ASSIGNMENT, ServerCommand
 from spectui.commands.items import Item
 from spectui.commands.renames import KNOWN_TO_IK, NONE
 from spectui.options.drafters import NGRAM_KINDS
@@ -25,7 +25,8 @@ _SHARING = frozenset(
 """Programs that read most of llama-server's options, and some of their own."""
 _STARTING = frozenset(
     {"env", "exec", "command", "sudo", "nohup", "nice", "ionice", "numactl", "taskset", "time"}
-    | {"chrt", "setsid", "stdbuf", "systemd-run", "systemd-inhibit"}
+    | {"chrt", "setsid", "stdbuf", "systemd-run", "systemd-inhibit", "doas", "timeout", "prlimit"}
+    | {"tmux", "screen", "gdb", "strace", "perf", "valgrind", "nsys", "caffeinate", "xargs"}
 )
 """Programs that start another, which their words name."""
 _FOLDERS = (
@@ -60,13 +61,11 @@ def program_of(word: str) -> str | None:
 def place_of_program(words: Sequence[str]) -> int | None:
     """Index of the word that starts one of llama.cpp's programs; None without one.
 
-    llama-server counts wherever it stands, any other where a command begins, or behind what starts
-    others.
+    It stands where the command begins, behind assignments, or behind what starts others.
     """
-    server = next((n for n, word in enumerate(words) if is_server_today(word)), None)
-    if server is not None or not words:
-        return server
-    places = range(len(words)) if words[0] in _STARTING else (0,)
+    places = [n for n, word in enumerate(words) if not ASSIGNMENT.fullmatch(word)]
+    if places and file_name(words[places[0]]) not in _STARTING:
+        places = places[:1]
     return next((n for n in places if program_of(words[n]) is not None), None)
 
 

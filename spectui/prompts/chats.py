@@ -14,6 +14,7 @@ import html
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -74,29 +75,31 @@ def load_chats(paths: Sequence[Path]) -> Chats:
     Raises:
         BadInputError: one cannot be read, or is no such export, or there is no answer in any.
     """
-    left_out = Counter[str]()
+    left_out, damaged = Counter[str](), list[str]()
     chats: list[list[AnsweredPrompt]] = []
     try:
         for file in chain.from_iterable(map(_files, paths)):
-            records = _records(file)
-            try:
-                own = _chats_of(records, left_out)
-                if not own and file in paths:
-                    raise BadInputError(f"{file} is no export of chats; {_KNOWN}")
-                left_out[OTHER_FILES] += not own
-                for title, messages in own:
-                    number = len(chats) + 1
-                    chats.append(list(_answers(number, title, messages, left_out)))
-            except _DAMAGE as error:
-                raise BadInputError(
-                    f"{file}: a chat in it is damaged ({type(error).__name__}: {error}); export it "
-                    "again"
-                ) from error
+            own = _parts_of(_records(file), left_out)
+            if not own and file in paths:
+                raise BadInputError(f"{file} is no export of chats; {_KNOWN}")
+            left_out[OTHER_FILES] += not own
+            for number, (form, part) in enumerate(own, start=1):
+                beside = Counter[str]()
+                try:
+                    chats += [
+                        list(_answers(len(chats) + n, title, messages, beside))
+                        for n, (title, messages) in enumerate(form.read(part), start=1)
+                    ]
+                    left_out += beside
+                except _DAMAGE:
+                    damaged.append(f"chat {number} of {file.name}")
     except OSError as error:
         raise BadInputError(
             f"cannot read the chats in {error.filename} ({error.strerror}); check the path and its "
             "permissions"
         ) from error
+    if damaged:
+        left_out[f"damaged, the first {damaged[0]}"] = len(damaged)
     every = [one for row in zip_longest(*chats) for one in row if one is not None]
     found: dict[tuple[object, ...], AnsweredPrompt] = {}
     for one in every:
@@ -138,18 +141,23 @@ def _records(file: Path) -> list[object]:
     return [one.value for one in read_records(text, file, remedy)]
 
 
-def _chats_of(records: Sequence[object], left_out: Counter[str]) -> list[_Chat]:
-    """The chats of a file, by their forms; empty for another file.
+def _parts_of(
+    records: Sequence[object], left_out: Counter[str]
+) -> list[tuple["_Form", list[Json]]]:
+    """The entries of each chat of a file, with their form; empty for another file.
 
-    Entries that are none are counted in ``left_out``.
+    Entries that are of none are counted in ``left_out``.
     """
-    objects = [one for one in records if isinstance(one, dict)]
-    forms = [next((form for form in _FORMS if form.takes(one)), None) for one in objects]
-    found = list[_Chat]()
-    for form in _FORMS:
-        found += form.read([one for one, own in zip(objects, forms, strict=True) if own is form])
-    if found:
-        left_out[UNKNOWN] += len(records) - len(objects) + forms.count(None)
+    found: list[tuple[_Form, list[Json]]] = []
+    n_unknown = 0
+    for one in records:
+        if not isinstance(one, dict) or (form := _form_of(one)) is None:
+            n_unknown += 1
+        elif found and found[-1][0] is form and form.goes_on(one):
+            found[-1][1].append(one)
+        else:
+            found.append((form, [one]))
+    left_out[UNKNOWN] += n_unknown if found else 0
     return found
 
 
@@ -317,12 +325,15 @@ class _Form(NamedTuple):
     takes: Callable[[Json], bool]
     """Whether an entry of a file is of this form."""
     read: Callable[[Sequence[Json]], list[_Chat]]
+    goes_on: Callable[[Json], bool] = lambda _one: False
+    """Whether an entry belongs to the chat of the one before it."""
 
 
 _FORMS = (
     _Form(
         lambda one: {"mes", "is_user"} <= one.keys() or bool(_HEADER & one.keys()),
         _sillytavern,
+        lambda _one: True,
     ),
     _Form(
         lambda one: (
@@ -331,9 +342,17 @@ _FORMS = (
             or (one.get("type") == "message" and isinstance(one.get("message"), dict))
         ),
         _llama_server,
+        lambda one: one.get("type") == "message",
     ),
     _Form(lambda one: isinstance(one.get("chat"), dict), _open_webui),
     _Form(lambda one: any("versions" in row for row in one.get("messages") or ()), _lm_studio),
     _Form(lambda one: rows_of(unwrapped(one, "request", "body")) is not None, _requests),
 )
 """The most particular first."""
+
+
+def _form_of(entry: Json) -> _Form | None:
+    """The form of an entry of a file; None for an unknown one."""
+    with suppress(*_DAMAGE):
+        return next((form for form in _FORMS if form.takes(entry)), None)
+    return None

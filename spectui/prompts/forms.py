@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from spectui.errors import BadInputError
+from spectui.files import LARGE_BYTES
 from spectui.format import counted
 from spectui.prompts.prompt import ChatMessage, Prompt
 from spectui.prompts.records import (
@@ -180,6 +181,7 @@ def _rows(text: str, file: Path) -> Iterator[Record]:
     line = 1
     header = text.partition("\n")[0]
     separator = max(_SEPARATORS, key=header.count)
+    csv.field_size_limit(LARGE_BYTES)
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     try:
         names = [name.strip().lower() for name in next(rows, [])]

@@ -25,8 +25,6 @@ from spectui.server.binary import ServerBinary, ask
 
 _TIMEOUT_S = 10.0
 """Limit for all that is asked about one command."""
-_MOST_REFUSALS = 8
-"""Maximum number of options that are found refused in one command."""
 _ALONE = {
     **dict.fromkeys(("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"), ""),
     **dict.fromkeys(("GGML_VK_VISIBLE_DEVICES", "MUSA_VISIBLE_DEVICES"), ""),
@@ -108,7 +106,7 @@ class Judge:
         ]
         self._deadline_s = time.monotonic() + _TIMEOUT_S
         self.silence = None
-        for _ in range(_MOST_REFUSALS):
+        while True:
             try:
                 answer = self._answer(left)
                 place = _named(left, answer)
@@ -214,7 +212,8 @@ def _refusal(found: tuple[int, Item], answer: str) -> Finding:
     meant = respelled(item.value, allowed)
     close = get_close_matches(item.value, allowed, 1, _ALIKE) if item.values else []
     words = (item.flag, *item.values[:-1], *([meant] if meant else close))
-    value = f"the value {' '.join(item.values)!r} of " if item.values else ""
+    is_known = not reason.endswith(f": {item.flag}")
+    value = f"the value {' '.join(item.values)!r} of " if item.values and is_known else ""
     takes = f"; it takes {', '.join(allowed)}" if allowed else ""
     number = _NUMBERS.get(reason)
     return error(

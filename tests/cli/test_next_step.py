@@ -37,6 +37,9 @@ def test_doctor_names_a_scan_and_then_the_search(
     [
         ("llama-server -m a.gguf -np 1", ["tune", "--from", "llama-server -m a.gguf -np 1"]),
         ("llama-server -m a.gguf --draft-max", None),
+        ("llama-server -hf a/b", None),
+        ("llama-server -m ''", None),
+        ("llama-server -m a.gguf -c 4k", None),
         ("serve.sh", ["tune", "--from", "serve.sh"]),
     ],
 )

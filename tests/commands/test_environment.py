@@ -153,13 +153,10 @@ def test_a_home_folder_that_cannot_be_kept_is_refused() -> None:
             read_command(text)
 
 
-def test_what_no_shell_replaces_is_refused(tmp_path: Path) -> None:
+def test_what_no_shell_replaces_is_refused() -> None:
     for text in ("llama-server -m '~/a'", 'llama-server -m "~/a"', "llama-server -m \\~/a"):
         with pytest.raises(BadInputError, match="~/a is not in the home folder: only a shell"):
             read_command(text)
-    (tmp_path / "a.ini").write_text("[a]\nmodel = ~/a\n")
-    with pytest.raises(BadInputError, match="~/a is not in the home folder: only a shell"):
-        read_command(str(tmp_path / "a.ini"))
 
 
 KEPT = "s3cr3t"
@@ -168,6 +165,7 @@ SECRETIVE = (
     f"llama-server -m t --api-key={KEPT} --password-of-mine {KEPT}",
     f"llama-server -m t --api-keyy {KEPT}",
     f"llama-server -m t --mmproj-url https://u:{KEPT}@h/p --rpc h:1",
+    f"llama-server -m t --mmproj-url https://h/p?X-Amz-Signature={KEPT} --rpc h:1",
     f"""llama-server -m t --webui-config '{{"apiKey": "{KEPT}", "theme": "dark"}}' --rpc h:1""",
     f"docker run -e HF_TOKEN={KEPT} -e PGPASSWORD={KEPT} llama.cpp -m /t --api-key {KEPT}",
 )

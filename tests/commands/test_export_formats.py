@@ -169,6 +169,11 @@ def test_the_router_gets_what_it_takes_from_no_section() -> None:
     assert keys.isdisjoint({"port", "host", "api-key-file", "ssl-key-file", "models-max"})
 
 
+def test_placements_of_a_preset_stand_on_one_line() -> None:
+    text = current(changed(extra=("-ot", "a=CPU", "-ot", "b=CPU")), Format.INI)
+    assert "override-tensor = a=CPU,b=CPU\n" in text
+
+
 def test_a_path_that_is_no_text_is_an_error() -> None:
     setup = changed(target=ModelOptions(path=Path("/a/\udcff.gguf")))
     for format_ in Format:

@@ -113,6 +113,15 @@ def test_all_sections_are_read(tmp_path: Path) -> None:
     }
 
 
+def test_what_only_a_shell_would_read(tmp_path: Path) -> None:
+    text = '[one]\nmodel = ~/a.gguf\nc = 5\n[two]\nmodel = "b.gguf"\n'
+    found = read_commands(file_of(tmp_path, text))
+    [home] = lint(found["one"], Reader())
+    assert (home.severity, home.what) == (Severity.ERROR, "~/a.gguf is not in the home folder")
+    [quotes] = lint(found["two"], Reader())
+    assert (quotes.severity, quotes.replacement) == (Severity.WARNING, "model = b.gguf")
+
+
 def test_a_line_that_the_router_does_not_read(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match=r"models\.ini, line 2: it is neither"):
         read_command(file_of(tmp_path, "[one]\n--model m\n"))

@@ -37,6 +37,14 @@ def test_what_may_be_of_any_dialect_is_written_for_the_one_asked_for() -> None:
         assert translated(read_command(text), Reader(dialect=dialect)).text.endswith(text)
 
 
+def test_a_number_that_no_drafter_of_ik_reads_is_left_out() -> None:
+    text = "-m t --draft-max 8 --draft-p-min 0.5 --spec-type ngram-simple"
+    kept, left = translated(read_command(text), Reader(dialect=Dialect.IK)).notes
+    assert kept.endswith("--draft-max 8 goes into --spec-type ngram-simple:n_max=8")
+    assert left.startswith("left out, since ")
+    assert left.endswith(": --draft-p-min 0.5")
+
+
 READER = Reader()
 
 

@@ -103,6 +103,9 @@ def test_what_the_real_server_refuses_is_placed(text: str, server: ServerBinary)
 def test_each_refusal_is_found(server: ServerBinary) -> None:
     text = "-c x -np 0 -ub 5 -prio 9 --prio 9"
     assert [words for words, _ in judged(text, server)] == ["-c x", "-np 0", "-prio 9", "--prio 9"]
+    options = ("-c", "-b", "-ub", "-t", "-ngl", "--temp", "--top-k", "--top-p", "-np", "-n")
+    many = [f"{option} z" for option in options]
+    assert [words for words, _ in judged(" ".join(many), server)] == many
     assert judged("-c 5 -fa on --jinja -ot exps=CPU --spec-type draft-mtp -md d.gguf", server) == []
     command = read_command("LLAMA_ARG_CTX_SIZE=x LLAMA_ARG_BATCH=64 llama-server -m a.gguf")
     [one] = Judge(server)(command, ())
@@ -173,6 +176,8 @@ def test_what_is_proposed_is_taken(spectui: Spectui, llama_server_binary: Path) 
     assert "write: --spec-type draft-mtp" in said("-mtp")
     assert "leave out -rtr" in said("-rtr")
     assert "write: --spec-draft-n-max 8" in said("--draft 8 -md d.gguf")
+    assert "did you mean --ctx-size?" in said("--ctx-siz 8")
+    assert "did you mean -ngl?" in said("-ngl99")
 
 
 def test_one_that_refuses_no_options_as_well_judges_nothing(tmp_path: Path) -> None:
@@ -227,9 +232,13 @@ def test_commands_are_judged_by_the_server_that_is_found(
     assert spectui("export", "--from", text) == 3
     assert "the value 'q9' of -ctk" in spectui.err
     assert spectui("export", "--dialect", "llama.cpp", "--from", text) == 0
+    # A container's own options are no others.
+    assert spectui("lint", "docker run llama.cpp -m a.gguf -c zz") == 3
+    assert "the value 'zz' of -c" in spectui.out
     # Taken over, what spectui does not set itself is said.
-    spectui("bench", "--from", "llama-server -m a.gguf --reasoning-format foo --draft-max 5")
+    spectui("bench", "--from", "llama-server -m a --reasoning-format foo --draft-max 5 --typo 3")
     assert "the value 'foo' of --reasoning-format" in spectui.err
+    assert "does not take --typo: it stops" in spectui.err
     assert "--draft-max" not in spectui.err.partition("the value 'foo'")[2].splitlines()[0]
     # One of ik_llama.cpp's commands is not its own.
     assert spectui("lint", "llama-server -m a.gguf -rtr -fmoe -ctk q8_KV") == 3

@@ -33,6 +33,7 @@ _RULES: tuple[Rule, ...] = (
     options.ngrams_rule,
     options.caches_rule,
     options.experts_rule,
+    options.patterns_rule,
     options.serving_rule,
 )
 """Rules in the order of their corrections: old names reveal which defaults were meant."""

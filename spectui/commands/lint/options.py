@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from difflib import get_close_matches
 
 from spectui.commands import rewriting
 from spectui.commands.command import ServerCommand
 from spectui.commands.finding import Finding, Severity, about, error, note, warning
+from spectui.commands.home import is_at_home
 from spectui.commands.items import Item, is_ignored
 from spectui.commands.programs import SERVER, as_server, program_of, started_by
 from spectui.commands.reader import Reader
@@ -30,6 +32,10 @@ _SLOTS = 4
 """Default number of slots in llama-server since winter 2025."""
 _SIZED = frozenset({"predict", "keep", "cache-ram"})
 """Options of whole numbers that spectui's own command line has not."""
+_CLASS = re.compile(r"\\.|\[(?:\\.|[^\]\\])*+(?:\]|(?P<open>))", re.DOTALL)
+"""A character of a pattern that stands for itself, or a class of such, closed or open."""
+_BARE = re.compile(r"(?:\A|[(|])[*+]|\A\?")
+"""A repetition of nothing."""
 _WHOLE = r"\s*[-+]?\d+"
 _DECIMAL = r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
 """Pattern of the part of a number that the server reads (``std::stoi``, ``std::stof``)."""
@@ -130,13 +136,20 @@ def _variable(at: int, item: Item, command: ServerCommand, reader: Reader) -> It
 
 
 def _unknown_finding(at: int, item: Item, reader: Reader) -> Finding:
-    alike = get_close_matches(item.flag, sorted(flags_of(reader.dialect)), 1, _ALIKE)
     return warning(
         (at, item),
         f"spectui does not know {item.flag}",
         f"{_known_builds(reader)}; a newer build may take it, any other stops at it (--server-bin "
-        f"PATH asks your own){f'; did you mean {alike[0]}?' if alike else ''}",
+        f"PATH asks your own){_likely(item.flag, reader)}",
     )
+
+
+def _likely(flag: str, reader: Reader) -> str:
+    """A question for the option that an unknown one may mean, or one with its value behind it."""
+    flags = sorted(reader.flags or flags_of(reader.dialect))
+    bare = re.sub(r"\s.*|\d+\Z", "", flag.lower())
+    alike = get_close_matches(bare, flags, 1, _ALIKE)
+    return f"; did you mean {alike[0]}?" if alike else ""
 
 
 def _known_builds(reader: Reader) -> str:
@@ -158,6 +171,7 @@ def _why(item: Item, reader: Reader) -> str:
     if server is None or reader.program is not None:
         is_newer = server is not None and reader.dialect in server.dialects
         newer = f"; {drawn_from(reader.dialect)} takes it" if is_newer else ""
+        newer = newer or ("" if server else _likely(item.flag, reader))
         return f"it stops at an option that it does not know{newer}"
     today = f"; {RULES_TODAY[item.name]}" if item.name in RULES_TODAY else ""
     until = server.until.get((reader.dialect, item.spelling))
@@ -240,6 +254,21 @@ def misread_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     for at, item in enumerate(command.items):
         if item.variable is None or reader.reads(item.variable) is not False:
             yield from _misread_number(at, item)
+        if command.is_section:
+            yield from _misread_entry(at, item)
+
+
+def _misread_entry(at: int, item: Item) -> Iterator[Finding]:
+    """Find a value of a models preset file that only a shell would read as it was meant."""
+    key = item.flag.lstrip("-")
+    if re.fullmatch(r"(['\"]).+\1", item.value, re.DOTALL):
+        what = f"the quotes are a part of the value of {key}"
+        found = warning((at, item), what, "no shell reads a models preset file", is_misread=True)
+        yield replace(found, replacement=f"{key} = {item.value[1:-1]}")
+    elif item.is_path and is_at_home(item.value):
+        what = f"{item.value} is not in the home folder"
+        why = "only a shell replaces ~, and none reads a models preset file"
+        yield error((at, item), what, why)
 
 
 def _misread_number(at: int, item: Item) -> Iterator[Finding]:
@@ -313,6 +342,16 @@ def experts_rule(command: ServerCommand, _reader: Reader) -> Iterator[Finding]:
             "each token of a draft reads other experts, so that verifying many costs nearly as "
             "much as decoding them; spectui tune finds the length that pays",
         )
+
+
+def patterns_rule(command: ServerCommand, _reader: Reader) -> Iterator[Finding]:
+    """Yield findings on patterns of tensors that are none: the server compiles them as it loads."""
+    for at, item in command.all("override-tensor", "override-tensor-draft"):
+        for pattern in (part.partition("=")[0] for part in item.value.split(",")):
+            left = _CLASS.sub(lambda m: "[" if m["open"] is not None else "x", pattern)
+            if "[" in left or left.count("(") != left.count(")") or _BARE.search(left):
+                why = "the server stops at it while it loads the model"
+                yield error((at, item), f"{pattern!r} is no regular expression", why)
 
 
 def serving_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:

@@ -5,12 +5,13 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path, PurePath, PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.home import is_at_home, path_of, text_of
-from spectui.commands.programs import names_server
+from spectui.commands.programs import file_name, names_server
+from spectui.commands.server_options import option_of_variable
 from spectui.commands.sources.files import Tree
 from spectui.commands.sources.source import (
     CONTAINERS,
@@ -50,13 +51,18 @@ def started(words: Sequence[str], variables: Mapping[str, str], folder: str = ""
     """
     own, words = assigned(words)
     variables = {**variables, **own}
-    program = next((n for n, w in enumerate(words) if PurePath(w).name in CONTAINERS), None)
-    if program is None or "run" not in words[program + 1 : program + 3]:
+    if not runs_container(words):
         return command_of(words, variables)
-    service = _docker_run(words[words.index("run", program) + 1 :])
+    service = _docker_run(words[words.index("run") + 1 :])
     at = path_of(folder)
     base = Path(at) if is_at_home(at) else Path.cwd() / at
     return contained(service, base)
+
+
+def runs_container(words: Sequence[str]) -> bool:
+    """Whether words start a container."""
+    program = next((n for n, w in enumerate(words) if file_name(w) in CONTAINERS), len(words))
+    return "run" in words[program + 1 : program + 3]
 
 
 def _docker_run(words: Sequence[str]) -> dict[str, Any]:
@@ -136,12 +142,21 @@ def _service_words(service: Tree, key: str) -> list[str]:
 
 
 def _environment(service: Tree) -> dict[str, str]:
-    """The variables of a container that have a value in its command or file."""
+    """The variables of a container that have a value in its command or file.
+
+    Raises:
+        BadInputError: one that stands for an option has none there.
+    """
     given = service.get("environment") or ()
-    if isinstance(given, dict):
-        return {str(name): scalar(value) for name, value in given.items() if value is not None}
-    pairs = (str(one).partition("=") for one in given)
-    return {name: value for name, equals, value in pairs if equals}
+    if not isinstance(given, dict):
+        pairs = (str(one).partition("=") for one in given)
+        given = {name: value if equals else None for name, equals, value in pairs}
+    for name, value in given.items():
+        if value is None and option_of_variable(str(name)) is not None:
+            raise BadInputError(
+                f"the value of {name} is that of who starts the container; write {name}=VALUE"
+            )
+    return {str(name): scalar(value) for name, value in given.items() if value is not None}
 
 
 def _mounts(service: Tree, folder: Path) -> dict[PurePosixPath, str]:

@@ -15,8 +15,10 @@ _DASHES = "\N{EN DASH}\N{EM DASH}\N{MINUS SIGN}\N{HYPHEN}\N{NON-BREAKING HYPHEN}
 """Characters that editors and web pages substitute for the dashes of an option."""
 _FENCE = re.compile(r"[ \t]*(?:>[ \t]*)?(```|~~~)")
 _PROMPT = re.compile(
-    r"[ \t]*(?:\([^()\n]*\)[ \t]*)?(?:[$%>»\u276f\u279c]|\[?[\w.-]+@[\w.-]+[^\n$#%>]*[$#%>]"
-    r"|(?:PS )?[A-Za-z]:\\[^\n>]*>)[ \t]+(?=[^ \t\n])"
+    r"[ \t]*(?:\([^()\n]*\)[ \t]*)?(?:(?:[$%>»\u276f]|\[?[\w.-]+@[\w.-]+[^\n$#%>]*[$#%>]"
+    r"|(?:[\w.-]+:[\w.~/-]+ )?[\w.~/\u2514\u2500-]+[$#%]"
+    r"|\u279c(?:[ \t]+\S+ git:\([^()\n]*\)(?: \u2717)?)?|PS>)[ \t]+"
+    r"|(?:PS )?[A-Za-z]:\\(?:(?! -|\.exe)[^\n>])*>[ \t]*)(?=[^ \t\n])"
 )
 _JOINTS = ("\\", "`", "^")
 """Signs that join a line with the next one, in the shells that people copy from."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.finding import Finding, Severity, error, warning
-from spectui.commands.home import with_paths_read
+from spectui.commands.home import HOME, is_at_home, with_paths_read
 from spectui.commands.items import divide
 from spectui.commands.server_options import (
     FALSE,
@@ -130,7 +130,9 @@ def _arguments(key: str, value: str) -> tuple[str, ...]:
     counts = {} if option is None else option.counts
     # llama-server refuses the file for a key without an option; a newer one may know it.
     if option is None or counts.get(Dialect.LLAMA_CPP, max(counts.values(), default=0)):
-        return (flag, value)
+        # No shell replaces it, which lint says.
+        is_file = option is not None and option.is_file
+        return (flag, f"{HOME}{value[1:]}" if is_file and is_at_home(value) else value)
     if not option.negations:
         return () if value in FALSE else (flag,)
     # Whatever is not a word for the other is taken for on, or off behind a negation.

@@ -76,6 +76,8 @@ def _command_of(pid: int) -> ServerCommand:
             f"the environment of process {pid} may not be read; run spectui as the user that "
             f"started it"
         ) from error
+    # What runs a script of that name stands in front.
+    words = words[next((n for n, word in enumerate(words) if is_server_today(word)), 0) :]
     if not names_server(words):
         program = words[0] if words else "a part of the kernel"
         raise BadInputError(

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from spectui.commands.command import ServerCommand
 from spectui.commands.finding import note
 from spectui.commands.home import path_of
-from spectui.commands.programs import names_server
-from spectui.commands.sources.containers import started
+from spectui.commands.programs import is_server_today, names_server
+from spectui.commands.sources.containers import runs_container, started
 from spectui.commands.sources.files import PLACEHOLDER, chosen
 from spectui.commands.sources.pasted import MOST_CHARACTERS
 from spectui.commands.sources.shell_script import Flow, ancestors
 from spectui.commands.sources.shell_words import Script, words_of
-from spectui.commands.sources.source import NO_SERVER, below
+from spectui.commands.sources.source import CONTAINERS, NO_SERVER, below
 from spectui.errors import BadInputError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _ASIDE = frozenset(
     | {"false", "test", "[", "module", "conda", "systemctl", "service", "exit", "return", "logout"}
     | {"chmod", "chown", "rm", "mv", "cp", "ln", "install", "cat", "tee", "ls", "which", "type"}
     | {"kill", "pkill", "killall", "pgrep", "grep", "tail", "break", "continue", "journalctl"}
-    | {"cd", "set"}
+    | {"cd", "set", "git", "cmake", "make", "ninja", "apt", "apt-get", "dnf", "pacman", "brew"}
 )
 """Commands beside the server's start in scripts, or that only mention a program."""
 _ASSUMING = frozenset({"sudo", "doas"})
@@ -102,14 +102,15 @@ def _starting(flow: Flow) -> list[tuple["Node", list[str]]]:
             found.append((node, words))
     if not found:
         raise unread or BadInputError(NO_SERVER)
-    return [one for one in found if names_server(one[1])] or found
+    named = [one for one in found if names_server(one[1]) and CONTAINERS.isdisjoint(one[1])]
+    return named or [one for one in found if runs_container(one[1])] or found
 
 
 def _is_of_function(flow: Flow, node: "Node", words: Sequence[str]) -> bool:
     """Whether a command calls a function or stands in one, where no server may be started."""
     is_in_one = any(one.type == "function_definition" for one in ancestors(node))
     is_of_function = is_in_one or words[0] in flow.functions
-    if is_of_function and names_server(words):
+    if is_of_function and (names_server(words) or any(map(is_server_today, words))):
         raise flow.script.refusal(node, "a function starts llama-server")
     return is_of_function
 

@@ -91,7 +91,7 @@ class Script:
         # The grammar passes over a blank behind a backslash.
         text = _SPACED.sub(lambda m: f"'{m[1]}'" if m[1] else m[0], text)
         # A joint with nothing behind it.
-        self.text = re.sub(r"(?<!\\)\\\n\s*\Z", "\n", text)
+        self.text = re.sub(r"(?<!\\)\\\n\s*\Z|(?<=\s)\\\Z", "\n", text)
         self.origin = origin
         # With a byte for each character, offsets in the tree are indexes of the text.
         self.root = _parser().parse(re.sub(r"[^\x00-\x7f]", "x", self.text).encode()).root_node
@@ -249,11 +249,11 @@ class Expander:
     def _split(self, value: str, node: "Node") -> str:
         """The value of a variable without quotes."""
         if re.search(r"[*?\[]", value):
-            raise self.script.refusal(
-                node,
-                f"a pattern of file names stands in a variable ({excerpt_of(value)})",
-                "put the variable in quotes",
-            )
+            what = f"a pattern of file names stands in a variable ({excerpt_of(value)})"
+            remedy = "put the variable in quotes"
+            if _BLANKS.search(value):
+                remedy = 'make a list of it, NAME=(...), and write "${NAME[@]}"'
+            raise self.script.refusal(node, what, remedy)
         return _BLANKS.sub(_BREAK, value)
 
     def _single(self, node: "Node") -> str:

@@ -107,15 +107,21 @@ def check_program(words: Sequence[str]) -> int:
     place = place_of_program(words)
     if place is not None:
         return place + 1
-    if not words or words[0].startswith("-"):
+    if not words or (words[0].startswith("-") and words[0] != "-"):
         return 0
     if file_name(words[0]) in _UNIFIED and list(words[1:2]) == ["serve"]:
         return 2
     if LLAMA_CPP.search(file_name(words[0])):
         return 1
-    named = (word for word in words if re.fullmatch(r"llama-[\w-]+", file_name(word)))
+    named = (word for word in words if re.fullmatch(r"llama-[\w-]+(\.exe)?", file_name(word)))
+    program = text_of(next(named, words[0]))
+    if names_server((program,)):
+        raise BadInputError(
+            f"{text_of(words[0])!r} stands in front of llama-server, and is no program that is "
+            "known to start others; leave out what stands there"
+        )
     raise BadInputError(
-        f"the command starts {text_of(next(named, words[0]))}, which is no llama-server; give a "
+        f"the command starts {program}, which is no llama-server; give a "
         "command such as llama-server -m FILE, a file that holds one, or pid:NUMBER"
     )
 

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from spectui.commands.command import ASSIGNMENT, ServerCommand
-from spectui.commands.programs import names_server
+from spectui.commands.programs import is_server_today, names_server
 from spectui.commands.server_options import PREFIX
 from spectui.commands.sources.containers import contained, plain_words, scalar, started
 from spectui.commands.sources.files import Replacement, Tree, chosen
@@ -120,7 +120,7 @@ def _composed(tree: Tree, path: Path, wanted: str | None) -> ServerCommand:
 def _is_service(service: Tree) -> bool:
     words = " ".join(str(service.get(key) or "") for key in ("entrypoint", "command"))
     return (
-        names_server(re.split(r"[\s\[\],'\"]+", words))
+        any(map(is_server_today, re.split(r"[\s\[\],'\"]+", words)))
         or LLAMA_CPP.search(str(service.get("image", ""))) is not None
         or PREFIX in str(service.get("environment"))
     )
@@ -189,8 +189,7 @@ def _is_model(text: str, macros: Mapping[str, str]) -> bool:
     with suppress(BadInputError):
         # What is wrong with its macros is said once it is chosen.
         text = _expanded(text, macros)
-    words = re.split(r"[\s'\"]+", text)
-    return names_server(words) or any(map(LLAMA_CPP.search, words))
+    return names_server(text.split()) or LLAMA_CPP.search(text) is not None
 
 
 def _macros(tree: Tree, name: str, model: Tree) -> dict[str, str]:
