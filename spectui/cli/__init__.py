@@ -8,6 +8,7 @@ import errno
 import gc
 import os
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 
 import click
@@ -165,13 +166,18 @@ def _click_sentence(error: click.ClickException) -> str:
     text = error.format_message().rstrip(".").replace("'", "")
     match error:
         case click.NoSuchOption(possibilities=alike):
-            meant = f"; did you mean {' or '.join(alike)}?" if alike else ""
-            text = f"no such option {error.option_name}{meant}"
+            text = f"no such option {error.option_name}{_meant(alike)}"
+        case click.NoSuchCommand(possibilities=alike):
+            text = f"no such command {error.command_name}{_meant(alike)}"
         case click.BadParameter(param=click.Option() as option) if error.message:
             return f"{_flag_of(option)}: {error.message.rstrip('.')}"
     ctx = error.ctx if isinstance(error, click.UsageError) else None
     text = f"{text[0].lower()}{text[1:]}"
-    return text if ctx is None else f"{text}; see {ctx.command_path} --help"
+    return text if ctx is None or text.endswith("?") else f"{text}; see {ctx.command_path} --help"
+
+
+def _meant(alike: Sequence[str] | None) -> str:
+    return f"; did you mean {' or '.join(alike)}?" if alike else ""
 
 
 def _flag_of(option: click.Option) -> str:

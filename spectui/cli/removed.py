@@ -1,4 +1,4 @@
-"""Commands and options that spectui no longer has, with the way that is left."""
+"""Commands and options that spectui no longer has or leaves to others, with the way to go."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +28,7 @@ _STUDIES = (
     "studies are no longer moved as files of JSON; copy the file of studies, and give the copy "
     "with --storage sqlite:///FILE"
 )
+_SEARCHED = "tune searches the draft's numbers; leave it out, or measure one setting with bench"
 _STDOUT = "export writes to stdout; let the shell write the file, as in spectui export > run.sh"
 _REMOVED = {
     "completion": "completion is gone; _SPECTUI_COMPLETE=bash_source spectui prints the script",
@@ -72,6 +73,13 @@ _REMOVED = {
             *("verify --demo", "verify --preset", "verify --from", "verify --no-promise"),
         ),
         _VERIFY,
+    ),
+    **dict.fromkeys(
+        (
+            *("tune --draft-max", "tune --draft-min", "tune --draft-p-min"),
+            *("tune --spec-draft-n-max", "tune --spec-draft-n-min", "tune --spec-draft-p-min"),
+        ),
+        _SEARCHED,
     ),
     **dict.fromkeys(
         (

@@ -9,7 +9,7 @@ from spectui.cli import studies
 from spectui.cli.output import check_writable, say, write_result
 from spectui.cli.page import is_terminal, page_text, sentence
 from spectui.documents import Json, head, or_reason
-from spectui.errors import CancelledError, UsageError
+from spectui.errors import BadInputError, CancelledError, UsageError
 from spectui.format import counted, times_text
 from spectui.interrupts import interrupts
 from spectui.measure.verdict import Answer
@@ -152,15 +152,15 @@ def delete(request: studies.Delete) -> None:
     """Delete studies, once the user is sure.
 
     Raises:
-        BadInputError: the storage cannot be used.
+        BadInputError: the storage cannot be used, or there is no such study.
         CancelledError: the user is not.
-        UsageError: there is no such study, a process works on it, or nobody can be asked.
+        UsageError: a process works on it, or nobody can be asked.
     """
     known = {one.name for one in list_studies(request.storage)}
     names = tuple(dict.fromkeys(request.studies))
     for name in names:
         if name not in known:
-            raise UsageError(
+            raise BadInputError(
                 f"there is no study {name}; give whole names, as spectui studies list prints them"
             )
     if not request.yes:

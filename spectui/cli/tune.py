@@ -94,7 +94,7 @@ class Tune:
         default=0.02,
         type=Decimal(0),
         metavar="SHARE",
-        help="Least gain that makes speculation worth it.",
+        help="Least gain that makes speculation worth it; 0.02 is 2 %.",
     )
     until: str = option(
         "--until",

@@ -231,8 +231,11 @@ def _what_fits(examination: Examination) -> Iterator[str]:
     if largest is None:
         yield "No context fits, with the margin of --fit-target on each GPU."
     else:
-        asked = examination.request.context.ctx_size
-        yield f"The largest context that fits is {largest} tokens; you asked for {asked}."
+        trained, asked = examination.plan.target.info.n_ctx_train, examination.request.context
+        what = f"The largest context that fits is {largest} tokens"
+        if largest == trained:
+            what = f"All {trained} tokens that the target was trained for fit"
+        yield f"{what}; -c is {asked.ctx_size}."
     if examination.smallest_n_cpu_moe is not None:
         yield f"As few experts in RAM as fit: {n_cpu_moe_text(examination)}."
 

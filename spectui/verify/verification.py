@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from spectui.documents import Json, encoded, ending, or_reason
-from spectui.format import percent_text
+from spectui.format import counted, percent_text
 from spectui.measure.comparison import Comparison, compare
 from spectui.measure.lossless import differs
 from spectui.measure.measurer import Pair
@@ -282,6 +282,6 @@ def _ratio(found: Verified) -> Iterator[str]:
     if ratio is not None:
         interval = "" if ratio.low is None else f" ({ratio.low:.3f} to {ratio.high:.3f})"
         yield (
-            f"delivered over promised speedup: {ratio.estimate:.3f}{interval}, on the "
-            f"{ratio.n_prompts} prompts that are the same"
+            f"delivered over promised speedup: {ratio.estimate:.3f}{interval}, on "
+            f"{counted(ratio.n_prompts, 'prompt')} of both"
         )

@@ -51,7 +51,7 @@ def into_nobody(
         ("presets list", True, _UNREAD, 0),
         # Lint has found something, which its code says.
         (f"lint --no-models '{_LINE} --port 8080'", True, 3, 0),
-        ("export nothing", False, 2, 1),
+        ("export nothing", False, 3, 1),
         ("bogus", True, 2, 0),
     ],
 )

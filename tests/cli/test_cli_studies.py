@@ -93,7 +93,7 @@ def test_studies_of_an_earlier_version(spectui: Spectui) -> None:
     assert document["schema"] == "spectui.tune/1"
     assert {one["source"] for one in document["trials"]} == {"measured in the old way"}
     assert document["verdict"] == found[TUNED]["verdict"]
-    assert spectui("studies", "show", "advice-") == 2
+    assert spectui("studies", "show", "advice-") == 3
 
 
 def test_show_repeats_what_tune_printed(study: Searched, spectui: Spectui, home: Path) -> None:
@@ -114,7 +114,7 @@ def test_deleting_needs_an_answer_and_nobody_at_work(spectui: Spectui, file: Pat
     assert "studies delete" in spectui.err
     assert spectui("studies", "delete", TUNED) == 2
     assert "--yes" in spectui.err
-    assert spectui("studies", "delete", "target", "--yes") == 2
+    assert spectui("studies", "delete", "target", "--yes") == 3
     with worked_on(file):
         assert spectui("studies", "delete", "half", TUNED, "--yes") == 2
         assert "another spectui is working" in spectui.err

@@ -123,8 +123,8 @@ def test_studies_are_exported(spectui: Spectui, studies: str, golden: Golden) ->
             said = told(spectui, "export", name, *options, codes=(0, 3))
             parts.append(f"== {dialect or 'its own'}\n{said}")
         texts[f"{name}.txt"] = "".join(parts)
-    texts["several.txt"] = told(spectui, "export", "advice", "--storage", studies, codes=(2,))
-    texts["none.txt"] = told(spectui, "export", "nowhere", "--storage", studies, codes=(2,))
+    texts["several.txt"] = told(spectui, "export", "advice", "--storage", studies, codes=(3,))
+    texts["none.txt"] = told(spectui, "export", "nowhere", "--storage", studies, codes=(3,))
     golden("stored/study-exports", texts)
 
 

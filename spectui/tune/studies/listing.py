@@ -12,7 +12,7 @@ from optuna.storages import RDBStorage
 from optuna.study._frozen import FrozenStudy
 
 from spectui.documents import Json
-from spectui.errors import BadInputError, UsageError
+from spectui.errors import BadInputError
 from spectui.measure.promise import Promise
 from spectui.paths import STORAGE_VARIABLE, own_storage_file
 from spectui.tune.layouts import Layouts
@@ -128,8 +128,8 @@ def stored_study(storage: str | None, wanted: str | None) -> StoredStudy:
         wanted: its name, or a part of one; None for the latest with a verdict.
 
     Raises:
-        BadInputError: the storage cannot be used, or this spectui does not read the study.
-        UsageError: there is no such study, or more than one.
+        BadInputError: the storage cannot be used, there is no such study or more than one, or this
+            spectui does not read it.
     """
     return find_study(list_studies(storage), wanted)
 
@@ -168,11 +168,10 @@ def find_study(studies: Sequence[StoredStudy], wanted: str | None) -> StoredStud
     None asks for the latest with a confirmed verdict, or the latest where none has one.
 
     Raises:
-        BadInputError: this spectui does not read it.
-        UsageError: there is none, or more than one.
+        BadInputError: there is none, or more than one, or this spectui does not read it.
     """
     if not studies:
-        raise UsageError("nothing has been tuned yet; run spectui tune first")
+        raise BadInputError("nothing has been tuned yet; run spectui tune first")
     if wanted is None:
         # A search that was stopped must not hide the verdict of the one before.
         found = [one for one in studies if one.outcome and one.outcome.is_confirmed] or [*studies]
@@ -180,9 +179,9 @@ def find_study(studies: Sequence[StoredStudy], wanted: str | None) -> StoredStud
         exact = [entry for entry in studies if entry.name == wanted]
         found = exact or [entry for entry in studies if wanted in entry.name]
     if not found:
-        raise UsageError(f"there is no study {wanted}; there are {_names(studies)}")
+        raise BadInputError(f"there is no study {wanted}; there are {_names(studies)}")
     if wanted is not None and len(found) > 1:
-        raise UsageError(f"{wanted} may mean {_names(found)}; give one of these names")
+        raise BadInputError(f"{wanted} may mean {_names(found)}; give one of these names")
     if found[0].problem is not None:
         raise BadInputError(found[0].problem)
     return found[0]
