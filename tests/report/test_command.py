@@ -95,8 +95,8 @@ def test_studies_of_an_earlier_version(spectui: Spectui) -> None:
 @pytest.mark.usefixtures("file", "here")
 def test_a_use_that_is_wrong_is_told_in_a_sentence(spectui: Spectui, tmp_path: Path) -> None:
     wrong: tuple[tuple[int, tuple[object, ...]], ...] = (
-        (2, ("nowhere",)),
-        (2, ("advice-",)),
+        (3, ("nowhere",)),
+        (3, ("advice-",)),
         (3, (TUNED, "-o", tmp_path / "none" / "a.html")),
         (3, (TUNED, "-o", tmp_path)),
         (2, (TUNED, "advice-model")),

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui.commands.launch import ExportSetup
-from spectui.errors import UsageError
+from spectui.errors import BadInputError
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.speedup import Speedup
 from spectui.measure.verdict import Verdict
@@ -155,10 +155,10 @@ def test_a_whole_name_wins_over_a_part_of_others() -> None:
     assert find_study(studies, "qwen").name == "qwen"
     assert find_study(studies, "-2").name == "qwen-2"
     assert find_study(studies, None).name == "qwen"
-    with pytest.raises(UsageError, match="gemma may mean gemma-a, gemma-b; give one of these"):
+    with pytest.raises(BadInputError, match="gemma may mean gemma-a, gemma-b; give one of these"):
         find_study(studies, "gemma")
-    with pytest.raises(UsageError, match=r"there are qwen, qwen-2, gemma-a, gemma-b$"):
+    with pytest.raises(BadInputError, match=r"there are qwen, qwen-2, gemma-a, gemma-b$"):
         find_study(studies, "llama")
     many = entries(*(f"study-{n}" for n in range(30)))
-    with pytest.raises(UsageError, match="study-11 and 18 more"):
+    with pytest.raises(BadInputError, match="study-11 and 18 more"):
         find_study(many, "x")
