@@ -153,7 +153,10 @@ def _forecast_error(result: TuneResult) -> str | None:
             f"{told}, and a token of the target alone took {time_text(timed_s)} then, "
             f"{time_text(forecast_s)} when prices were measured"
         )
-    return f"{told}: the machine changes, and the interval reaches to the forecast."
+        told = f"{told}: the machine changes"
+    if result.speedup.interval is None or result.speedup.n_timed is None:
+        return f"{told}; what was timed decides."
+    return f"{told}; the interval reaches to the forecast."
 
 
 def lossless_lines(check: LosslessCheck) -> Iterator[str]:
