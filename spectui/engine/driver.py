@@ -20,6 +20,10 @@ _INTERRUPTIBLE_S = 0.1
 """Seconds that an interrupt may wait for, beside a call that tells nothing."""
 
 
+def _nothing() -> None:
+    """Let a call go on."""
+
+
 class Engine(Closing):
     """Drives an ``EngineThread`` from one caller. Events pass by ``on_event`` on the way.
 
@@ -51,6 +55,9 @@ class Engine(Closing):
             worker: executes the commands of an engine of its own; None for a process of its own.
         """
         self.on_event = on_event
+        self.check = _nothing
+        """Called ten times a second while a call waits; what it raises ends the call, as an
+        interrupt does."""
         self._events: queue.SimpleQueue[events.Event] = queue.SimpleQueue()
         self._is_shared = shared is not None
         self._from_disk = from_disk
@@ -167,10 +174,10 @@ class Engine(Closing):
             with interrupts.deferred():
                 self.client.submit(command)
                 self._n_unanswered += 1
-            while not isinstance(answer := self._next(), events.Answer):
+            while not isinstance(answer := self._next(self.check), events.Answer):
                 (hear or self.on_event)(answer)
         except BaseException:
-            # An interrupt, or a failure of on_event.
+            # An interrupt, or a failure of on_event or check.
             self.client.stop()
             self._drain()
             raise
@@ -182,8 +189,9 @@ class Engine(Closing):
             raise TypeError(f"the engine answered {command} with {answer}")
         return answer
 
-    def _next(self) -> events.Event:
+    def _next(self, check: Callable[[], None] = _nothing) -> events.Event:
         while True:
+            check()
             # An interrupt behind the get would lose an answer, which is then waited for for ever.
             with interrupts.deferred(), suppress(queue.Empty):
                 event = self._events.get(timeout=_INTERRUPTIBLE_S)

@@ -18,7 +18,7 @@ from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
 
-_ANCHOR_TOKENS = 24
+_ANCHOR_TOKENS = 8
 _SHORTEST_READ = 16
 """Tokens of a prompt from which on their reading tells what one of them takes."""
 
@@ -149,13 +149,13 @@ class Measurer:
             return
         self._generate(self._command(self.workload.items[0], speculation, WARM_UP_TOKENS))
 
-    def anchor(self, index: int = 0) -> float:
+    def anchor(self) -> float:
         """Tokens/s of a short run of the target alone: the machine's present speed.
 
-        Args:
-            index: of the prompt.
+        Not on the prompt that has warmed the models up: a cold start may have taken many times as
+        long to read that.
         """
-        command = self._command(self.workload.items[index], None, _ANCHOR_TOKENS)
+        command = self._command(self.workload.items[:2][-1], None, _ANCHOR_TOKENS)
         sampling = replace(self.workload.sampling, ignore_eos=True)
         result = self._generate(replace(command, sampling=sampling))
         return result.n_decoded / result.decode_s

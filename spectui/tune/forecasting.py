@@ -144,9 +144,7 @@ class Forecasting:
         n, n_tokens = len(forecaster.workload.items), forecaster.workload.n_predict
         if self.pace.budget_s is None:
             return n, n_tokens, 0.0
-        # Not on the prompt that has warmed the models up: a cold start may have taken many times as
-        # long to read that.
-        tokens_per_s = self.setup.measurer.anchor(min(1, len(self.setup.workload.items) - 1))
+        tokens_per_s = self.setup.measurer.anchor()
         left_s, prompt_token_s = self.pace.left_of(_SHARE), self.setup.measurer.prompt_token_s
 
         def fits(n: int, n_tokens: int) -> bool:

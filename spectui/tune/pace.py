@@ -17,8 +17,8 @@ RESERVED = 2 * LOOK_EVERY
 ENDED, NO_TIME = "it was ended before", "the time budget had no room for it"
 """Why a search knows nothing of something."""
 _GRACE = 0.5
-"""Share of the time budget that the first prompts of a race may take beyond it: without them there
-is no verdict."""
+"""Share of the time budget that the first prompts of a race may take beyond it, without which there
+is no verdict; after it everything ends."""
 
 
 class OutOfTimeError(Exception):
@@ -92,6 +92,14 @@ class Pace:
             OutOfTimeError: there is none.
         """
         if self.left_s <= reserved_s:
+            raise OutOfTimeError
+
+    def check_end(self) -> None:
+        """As ``check``, within a prompt: for what takes far longer than was estimated.
+
+        A token beside other programs may take a hundred times as long as alone.
+        """
+        if self.budget_s is not None and self.took_s > (1 + _GRACE) * self.budget_s:
             raise OutOfTimeError
 
     def check_race(self, n_done: int) -> None:

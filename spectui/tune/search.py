@@ -13,6 +13,7 @@ from operator import itemgetter
 
 from spectui.documents import Known
 from spectui.engine.commands import ReadExperts
+from spectui.engine.driver import Engine
 from spectui.errors import (
     BadInputError,
     CancelledError,
@@ -238,6 +239,9 @@ class Search:
     def run(self) -> TuneResult:
         """Forecast, search and race. An interrupt ends it early with what was measured."""
         interrupted, failure, lossless = False, None, None
+        engine = self._setup.engine
+        if isinstance(engine, Engine):
+            engine.check = self._pace.check_end
         try:
             self._setup.on_event(
                 PhaseStarted(phase=Phase.STARTING, text=str(Phase.STARTING), n_steps=0)
@@ -263,6 +267,9 @@ class Search:
         except SpectuiError as error:
             # Reported with what was measured, then raised by the caller.
             failure = error
+        except OutOfTimeError:
+            # Within what is never left out, as the first recording.
+            pass
         return self._result(interrupted=interrupted, error=failure, lossless=lossless)
 
     def _result(

@@ -469,6 +469,21 @@ def test_an_exception_of_on_event_leaves_the_engine_idle_and_usable(
     assert own_engine.generate(request(n_predict=4)).tokens == expected
 
 
+def test_a_check_that_fails_ends_a_call_and_leaves_the_engine_usable(own_engine: Engine) -> None:
+    expected, n_tokens = own_engine.generate(request(n_predict=4)).tokens, list[int]()
+
+    def check() -> None:
+        if len(n_tokens) > 2:
+            raise BrokenPipeError
+
+    own_engine.on_event = lambda _event: n_tokens.append(1)
+    own_engine.check = check
+    with pytest.raises(BrokenPipeError):
+        own_engine.generate(request(-1))
+    own_engine.check = lambda: None
+    assert own_engine.generate(request(n_predict=4)).tokens == expected
+
+
 _INTERRUPTED_BEHIND_AN_ANSWER = """
 import queue, signal, sys
 from pathlib import Path

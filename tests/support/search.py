@@ -93,7 +93,7 @@ class ScriptedMeasurer:
     def warm_up(self, speculation: Speculation | None) -> None:
         """Costs nothing."""
 
-    def anchor(self, _index: int = 0) -> float:
+    def anchor(self) -> float:
         return OFF_TOKENS_PER_S * self._machine()
 
     def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:

@@ -371,6 +371,39 @@ def test_a_long_trial_gives_way_to_the_race_which_ends_soon_after_the_budget(
     assert result.took_s <= 1.5 * 100.0 + 1 + on_s
 
 
+class Waiting(Drafts, Engine):  # type: ignore[misc] # a part of it
+    """Asks within a prompt whether there is time for it."""
+
+    waited_s = 0.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.check = lambda: None
+
+
+@pytest.mark.parametrize(("n_quick", "n_pairs"), [(0, 0), (33, 16)])
+def test_what_takes_far_longer_than_estimated_ends_soon_after_the_budget(
+    tmp_path: Path, n_quick: int, n_pairs: int
+) -> None:
+    """Another program takes the cores behind ``n_quick`` prompts."""
+    engine = Waiting()
+
+    class Slow(Timed):
+        def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
+            if self.n_runs >= n_quick:
+                self.now_s += 1e4
+                engine.check()
+            return super().decode(item, speculation)
+
+    measurer = Slow(off_s=0.5)
+    result = run(open_study(tmp_path), measurer, n_trials=1, engine=engine, time_budget_s=100.0)
+    assert (result.interrupted, result.error) == (False, None)
+    assert len(result.pairs) == n_pairs // 2
+    assert measurer.now_s < 2e4
+    if not n_pairs:
+        assert "allow more time" in result.verdict.reason
+
+
 def test_a_recording_that_takes_longer_than_estimated_is_told_to_end(tmp_path: Path) -> None:
     measurer = Timed(off_s=1.0)
     slow = ScriptedForecaster(measurer=measurer)
