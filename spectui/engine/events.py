@@ -237,11 +237,6 @@ class ChainsRecorded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommandRestarted:
-    """A command gave way to another client and begins again: its events so far are void."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineFailed:
     """A command failed. The engine lives on."""
 
@@ -286,7 +281,6 @@ Event = (
     | TokenEmitted
     | RoundFinished
     | AnswerWritten
-    | CommandRestarted
 )
 
 Sink = Callable[[Event], None]

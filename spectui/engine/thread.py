@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from spectui.engine.commands import Command, Shutdown
-from spectui.engine.events import CommandRestarted, EngineFailed, Event, GenerationResult, Sink
+from spectui.engine.events import EngineFailed, Event, GenerationResult, Sink
 from spectui.engine.worker import Worker
 from spectui.errors import CancelledError, UsageError
 from spectui.speculative.decoder import Stop
@@ -156,11 +156,12 @@ class EngineThread:
             event = self._answer(job)
             with self._changed:
                 self._running = None
-                restart = job.preempted and not job.stopped and _was_cut(event)
-                if restart:
+                if job.preempted and not job.stopped and _was_cut(event):
+                    # It begins again: what it has told so far is void.
                     job.preempted = False
                     self._pending.insert(0, job)
-            job.client.tell(CommandRestarted() if restart else event)
+                    continue
+            job.client.tell(event)
         self._worker.interrupt(on=False)
         event = self._executed(Shutdown(), lambda _event: None)
         for client in tuple(self._clients):

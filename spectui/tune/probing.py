@@ -3,10 +3,10 @@
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
-from spectui.engine.events import CommandRestarted, Event, RoundFinished
 from spectui.errors import CancelledError
 from spectui.measure.backend import again_after_a_death
 from spectui.measure.workload import WorkItem, Workload
@@ -44,7 +44,6 @@ class CostProbe:
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)  # noqa: S311 - an order of measurements needs no secrets
-        self._rounds: list[Round] = []
 
     def run(
         self, items: Iterable[WorkItem], on_probed: Callable[[WorkItem], None] = lambda _item: None
@@ -64,31 +63,13 @@ class CostProbe:
         observed: list[Observed] = []
         for group, item in enumerate(items):
             # The first round after a prompt is slower than the rest.
-            found = observed_rounds(self._rounds_of(item), len(item.tokens), group)[1:]
+            rounds = again_after_a_death(partial(self._rounds_of, item, self._lengths()))
+            found = observed_rounds(rounds, len(item.tokens), group)[1:]
             # A text that ended before has nothing to compare.
             if any(one.round.n_drafted for one in found):
                 observed += found
             on_probed(item)
         return observed if any(one.is_alone for one in observed) else None
-
-    def _rounds_of(self, item: WorkItem) -> list[Round]:
-        listener = self.engine.on_event
-        self.engine.on_event = self._listen
-        try:
-            again_after_a_death(lambda: self._generate(item, self._lengths()))
-        finally:
-            self.engine.on_event = listener
-        return self._rounds
-
-    def _listen(self, event: Event) -> None:
-        match event:
-            case RoundFinished(round=finished):
-                self._rounds.append(finished)
-            case CommandRestarted():
-                # It gave way to a chat: its rounds so far have a pause beside them.
-                self._rounds.clear()
-            case _:
-                pass
 
     def _lengths(self) -> tuple[int, ...]:
         lengths = [length for length in _LENGTHS if length < self.drafter.longest] + [
@@ -100,8 +81,7 @@ class CostProbe:
             block[at:at] = [0] * _ALONE
         return *_FIRST, *(length for block in shuffled for length in block)
 
-    def _generate(self, item: WorkItem, lengths: tuple[int, ...]) -> None:
-        self._rounds = []
+    def _rounds_of(self, item: WorkItem, lengths: tuple[int, ...]) -> Sequence[Round]:
         result = self.engine.generate(
             Generate(
                 prompt=item.tokens,
@@ -114,6 +94,7 @@ class CostProbe:
         )
         if result.stop is Stop.CANCELLED:
             raise CancelledError("the measurement was cancelled")
+        return result.rounds
 
 
 def observed_rounds(rounds: Sequence[Round], n_prompt: int, group: int) -> list[Observed]:
