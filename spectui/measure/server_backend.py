@@ -49,8 +49,6 @@ _STOPS = {"eos": Stop.END_OF_GENERATION, "word": Stop.END_OF_GENERATION}
 class ServerBackend:
     """Decodes prompts on servers: a ``Backend``, and a ``Loading``."""
 
-    place = None
-
     servers: "Fleet"
     """Decode."""
     base: Setup
