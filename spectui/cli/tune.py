@@ -121,7 +121,8 @@ class Tune:
         if self.tuned == _ALL:
             return frozenset(Parameter)
         known = [str(parameter) for parameter in Parameter]
-        wanted = [name.strip() for name in self.tuned.split(",")]
+        # As options are written, too.
+        wanted = [name.strip().replace("-", "_") for name in self.tuned.split(",")]
         for name in wanted:
             if name not in known:
                 raise UsageError(

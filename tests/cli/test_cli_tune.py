@@ -63,7 +63,7 @@ def test_what_the_answers_use_of_the_experts_is_told(
     path = tmp_path / "found.json"
     models = ["-m", tiny(Tiny(n_experts=64)), *pair[2:], "--prompts", prompts]
     tuned = ("tune", *models, "--ignore-eos", "--json", path)
-    assert spectui(*tuned, "--tune", "moe_cache_mib") == 0, spectui.err
+    assert spectui(*tuned, "--tune", "moe-cache-mib") == 0, spectui.err
     found = json.loads(path.read_text())
     use = found["moe_cache"]
     assert (use["n_answers"], use["n_experts"]) == (len(found["prompts"]), 64)
