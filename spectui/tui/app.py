@@ -25,9 +25,7 @@ from spectui.tui.tune.controller import TuneController
 from spectui.tui.widgets import QUIT_DISPLAY, hidden, key, key_name
 
 if TYPE_CHECKING:
-    from spectui.server.watch.locator import Address
-    from spectui.server.watch.sample import Sample
-    from spectui.tui.attach import AttachScreen
+    from spectui.tui.attach import ServerWatch
     from spectui.tui.picker.screen import PickerScreen
     from spectui.tui.tune.screen import TuneScreen
 
@@ -103,8 +101,8 @@ class SpectuiApp(OrderedApp[None]):
             TuningChanged: self.tune.take,
             ChatRecorded: self.tune.take_recording,
         }
-        self.watched: AttachScreen | None = None
-        """The screen over a server that runs, until that one's models are taken over."""
+        self.server: ServerWatch | None = None
+        """Watches the server that runs, if one was named."""
 
     async def on_mount(self) -> None:
         """Show the live screen, then start what is heavy."""
@@ -116,19 +114,19 @@ class SpectuiApp(OrderedApp[None]):
             self.warn(f"There is no look {self.unknown_theme}; Ctrl+P, Theme, lists them.")
         if self._launch.watched is None:
             self.call_after_refresh(self._start)
-        else:
-            await self._watch_server(self._launch.watched)
-
-    async def _watch_server(self, server: "Address") -> None:
-        # Imported here: few watch one.
+            return
+        # Imported here: few watch a server.
         from spectui.server.watch.sample import Failure, ServerSample  # noqa: PLC0415
-        from spectui.tui.attach import AttachScreen  # noqa: PLC0415
+        from spectui.tui.attach import ServerWatch  # noqa: PLC0415
 
-        poller = self.threads.watch_server(server, self._launch.look_s)
-        self.watched = AttachScreen(server.url)
-        self._takers |= dict.fromkeys((ServerSample, Failure), self._take_sample)
-        await self.push_screen(self.watched)
-        self.call_after_refresh(poller.start)
+        self.server = ServerWatch(self._launch.watched, self._launch.look_s, self.threads)
+        self._takers |= dict.fromkeys((ServerSample, Failure), self.server.take)
+        await self._watch_server()
+
+    async def _watch_server(self) -> None:
+        if self.server is not None:
+            await self.push_screen(self.server.open())
+            self.call_after_refresh(self.server.begin)
 
     def _handle_signals(self) -> None:
         """End when told to, as shells expect of what a signal ended."""
@@ -193,11 +191,6 @@ class SpectuiApp(OrderedApp[None]):
         if self.tuning is not None:
             self.tuning.look()
 
-    def _take_sample(self, event: "Sample") -> None:
-        # The last one may come after the models were taken over.
-        if self.watched is not None:
-            self.watched.take(event)
-
     def _take_inspection(self, event: ModelInspected) -> None:
         if self.picker is not None:
             self.picker.show_inspection(event)
@@ -217,10 +210,11 @@ class SpectuiApp(OrderedApp[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer no way to where one is."""
         del parameters
-        if self.watched is not None:
-            # Nothing is loaded, but what a process of this machine runs can be taken over.
+        watched = None if self.server is None else self.server.screen
+        if watched is not None:
+            # What a process of this machine runs can be taken over.
             if action == "tune":
-                return self.screen is self.watched and self.watched.pid is not None
+                return self.screen is watched and watched.pid is not None
             return action not in {"what_if", "models", "export", "log"}
         if action == "models":
             return self.picker is None
@@ -263,10 +257,10 @@ class SpectuiApp(OrderedApp[None]):
 
     def action_tune(self) -> None:
         """Show the search; of a server that is watched its models and options are taken over."""
-        if self.watched is None:
+        if self.server is None or self.server.screen is None:
             self._open_tuning(replay=False)
         else:
-            self._take_over(self.watched)
+            self._take_over(self.server, self.server.screen.pid)
 
     def _open_tuning(self, *, replay: bool) -> None:
         # Imported here: numpy is not needed to start.
@@ -289,22 +283,27 @@ class SpectuiApp(OrderedApp[None]):
             self.tuning.look()
             self.tuning.ask(reason)
 
-    def _take_over(self, watched: "AttachScreen") -> None:
+    def _take_over(self, server: "ServerWatch", pid: int | None) -> None:
         """Load what a server runs, in place of watching it, to tune it."""
         from spectui.commands.sources.source import PROCESS  # noqa: PLC0415 - as needed
 
+        if pid == server.loaded_pid and self.session.setup is not None:
+            server.end()
+            self._open_tuning(replay=False)
+            return
         try:
-            load = self.session.loader.prepared(f"{PROCESS}{watched.pid}")
+            load = self.session.loader.prepared(f"{PROCESS}{pid}")
         except SpectuiError as error:
             self.warn(str(error))
             return
-        self.watched = None
-        watched.dismiss()
-        self.threads.stop_watching()
-        self.notify(f"What process {watched.pid} runs is loaded a second time, to be tuned here.")
+        is_first = server.loaded_pid is None
+        server.end()
+        self.live.watch_again = self._watch_server
+        self.notify(f"What process {pid} runs is loaded a second time, to be tuned here.")
         # It imports what the engine's thread will: two threads must not begin that together.
         self._open_tuning(replay=False)
-        self._start()
+        if is_first:
+            self._start()
         load()
 
     def action_what_if(self) -> None:
