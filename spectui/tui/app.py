@@ -25,7 +25,7 @@ from spectui.tui.tune.controller import TuneController
 from spectui.tui.widgets import QUIT_DISPLAY, hidden, key, key_name
 
 if TYPE_CHECKING:
-    from spectui.tui.attach import ServerWatch
+    from spectui.tui.attach import AttachScreen
     from spectui.tui.picker.screen import PickerScreen
     from spectui.tui.tune.screen import TuneScreen
 
@@ -101,8 +101,8 @@ class SpectuiApp(OrderedApp[None]):
             TuningChanged: self.tune.take,
             ChatRecorded: self.tune.take_recording,
         }
-        self.server: ServerWatch | None = None
-        """Watches the server that runs, if one was named."""
+        self.watched: AttachScreen | None = None
+        """The screen over a server that runs, if one was named."""
 
     async def on_mount(self) -> None:
         """Show the live screen, then start what is heavy."""
@@ -117,16 +117,19 @@ class SpectuiApp(OrderedApp[None]):
             return
         # Imported here: few watch a server.
         from spectui.server.watch.sample import Failure, ServerSample  # noqa: PLC0415
-        from spectui.tui.attach import ServerWatch  # noqa: PLC0415
+        from spectui.tui.attach import AttachScreen  # noqa: PLC0415
 
-        self.server = ServerWatch(self._launch.watched, self._launch.look_s, self.threads)
-        self._takers |= dict.fromkeys((ServerSample, Failure), self.server.take)
+        self.watched = AttachScreen(self._launch.watched.url)
+        # So it stays while its server's models are tuned.
+        self.install_screen(self.watched, "attach")
+        self._takers |= dict.fromkeys((ServerSample, Failure), self.watched.take)
         await self._watch_server()
 
     async def _watch_server(self) -> None:
-        if self.server is not None:
-            await self.push_screen(self.server.open())
-            self.call_after_refresh(self.server.begin)
+        if self._launch.watched is not None:
+            poller = self.threads.watch_server(self._launch.watched, self._launch.look_s)
+            await self.push_screen("attach")
+            self.call_after_refresh(poller.start)
 
     def _handle_signals(self) -> None:
         """End when told to, as shells expect of what a signal ended."""
@@ -210,11 +213,10 @@ class SpectuiApp(OrderedApp[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer no way to where one is."""
         del parameters
-        watched = None if self.server is None else self.server.screen
-        if watched is not None:
+        if self.watched is not None and self.watched in self.screen_stack:
             # What a process of this machine runs can be taken over.
             if action == "tune":
-                return self.screen is watched and watched.pid is not None
+                return self.screen is self.watched and self.watched.pid is not None
             return action not in {"what_if", "models", "export", "log"}
         if action == "models":
             return self.picker is None
@@ -247,20 +249,16 @@ class SpectuiApp(OrderedApp[None]):
         """Whether a screen of that kind is open."""
         return any(isinstance(screen, kind) for screen in self.screen_stack)
 
-    async def action_quit(self) -> None:
-        """End at once, and stop whatever runs."""
-        self.exit()
-
     def get_key_display(self, binding: Binding) -> str:
         """Name a key as everywhere."""
         return key_name(binding.key_display or binding.key)
 
     def action_tune(self) -> None:
         """Show the search; of a server that is watched its models and options are taken over."""
-        if self.server is None or self.server.screen is None:
-            self._open_tuning(replay=False)
+        if self.watched is not None and self.watched in self.screen_stack:
+            self._take_over(self.watched)
         else:
-            self._take_over(self.server, self.server.screen.pid)
+            self._open_tuning(replay=False)
 
     def _open_tuning(self, *, replay: bool) -> None:
         # Imported here: numpy is not needed to start.
@@ -283,28 +281,28 @@ class SpectuiApp(OrderedApp[None]):
             self.tuning.look()
             self.tuning.ask(reason)
 
-    def _take_over(self, server: "ServerWatch", pid: int | None) -> None:
-        """Load what a server runs, in place of watching it, to tune it."""
+    def _take_over(self, watched: "AttachScreen") -> None:
+        """Load what a server runs, unless it is loaded, in place of watching it, to tune it."""
         from spectui.commands.sources.source import PROCESS  # noqa: PLC0415 - as needed
 
-        if pid == server.loaded_pid and self.session.setup is not None:
-            server.end()
-            self._open_tuning(replay=False)
-            return
-        try:
-            load = self.session.loader.prepared(f"{PROCESS}{pid}")
-        except SpectuiError as error:
-            self.warn(str(error))
-            return
-        is_first = server.loaded_pid is None
-        server.end()
+        load, before = None, watched.loaded_pid
+        if watched.pid != before or self.session.setup is None:
+            try:
+                load = self.session.loader.prepared(f"{PROCESS}{watched.pid}")
+            except SpectuiError as error:
+                self.warn(str(error))
+                return
+        watched.loaded_pid = watched.pid
+        watched.dismiss()
+        self.threads.stop_watching()
         self.live.watch_again = self._watch_server
-        self.notify(f"What process {pid} runs is loaded a second time, to be tuned here.")
         # It imports what the engine's thread will: two threads must not begin that together.
         self._open_tuning(replay=False)
-        if is_first:
+        if before is None:
             self._start()
-        load()
+        if load is not None:
+            self.notify(f"What process {watched.pid} runs is loaded again, to be tuned here.")
+            load()
 
     def action_what_if(self) -> None:
         """Ask what other settings would have done."""

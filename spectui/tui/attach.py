@@ -1,8 +1,7 @@
-"""A running llama-server that is watched: the screen over it, and its panels."""
+"""The screen over a running llama-server, and its panels: its work, and the server itself."""
 
 from collections.abc import Iterator
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
 from textual.screen import Screen
@@ -27,11 +26,7 @@ from spectui.tui.panel import (
     cells,
     labelled,
 )
-from spectui.tui.threads import Threads
 from spectui.tui.widgets import KeyBar, StatusBar, key_of
-
-if TYPE_CHECKING:
-    from spectui.server.watch.locator import Address
 
 _SMALLEST_BAR = 4
 _SPEED = len(" 123.4/s")
@@ -73,7 +68,7 @@ def _mean(label: str, tokens_per_s: float | None) -> Lines:
 class DraftsPanel(Panel[AttachState]):
     """Shows acceptance since the server's start, and of the requests that ended last."""
 
-    heading = "Acceptance"
+    heading = "Acceptance, since its start"
 
     def blocks(self, state: AttachState, pen: Pen) -> Iterator[Block]:
         """Headline, the last request, positions, counts."""
@@ -223,10 +218,12 @@ class AttachScreen(Screen[None]):
     HORIZONTAL_BREAKPOINTS = [(0, "-one"), (72, "-two")]  # noqa: RUF012 - as Screen has it
     VERTICAL_BREAKPOINTS = [(0, "-short"), (20, "-tall")]  # noqa: RUF012 - as Screen has it
 
-    def __init__(self, tracker: Tracker) -> None:
-        """Show what ``tracker`` knows."""
+    def __init__(self, url: str) -> None:
+        """Show what is known before the first answer."""
         super().__init__()
-        self._tracker = tracker
+        self._tracker = Tracker(url)
+        self.loaded_pid: int | None = None
+        """The process whose models were loaded here last."""
         self._status = StatusBar()
         self._trouble = Static(markup=False, id="trouble")
 
@@ -280,46 +277,3 @@ def _connection(state: AttachState) -> str:
     if state.sample.took_s is None:
         return "connecting"
     return "connected, answers late" if state.sample.is_late else "connected"
-
-
-class ServerWatch:
-    """Watches a server, until its models are loaded here, and again after that."""
-
-    def __init__(self, server: "Address", interval_s: float, threads: Threads) -> None:
-        """Watch nothing yet.
-
-        Args:
-            server: its address.
-            interval_s: from one look at it to the next.
-            threads: ask the server.
-        """
-        self._server = server
-        self._interval_s = interval_s
-        self._threads = threads
-        self._tracker = Tracker(server.url)
-        self.screen: AttachScreen | None = None
-        """None while the server is not watched."""
-        self.loaded_pid: int | None = None
-        """The process whose models were loaded here last."""
-
-    def open(self) -> AttachScreen:
-        """Return a screen with all that was seen of the server."""
-        self.screen = AttachScreen(self._tracker)
-        return self.screen
-
-    def begin(self) -> None:
-        """Ask the server, once its screen is there."""
-        self._threads.watch_server(self._server, self._interval_s).start()
-
-    def take(self, sample: Sample) -> None:
-        """Take a sample; the last one may come after the watch has ended."""
-        if self.screen is not None:
-            self.screen.take(sample)
-
-    def end(self) -> None:
-        """Ask the server no more, and close its screen."""
-        if self.screen is not None:
-            self.loaded_pid = self.screen.pid
-            self.screen.dismiss()
-            self.screen = None
-            self._threads.stop_watching()

@@ -29,12 +29,7 @@ class LiveScreen(LiveView):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("escape", "live.stop", "Stop", "Stop the answer or the load"),
-        key(
-            "escape",
-            "live.back",
-            "Back",
-            "Watch the server again that was attached to; its models stay loaded here",
-        ),
+        key("escape", "live.back", "Back", "Watch the server again; its models stay loaded here"),
         key("f2", "live.rejected", "Rejected", "Show the drafted tokens that the target refused"),
         key("f3", "live.settings", "Settings", "Change drafting and sampling of the next answer"),
         key("f4", "live.draft", "Draft", "Let the next answer use the draft, or the target alone"),
@@ -75,6 +70,8 @@ class LiveScreen(LiveView):
         del parameters
         if action == "stop":
             return self.activity in {Activity.LOADING, Activity.ANSWERING}
+        if action == "copy":
+            return self.activity is Activity.READY
         if action == "back":
             is_idle = self.activity in {Activity.READY, Activity.NO_MODEL}
             return is_idle and self.watch_again is not None
