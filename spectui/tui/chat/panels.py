@@ -93,7 +93,7 @@ def _prompt(state: ThroughputState, pen: Pen) -> Lines:
 class ExpectationPanel(Panel[ExpectationState]):
     """Shows three speedups, and the term that costs most."""
 
-    heading = "Expectation, with these settings"
+    heading = "Expectation, these settings"
 
     def blocks(self, state: ExpectationState, pen: Pen) -> Iterator[Block]:
         """The speedups, and the loss."""
