@@ -25,6 +25,8 @@ MakeApp = Callable[[int], "tuple[SpectuiApp, Callable[[], None]]"]
 """Makes an app with the file of native logs; returns what frees what the app holds as well."""
 _Modes = list[Any]
 """Terminal attributes as ``termios`` gives them."""
+_INPUT, _LOCAL = 0, 3
+"""Places of the input's and of the local flags among them."""
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 """Signals that ask a program to end."""
@@ -65,6 +67,7 @@ def show_screen(load: Callable[[], MakeApp], log: Path, *, instead: str) -> NoRe
     if not in_child():
         raise UsageError(f"the interactive screen needs a terminal; {instead}")
     # Shows at once that the program has started: importing the screen takes a moment.
+    _take_keys()
     os.write(2, _GREETING.encode())
     try:
         # Thousands of objects are made while importing, none of which is garbage.
@@ -107,11 +110,23 @@ def in_child(stdin: int = 0, stderr: int = 2) -> bool:
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTTOU,))
     status, asked = _watch(child)
     if os.WIFEXITED(status):
+        _put_back(stdin, modes)
         os._exit(os.WEXITSTATUS(status) or (_BY_SIGNAL + asked if asked else 0))
     number = os.WTERMSIG(status)
     wanted = number in _ENDING
     _restore(stdin, stderr, modes, "" if wanted else _end_sentence(number))
     os._exit(_BY_SIGNAL + number if wanted else 1)
+
+
+def _take_keys(stdin: int = 0) -> None:
+    """Keep each key for the screen as it is typed; Ctrl+C still ends what only starts.
+
+    A terminal that gathers lines loses the first key, and makes Enter a new line.
+    """
+    modes = termios.tcgetattr(stdin)
+    modes[_INPUT] &= ~(termios.ICRNL | termios.IXON)
+    modes[_LOCAL] &= ~(termios.ICANON | termios.ECHO | termios.IEXTEN)
+    termios.tcsetattr(stdin, termios.TCSANOW, modes)
 
 
 def writable_log() -> Path:
@@ -154,6 +169,12 @@ def _watch(child: int) -> tuple[int, int]:
         pid, status = os.waitpid(child, os.WNOHANG)
         if pid:
             return status, asked
+
+
+def _put_back(stdin: int, modes: _Modes) -> None:
+    """Give the terminal back as the shell had it, while what is typed ahead stays."""
+    with suppress(termios.error, OSError):
+        termios.tcsetattr(stdin, termios.TCSANOW, modes)
 
 
 def _restore(stdin: int, stderr: int, modes: _Modes, last_words: str) -> None:

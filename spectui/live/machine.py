@@ -430,6 +430,7 @@ def mean_load(snapshots: Sequence[Snapshot]) -> dict[str, float | None]:
         "pcie_use": _mean(_most(map(link_use, one.gpus)) for one in snapshots),
         "gpu_use": _mean(_most(gpu.utilisation.value for gpu in one.gpus) for one in snapshots),
         "cores_busy": _mean(map(_busier_half, snapshots)),
+        "others_busy": _mean(_others_share(one.host) for one in snapshots),
     }
 
 
@@ -446,6 +447,11 @@ def link_use(gpu: GpuReading) -> float | None:
     """Return the share of its PCIe limit that the busier direction takes."""
     busier = _most((gpu.pcie_rx_bytes_per_s.value, gpu.pcie_tx_bytes_per_s.value))
     return ratio(busier, gpu.pcie_limit_bytes_per_s.value)
+
+
+def _others_share(host: HostReading) -> float | None:
+    own, cores = host.process_cores.value, host.cpu_per_core
+    return None if own is None or not cores else max(sum(cores) - own, 0.0) / len(cores)
 
 
 def _busier_half(snapshot: Snapshot) -> float | None:

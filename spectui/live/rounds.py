@@ -21,6 +21,8 @@ _RAM_SHARE = 0.1
 _DRAM_OF_LIMIT = 0.6
 """Share of the measured limit, or of the best rate that other decodes reached on this machine. One
 that reads weights much slower is not waiting for the memory but computing."""
+_OTHERS_BUSY = 0.25
+"""Share of all cores that other programs take: with so much, threads that compute together wait."""
 _CORES_BUSY = 0.8
 """Share of the busier half of the cores: one compute thread per physical core fills these."""
 N_MEAN = 32
@@ -42,6 +44,7 @@ class Limit(StrEnum):
     GPU = "GPU"
     DRAM = "DRAM"
     CPU = "CPU"
+    OTHERS = "other programs"
 
 
 def ratio(part: float | None, whole: float | None) -> float | None:
@@ -70,6 +73,8 @@ class Evidence:
     dram_limit_bytes_per_s: float | None = None
     """As measured, or the most seen of any other batch size or the draft; None for neither."""
     cores_busy: float | None = None
+    others_busy: float | None = None
+    """Share of all cores that programs without the models take."""
 
 
 def find_bottleneck(evidence: Evidence) -> Bottleneck | None:
@@ -115,7 +120,9 @@ def _host(evidence: Evidence) -> Bottleneck:
         return Limit.VERIFY, f"RAM is read at {rate / 1e9:.0f} GB/s; its limit is not known yet"
     if rate >= _DRAM_OF_LIMIT * limit:
         return Limit.DRAM, f"verifying reads {rate / 1e9:.0f} GB/s from RAM"
-
+    others = evidence.others_busy
+    if others is not None and others >= _OTHERS_BUSY:
+        return Limit.OTHERS, f"they take {percent_text(others)} of the cores"
     if busy is None or busy >= _CORES_BUSY:
         return Limit.CPU, f"RAM is read at {percent_text(rate / limit)} of its limit, cores compute"
     return Limit.VERIFY, f"cores are {percent_text(busy)} busy, no link is full"

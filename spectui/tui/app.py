@@ -25,8 +25,6 @@ from spectui.tui.tune.controller import TuneController
 from spectui.tui.widgets import QUIT_DISPLAY, hidden, key, key_name
 
 if TYPE_CHECKING:
-    from spectui.server.watch.locator import Address
-    from spectui.server.watch.sample import Sample
     from spectui.tui.attach import AttachScreen
     from spectui.tui.picker.screen import PickerScreen
     from spectui.tui.tune.screen import TuneScreen
@@ -104,7 +102,7 @@ class SpectuiApp(OrderedApp[None]):
             ChatRecorded: self.tune.take_recording,
         }
         self.watched: AttachScreen | None = None
-        """The screen over a server that runs, until that one's models are taken over."""
+        """The screen over a server that runs, if one was named."""
 
     async def on_mount(self) -> None:
         """Show the live screen, then start what is heavy."""
@@ -116,19 +114,22 @@ class SpectuiApp(OrderedApp[None]):
             self.warn(f"There is no look {self.unknown_theme}; Ctrl+P, Theme, lists them.")
         if self._launch.watched is None:
             self.call_after_refresh(self._start)
-        else:
-            await self._watch_server(self._launch.watched)
-
-    async def _watch_server(self, server: "Address") -> None:
-        # Imported here: few watch one.
+            return
+        # Imported here: few watch a server.
         from spectui.server.watch.sample import Failure, ServerSample  # noqa: PLC0415
         from spectui.tui.attach import AttachScreen  # noqa: PLC0415
 
-        poller = self.threads.watch_server(server, self._launch.look_s)
-        self.watched = AttachScreen(server.url)
-        self._takers |= dict.fromkeys((ServerSample, Failure), self._take_sample)
-        await self.push_screen(self.watched)
-        self.call_after_refresh(poller.start)
+        self.watched = AttachScreen(self._launch.watched.url)
+        # So it stays while its server's models are tuned.
+        self.install_screen(self.watched, "attach")
+        self._takers |= dict.fromkeys((ServerSample, Failure), self.watched.take)
+        await self._watch_server()
+
+    async def _watch_server(self) -> None:
+        if self._launch.watched is not None:
+            poller = self.threads.watch_server(self._launch.watched, self._launch.look_s)
+            await self.push_screen("attach")
+            self.call_after_refresh(poller.start)
 
     def _handle_signals(self) -> None:
         """End when told to, as shells expect of what a signal ended."""
@@ -193,11 +194,6 @@ class SpectuiApp(OrderedApp[None]):
         if self.tuning is not None:
             self.tuning.look()
 
-    def _take_sample(self, event: "Sample") -> None:
-        # The last one may come after the models were taken over.
-        if self.watched is not None:
-            self.watched.take(event)
-
     def _take_inspection(self, event: ModelInspected) -> None:
         if self.picker is not None:
             self.picker.show_inspection(event)
@@ -217,8 +213,8 @@ class SpectuiApp(OrderedApp[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer no way to where one is."""
         del parameters
-        if self.watched is not None:
-            # Nothing is loaded, but what a process of this machine runs can be taken over.
+        if self.watched is not None and self.watched in self.screen_stack:
+            # What a process of this machine runs can be taken over.
             if action == "tune":
                 return self.screen is self.watched and self.watched.pid is not None
             return action not in {"what_if", "models", "export", "log"}
@@ -253,20 +249,16 @@ class SpectuiApp(OrderedApp[None]):
         """Whether a screen of that kind is open."""
         return any(isinstance(screen, kind) for screen in self.screen_stack)
 
-    async def action_quit(self) -> None:
-        """End at once, and stop whatever runs."""
-        self.exit()
-
     def get_key_display(self, binding: Binding) -> str:
         """Name a key as everywhere."""
         return key_name(binding.key_display or binding.key)
 
     def action_tune(self) -> None:
         """Show the search; of a server that is watched its models and options are taken over."""
-        if self.watched is None:
-            self._open_tuning(replay=False)
-        else:
+        if self.watched is not None and self.watched in self.screen_stack:
             self._take_over(self.watched)
+        else:
+            self._open_tuning(replay=False)
 
     def _open_tuning(self, *, replay: bool) -> None:
         # Imported here: numpy is not needed to start.
@@ -290,22 +282,27 @@ class SpectuiApp(OrderedApp[None]):
             self.tuning.ask(reason)
 
     def _take_over(self, watched: "AttachScreen") -> None:
-        """Load what a server runs, in place of watching it, to tune it."""
+        """Load what a server runs, unless it is loaded, in place of watching it, to tune it."""
         from spectui.commands.sources.source import PROCESS  # noqa: PLC0415 - as needed
 
-        try:
-            load = self.session.loader.prepared(f"{PROCESS}{watched.pid}")
-        except SpectuiError as error:
-            self.warn(str(error))
-            return
-        self.watched = None
+        load, before = None, watched.loaded_pid
+        if watched.pid != before or self.session.setup is None:
+            try:
+                load = self.session.loader.prepared(f"{PROCESS}{watched.pid}")
+            except SpectuiError as error:
+                self.warn(str(error))
+                return
+        watched.loaded_pid = watched.pid
         watched.dismiss()
         self.threads.stop_watching()
-        self.notify(f"What process {watched.pid} runs is loaded a second time, to be tuned here.")
+        self.live.watch_again = self._watch_server
         # It imports what the engine's thread will: two threads must not begin that together.
         self._open_tuning(replay=False)
-        self._start()
-        load()
+        if before is None:
+            self._start()
+        if load is not None:
+            self.notify(f"What process {watched.pid} runs is loaded again, to be tuned here.")
+            load()
 
     def action_what_if(self) -> None:
         """Ask what other settings would have done."""

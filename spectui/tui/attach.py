@@ -68,7 +68,7 @@ def _mean(label: str, tokens_per_s: float | None) -> Lines:
 class DraftsPanel(Panel[AttachState]):
     """Shows acceptance since the server's start, and of the requests that ended last."""
 
-    heading = "Acceptance"
+    heading = "Acceptance, since its start"
 
     def blocks(self, state: AttachState, pen: Pen) -> Iterator[Block]:
         """Headline, the last request, positions, counts."""
@@ -222,6 +222,8 @@ class AttachScreen(Screen[None]):
         """Show what is known before the first answer."""
         super().__init__()
         self._tracker = Tracker(url)
+        self.loaded_pid: int | None = None
+        """The process whose models were loaded here last."""
         self._status = StatusBar()
         self._trouble = Static(markup=False, id="trouble")
 

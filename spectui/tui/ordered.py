@@ -52,6 +52,16 @@ class OrderedApp(ColouredApp[ReturnType]):
         """The follow-up of the last key. Others belong to keys whose widget was given up: they are
         too late."""
         self._looks_again = False
+        self._is_drawn = False
+        """Whether the first screen is there: a key before that would reach nobody."""
+
+    def on_ready(self) -> None:
+        """Take what was typed ahead once the first screen has its focus."""
+        self.call_after_refresh(self._first_keys)
+
+    async def _first_keys(self) -> None:
+        self._is_drawn = True
+        await self._pass_on()
 
     async def on_event(self, event: Event) -> None:
         """Let what is typed wait for what was typed before."""
@@ -73,7 +83,7 @@ class OrderedApp(ColouredApp[ReturnType]):
         await self._pass_on()
 
     async def _pass_on(self) -> None:
-        while self._waiting and self.screen_stack and not self._is_handling:
+        while self._is_drawn and self._waiting and self.screen_stack and not self._is_handling:
             event = self._waiting.popleft()
             await super().on_event(event)
             if event.is_forwarded:
@@ -81,7 +91,7 @@ class OrderedApp(ColouredApp[ReturnType]):
             else:
                 # A binding of the app's has had it already.
                 self._follow(self.screen, KeyHandled(self.screen))
-        if self._waiting and not self._looks_again:
+        if self._is_drawn and self._waiting and not self._looks_again:
             self._looks_again = True
             self.set_timer(_LOOK_AGAIN_S, self._look_again)
 

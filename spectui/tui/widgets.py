@@ -117,14 +117,17 @@ class KeyBar(Footer):
         self._fit()
 
     def _fit(self) -> None:
-        """Leave out keys from the end rather than cut one; the help has all.
+        """Close ranks, and leave out keys from the end rather than cut one; the help has all.
 
         The ways out and the help are the last to go.
         """
-        room = self.size.width
-        for key in sorted(self.query(FooterKey), key=lambda key: key.key not in _LAST_TO_GO):
-            room -= cell_len(key.render().plain)
+        room, keys = self.size.width, list(self.query(FooterKey))
+        texts = {key: cell_len(key.key_display) + cell_len(key.description) for key in keys}
+        self.set_class(sum(texts.values()) + 2 * len(keys) > room, "-dense")
+        for key in sorted(keys, key=lambda key: key.key not in _LAST_TO_GO):
+            room -= texts[key] + (1 if self.has_class("-dense") else 2)
             key.display = room >= 0
+            key.refresh(layout=True)
 
     def bindings_changed(self, screen: Screen[object]) -> None:
         """Build the keys anew if they differ."""

@@ -217,6 +217,10 @@ def test_the_bottleneck_is_the_longest_part_and_its_resource() -> None:
         (replace(VERIFYING, gpu_use=0.5, ram_share=0.0), Limit.VERIFY),
         (IN_RAM, Limit.DRAM),
         (replace(IN_RAM, dram_bytes_per_s=10e9, cores_busy=0.95), Limit.CPU),
+        (
+            replace(IN_RAM, dram_bytes_per_s=10e9, cores_busy=0.95, others_busy=0.4),
+            Limit.OTHERS,
+        ),
         (replace(IN_RAM, dram_bytes_per_s=10e9, cores_busy=0.3), Limit.VERIFY),
         (replace(IN_RAM, dram_bytes_per_s=None), Limit.VERIFY),
         (replace(IN_RAM, dram_limit_bytes_per_s=None), Limit.VERIFY),

@@ -20,7 +20,7 @@ from spectui.server.watch.poller import Poller
 from spectui.server.watch.sample import Failure, Trouble
 from spectui.settings import Settings
 from spectui.tui.app import SpectuiApp
-from spectui.tui.attach import ServerPanel, SlotsPanel
+from spectui.tui.attach import AttachScreen, ServerPanel, SlotsPanel
 from spectui.tui.chat.screen import LiveScreen
 from spectui.tui.dialogs import HelpScreen
 from spectui.tui.panel import Panel
@@ -227,6 +227,15 @@ async def test_one_key_takes_over_what_it_runs_to_tune_it() -> None:
         await settled(pilot, lambda: watched.app.live.activity is Activity.READY)
         await press_keys(pilot, "escape")
         assert pilot.app.screen is watched.app.live
+        # There is a way back, and one to the search again, without another load.
+        assert "Back" in footer()
+        await press_keys(pilot, "escape")
+        assert isinstance(pilot.app.screen, AttachScreen)
+        assert watched.poller.n_started == 1
+        await watched.told(pilot, sample(2.0))
+        await press_keys(pilot, "f5")
+        assert isinstance(pilot.app.screen, TuneScreen)
+        assert len(asked) == 2
 
 
 async def test_slots_and_odd_facts_are_drawn_whatever_the_room() -> None:

@@ -17,6 +17,7 @@ from spectui.live.machine import (
 )
 from spectui.live.rounds import (
     LOSSES,
+    N_MEAN,
     AcceptanceState,
     ExpectationState,
     RoundState,
@@ -27,7 +28,7 @@ from spectui.live.tally import Phase, ThroughputState
 from spectui.monitor.readings import GpuReading
 from spectui.speculative.counters import RoundTimes
 from spectui.tui import draw
-from spectui.tui.panel import Block, Line, Lines, Look, Panel, Part, Pen, any_of, labelled
+from spectui.tui.panel import Block, Line, Lines, Look, Panel, Part, Pen, any_of, cells, labelled
 
 _LABEL = len("predicted ")
 _NUMBER = len(" 10.00x")
@@ -92,7 +93,7 @@ def _prompt(state: ThroughputState, pen: Pen) -> Lines:
 class ExpectationPanel(Panel[ExpectationState]):
     """Shows three speedups, and the term that costs most."""
 
-    heading = "Expectation"
+    heading = "Expectation, these settings"
 
     def blocks(self, state: ExpectationState, pen: Pen) -> Iterator[Block]:
         """The speedups, and the loss."""
@@ -118,7 +119,7 @@ class ExpectationPanel(Panel[ExpectationState]):
 class AcceptancePanel(Panel[AcceptanceState]):
     """Shows how good the draft is."""
 
-    heading = "Acceptance"
+    heading = "Acceptance, last turn"
 
     def blocks(self, state: AcceptanceState, pen: Pen) -> Iterator[Block]:
         """Headline, positions, strip of rounds."""
@@ -130,7 +131,7 @@ class AcceptancePanel(Panel[AcceptanceState]):
             rounds = counted(state.turn.n_rounds, "round")
             yield Block(20, (((rounds, Look.MUTED),),))
         if shares := state.setting.conditional_acceptance:
-            yield Block(40, ((("by position, of rounds that reached it", Look.MUTED),),))
+            yield Block(40, ((("by position, of all rounds that reached it", Look.MUTED),),))
             yield Block(30, pen.positions(shares))
         if state.recent:
             yield Block(10, (_strip(state.recent, pen),))
@@ -163,7 +164,7 @@ def _marks(n_drafted: int, n_accepted: int) -> tuple[Part, ...]:
 class RoundPanel(Panel[RoundState]):
     """Shows the mean of the last rounds."""
 
-    heading = "Round"
+    heading = f"Round, mean of the last {N_MEAN}"
 
     def blocks(self, state: RoundState, pen: Pen) -> Iterator[Block]:
         """Bottleneck, parts, verify cost, history."""
@@ -240,7 +241,7 @@ _LOOKS = {
 class MemoryPanel(Panel[MemoryState]):
     """Shows a bar per memory, and beside it what else is known of the GPUs."""
 
-    heading = "VRAM and RAM"
+    heading = "VRAM and RAM, now"
 
     def blocks(self, state: MemoryState, pen: Pen) -> Iterator[Block]:
         """Warnings, bars, GPUs, or why there is none, and the legend of the bars."""
@@ -314,7 +315,7 @@ def _name(gpu: GpuReading) -> str:
 class TrafficPanel(Panel[TrafficState]):
     """Shows rates with their histories."""
 
-    heading = "PCIe, DRAM, disk, cores"
+    heading = "PCIe, DRAM, disk, cores, now"
 
     def blocks(self, state: TrafficState, pen: Pen) -> Iterator[Block]:
         """Links, DRAM, bytes of a token, disk, cores."""
@@ -369,7 +370,8 @@ def _token(token: TokenReads, pen: Pen) -> Iterator[Block]:
     """Bytes of a token, and below them the speed that RAM allows and the one that there is."""
     places = [("RAM", token.ram_bytes), ("VRAM", token.gpu_bytes)]
     read = " + ".join(f"{draw.size(size)} {name}" for name, size in places if size)
-    yield Block(6, (labelled("token reads", read),))
+    line = labelled("token reads", read)
+    yield Block(6, (line if cells(line) <= pen.width else labelled("token", read),))
     most, alone = token.at_most_tokens_per_s, token.alone_tokens_per_s
     if most is not None:
         measured = "" if alone is None else f"measured {draw.per_s(alone)}"

@@ -1,6 +1,6 @@
 """The live screen: its keys, the session that they lead, and the form of its settings."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -29,6 +29,7 @@ class LiveScreen(LiveView):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("escape", "live.stop", "Stop", "Stop the answer or the load"),
+        key("escape", "live.back", "Back", "Watch the server again; its models stay loaded here"),
         key("f2", "live.rejected", "Rejected", "Show the drafted tokens that the target refused"),
         key("f3", "live.settings", "Settings", "Change drafting and sampling of the next answer"),
         key("f4", "live.draft", "Draft", "Let the next answer use the draft, or the target alone"),
@@ -54,6 +55,8 @@ class LiveScreen(LiveView):
         """
         super().__init__()
         self._warn = warn
+        self.watch_again: Callable[[], Awaitable[None]] | None = None
+        """Goes back to the server whose models were taken over; None where there is none."""
         self.session = SessionController(
             launch, self, threads, choose_models=choose_models, warn=warn
         )
@@ -67,6 +70,11 @@ class LiveScreen(LiveView):
         del parameters
         if action == "stop":
             return self.activity in {Activity.LOADING, Activity.ANSWERING}
+        if action == "copy":
+            return self.activity is Activity.READY
+        if action == "back":
+            is_idle = self.activity in {Activity.READY, Activity.NO_MODEL}
+            return is_idle and self.watch_again is not None
         if action == "draft":
             return self.setup is not None and self.setup.can_draft
         return True
@@ -74,6 +82,11 @@ class LiveScreen(LiveView):
     def action_stop(self) -> None:
         """End the answer or the load."""
         self.session.stop()
+
+    async def action_back(self) -> None:
+        """Watch the server again."""
+        if self.watch_again is not None:
+            await self.watch_again()
 
     def action_rejected(self) -> None:
         """Show or hide what the target refused."""

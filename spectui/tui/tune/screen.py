@@ -211,7 +211,11 @@ class TuneScreen(Screen[None]):
     def _show_detail(self) -> None:
         """Say what there is to the selected row, or why there is none yet."""
         row, detail = self.query_one(SettingsTable).selected, self.query_one("#detail", Static)
-        told = "" if row is None else row.detail
+        told = ""
+        if row is not None:
+            label = draw.one_line(row.arm.label)
+            # What the table may have cut.
+            told = row.detail or label * (len(label) > self.size.width // 2)
         if row is None and self._state.is_running and not self.shows_replay:
             told = COMING
         if detail.content != told:
