@@ -65,6 +65,14 @@ def read_file(path: Path, most_bytes: int) -> bytes:
     return content
 
 
+def unreadable(path: Path | str, error: OSError, remedy: str) -> BadInputError:
+    """The error of a file that somebody names and that cannot be read."""
+    reason = f" cannot be read ({error.strerror})"
+    if isinstance(error, FileNotFoundError):
+        reason = ": no such file"
+    return BadInputError(f"{path}{reason}; {remedy}")
+
+
 def read_toml(path: Path, kind: type[_T], *, other: str, advice: Callable[[str], str]) -> _T:
     """Read a file.
 
@@ -80,8 +88,7 @@ def read_toml(path: Path, kind: type[_T], *, other: str, advice: Callable[[str],
     try:
         content = read_file(path, SMALL_BYTES)
     except OSError as error:
-        joint = " is" if error.errno in {EFBIG, EINVAL} else ":"
-        raise BadInputError(f"{path}{joint} {error.strerror}; give {other}") from error
+        raise unreadable(path, error, f"give {other}") from error
     try:
         return msgspec.toml.decode(content, type=kind)
     except msgspec.ValidationError as error:

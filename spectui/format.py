@@ -56,7 +56,7 @@ def count_text(n: int) -> str:
 
 def counted(n: int, noun: str) -> str:
     """Write a number of things such as ``1 prompt`` or ``24 prompts``."""
-    return f"{n} {noun}{'' if n == 1 else 's'}"
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def _scaled(n: int, units: tuple[str, ...]) -> tuple[str, str]:
@@ -69,10 +69,10 @@ def _scaled(n: int, units: tuple[str, ...]) -> tuple[str, str]:
     return f"{value:.{0 if value >= _WIDE else 1}f}".removesuffix(".0"), unit
 
 
-def factor(speedup: float, decimals: int = 2) -> str:
+def factor(speedup: float) -> str:
     """A speedup, such as ``1.18``; the larger it is, the fewer digits are worth their place."""
     if speedup < _TEN:
-        return f"{speedup:.{decimals}f}"
+        return f"{speedup:.2f}"
     if speedup < _HUGE:
         return f"{speedup:.{int(speedup < _HUNDRED)}f}"
     return f"{speedup:.0e}"
@@ -107,16 +107,12 @@ def times_text(speedup: float | None) -> str:
     return _NONE if speedup is None else f"{factor(speedup)}×"
 
 
-def percent_text(share: float | None, decimals: int = 0) -> str:
-    """Write a share such as ``78 %``."""
-    return _NONE if share is None else f"{100 * share:.{decimals}f} %"
-
-
-def seconds_text(seconds: float) -> str:
-    """Write seconds such as ``0.84 s`` or ``12.3 s``, from a minute on ``3 min 05 s``."""
-    if round(seconds, 1) >= _MINUTE_S:
-        return duration_text(seconds)
-    return f"{seconds:.{2 if seconds < _TEN else 1}f} s"
+def percent_text(share: float | None) -> str:
+    """Write a share such as ``78 %``; one that is less than 1 % as ``0.4 %``."""
+    if share is None:
+        return _NONE
+    percent = 100 * share
+    return f"{percent:.{int(0.05 <= abs(percent) < 0.95)}f} %"  # noqa: PLR2004 - rounded to 0, to 1
 
 
 def time_text(seconds: float) -> str:

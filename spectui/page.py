@@ -5,17 +5,11 @@ from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A sentence that stays on one line, unless a terminal is too narrow for it."""
-
-    text: str
-    indent: str = ""
-    """Indent of what does not fit on its first line."""
-
-
-@dataclass(frozen=True, slots=True)
 class Paragraph:
-    """A text that is broken into lines as wide as the page."""
+    """A text that is broken at its blanks into lines as wide as the page.
+
+    A longer word, such as a path, stays whole, to be copied.
+    """
 
     text: str
     indent: str = ""
@@ -24,14 +18,14 @@ class Paragraph:
     """Indent of its first line."""
     style: str = ""
     """Such as ``bold``; empty for none."""
-    breaks_words: bool = False
-    """Whether long words, such as paths, are broken, so that nothing is wider than the page; then
-    all lines have the indent of the first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """A column of words: they stand on the left, and are folded where they do not fit."""
+    """A column of words: they stand on the left, and are folded where they do not fit.
+
+    A name is folded behind a hyphen, a dot, a slash or an underscore.
+    """
 
     head: str = ""
     is_whole: bool = False
@@ -95,8 +89,8 @@ class Excerpt:
     """Style of the marks."""
 
 
-Part = str | Line | Paragraph | Table | Excerpt
-"""A text stands as it is; an empty one separates."""
+Part = str | Paragraph | Table | Excerpt
+"""A text stands as it is, as a command to be copied does; an empty one separates."""
 Page = Sequence[Part]
 
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 from collections.abc import Iterable, Iterator
 
 HIDDEN = "***"
@@ -45,6 +46,13 @@ def without_secrets(words: Iterable[str]) -> Iterator[str]:
         else:
             yield hidden(option if option.startswith("-") else "", word)
         option = word
+
+
+def printable_word(word: str) -> str:
+    """A word of a command line, which may itself be a command, as it may be printed."""
+    words = shlex.split(word) if " " in word else [word]
+    shown = [*without_secrets(words)]
+    return word if shown == words else shlex.join(shown) if " " in word else shown[0]
 
 
 def environment_without_secrets() -> dict[str, str]:

@@ -16,6 +16,7 @@ from spectui.format import (
     percent_text,
     printable,
     rate_text,
+    time_text,
     times_text,
 )
 from spectui.interrupts import interrupts
@@ -197,9 +198,9 @@ def _finished(record: TrialRecord) -> str:
 
 
 def _measured(pair: Pair) -> str:
-    """A prompt that was measured."""
+    """The seconds that a prompt took: rates are told in the end, of all prompts together."""
     if not pair.has_decoded:
         return f"{pair.item.id}: ended at once"
-    off, on = rate_text(pair.baseline.tokens_per_s), rate_text(pair.speculative.tokens_per_s)
+    off, on = time_text(pair.baseline.decode_s), time_text(pair.speculative.decode_s)
     rate = percent_text(pair.speculative.counters.acceptance_rate)
-    return f"{pair.item.id}: off {off}, on {on} tokens/s, acceptance {rate}"
+    return f"{pair.item.id}: {off} off, {on} on, acceptance {rate}"

@@ -95,13 +95,7 @@ def _from_study(name: str | None, storage: str | None) -> tuple[ExportSetup, Dia
 
     studies = list_studies(storage)
     study = find_study(studies, name)
-    outcome = study.outcome
-    if outcome is None:
-        raise BadInputError(
-            f"the study {study.name} keeps neither a verdict nor where its models are: it was "
-            "interrupted, or made by an older spectui; give its spectui tune command again, which "
-            "goes on from there"
-        )
+    outcome = study.ended()
     complain(f"{study.name}, {outcome.ended.astimezone():%Y-%m-%d %H:%M}: {outcome.verdict.reason}")
     if outcome.is_confirmed and outcome.verdict.basis is None:
         complain(

@@ -3,16 +3,18 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
+from importlib import import_module
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
-from spectui.cli.help import FromUserOnly
+from spectui.cli.help import OUTPUT, WORDS, CommandOption, FromUserOnly
 from spectui.cli.removed import reason_of
 from spectui.errors import BadInputError, UsageError
 from spectui.presets import Options, Preset, find_preset
+from spectui.secret import printable_word
 
 if TYPE_CHECKING:
     from spectui.commands.takeover import Takeover
@@ -34,6 +36,10 @@ class Given(Mapping[str, Any]):
     """The command of ``--from``, with what was typed beside it; None without one."""
     flags: Mapping[str, str] = field(default_factory=dict)
     """First flag of each parameter."""
+    words: tuple[str, ...] = ()
+    """The words behind the command's name."""
+    raw: Mapping[str, Any] = field(default_factory=dict)
+    """Values of the parameters that the user has typed, as they were typed."""
 
     @classmethod
     def of(cls, context: click.Context) -> "Given":
@@ -45,8 +51,12 @@ class Given(Mapping[str, Any]):
         if takeover is not None:
             names = frozenset(name.replace("_", "-") for name in typed)
             takeover = replace(takeover, typed=names)
+        words = context.meta.get(WORDS, ())
+        raw, _rest, _order = context.command.make_parser(context).parse_args([*words])
         return cls(
             parsed=context.params,
+            words=words,
+            raw=raw,
             typed=typed,
             inherited=frozenset(
                 n for n, who in sources.items() if who is ParameterSource.DEFAULT_MAP
@@ -76,6 +86,23 @@ class Given(Mapping[str, Any]):
         """The same with other values."""
         return replace(self, parsed={**self.parsed, **values})
 
+    def again(self, name: str) -> list[str]:
+        """The same command, by its name, without secrets."""
+        return ["spectui", name, *map(printable_word, self.words)]
+
+    def words_for(self, name: str) -> list[str]:
+        """Another command with the options that were typed, as far as it takes them."""
+        found = ["spectui", name]
+        for param in import_module(f"spectui.cli.{name}").command.params:
+            typed = self.raw.get(param.name)
+            if typed is None or not isinstance(param, CommandOption) or param.subject == OUTPUT:
+                continue
+            values = typed if isinstance(typed, list) else [typed]
+            if _takes(param, values):
+                flag, words = param.opts[0], ([] if one is True else [one] for one in values)
+                found += chain.from_iterable((flag, *map(printable_word, one)) for one in words)
+        return found
+
     @property
     def extra(self) -> tuple[str, ...]:
         """Arguments of the command of ``--from`` that an export does not write itself."""
@@ -95,6 +122,16 @@ class Given(Mapping[str, Any]):
         """Whether an option's value, by its long name, is that of the command of ``--from``."""
         found = self.takeover
         return found is not None and name not in found.typed and name in found.options
+
+
+def _takes(param: click.Option, values: list[Any]) -> bool:
+    """Whether an option takes what was typed for one of the same name, such as no list."""
+    try:
+        for value in values:
+            param.type.convert(value, param, None)
+    except click.BadParameter:
+        return False
+    return param.multiple or len(values) == 1
 
 
 _BESIDE = "spectui.brings-models"
@@ -179,6 +216,18 @@ def demo_option(
     if wanted and ctx.default_map is None:
         _apply_preset(ctx, find_preset("demo"))
     return wanted
+
+
+def target_option(ctx: click.Context, param: click.Parameter, name: str) -> str:
+    """Callback of ``--target``.
+
+    Raises:
+        UsageError: it was typed, and the demo models are not used.
+    """
+    source = ctx.get_parameter_source(param.name or "")
+    if source is ParameterSource.COMMANDLINE and not ctx.params.get("demo"):
+        raise UsageError("--target names a demo model; add --demo, or leave --target out")
+    return name
 
 
 def from_option(ctx: click.Context, _param: click.Parameter, text: str | None) -> str | None:

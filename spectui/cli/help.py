@@ -15,10 +15,12 @@ Examples = Sequence[tuple[str, str]]
 """Purposes, each with the command that serves it."""
 _FEW = 10
 """Below that many options a command needs no subjects."""
-OWN, _LAST = "Options", "Output"
+OWN, OUTPUT = "Options", "Output"
+WORDS = "spectui.words"
+"""Key under which click's context keeps the words behind a command's name."""
 _SUBJECTS = (
     *(OWN, "Models", "Speculation", "Run", "llama-server", "Sampling", "Context", "Threads"),
-    *("Placement", _LAST),
+    *("Placement", OUTPUT),
 )
 """In the order of the help; the first is for what a command alone has."""
 _NAMES_WIDTH = 30
@@ -58,6 +60,7 @@ class Command(_WithExamples):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse; say what is no more."""
+        ctx.meta[WORDS] = tuple(args)
         with removed_refused(ctx):
             return super().parse_args(ctx, args)
 
@@ -95,7 +98,7 @@ def subjects(command: click.Command, ctx: click.Context) -> dict[str, list[click
     for option in options:
         own = option.subject if isinstance(option, CommandOption) and has_subjects else OWN
         found[own].append(option)
-    found[_LAST if has_subjects else OWN] += filter(None, [command.get_help_option(ctx)])
+    found[OUTPUT if has_subjects else OWN] += filter(None, [command.get_help_option(ctx)])
     return {subject: own for subject, own in found.items() if own}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from spectui.cli.click_options import ListOf, click_option, files, option, switch
-from spectui.cli.given import demo_option, from_option, preset_option
+from spectui.cli.given import demo_option, from_option, preset_option, target_option
 from spectui.cli.help import CommandOption, FromUserOnly
 from spectui.errors import UsageError
 from spectui.options import catalogue, placement
@@ -191,6 +191,7 @@ _DEMO: tuple[click.Option, ...] = (
         "--target",
         type=("dense", "moe"),
         default="dense",
+        callback=target_option,
         help="Which demo target.",
         subject=_MODELS,
     ),

@@ -203,6 +203,7 @@ def write_given(path: Path, content: bytes, *, is_private: bool = False) -> None
 
 def _write_document(document: dict[str, Any], json_path: str) -> None:
     write_given(Path(json_path), f"{_encode(document)}\n".encode())
+    complain(f"written to {json_path}")
 
 
 def check_writable(

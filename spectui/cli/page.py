@@ -1,6 +1,7 @@
 """Pages for stdout: tables, paragraphs, and what to run next."""
 
 import os
+import re
 import shlex
 import sys
 from collections.abc import Iterable
@@ -11,12 +12,11 @@ import rich.table
 from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.measure import Measurement
-from rich.padding import Padding
 from rich.text import Text
 
 from spectui.cli.output import filled
 from spectui.format import printable
-from spectui.page import Cell, Excerpt, Line, Paragraph, Part, Table, Words
+from spectui.page import Cell, Excerpt, Paragraph, Part, Table, Words
 
 _WIDTH = 100
 """Width where stdout is no terminal and COLUMNS is not set."""
@@ -24,6 +24,12 @@ _UNBOUNDED = 10_000
 _AROUND = 30
 """Characters of a line that are shown before and behind an excerpt."""
 _GAP = "\N{HORIZONTAL ELLIPSIS} "
+_NAME = re.compile(r"\S{17,}")
+"""A word that a column may be too narrow for."""
+_JOINT = re.compile(r"(?<=[-_/\\])(?=\w)|(?<=[a-zA-Z]\.)(?=\w)")
+"""Where such a word may be folded."""
+_FOLD = "\x1f"
+"""A blank for rich, without a width: it is not printed."""
 
 
 class _Page(StringIO):
@@ -61,7 +67,8 @@ def drawn(*parts: RenderableType) -> str:
     console.file = page
     # What must not be broken may be wider.
     console.print(Group(*parts), crop=False)
-    return "\n".join(line.rstrip() for line in page.getvalue().splitlines())
+    lines = page.getvalue().replace(_FOLD, "").split("\n")
+    return "\n".join(map(str.rstrip, lines)).removesuffix("\n")
 
 
 def page_text(page: Iterable[Part]) -> str:
@@ -71,14 +78,9 @@ def page_text(page: Iterable[Part]) -> str:
 
 def _part_text(part: Part) -> str:
     match part:
-        case Line(text=text, indent=indent):
-            return sentence(_shown(text), indent=indent)
-        case Paragraph(text=text, first=first, style=style, breaks_words=True):
-            folded = Text(filled(_shown(text), page_width() - len(first)), style)
-            return drawn(Padding(folded, (0, 0, 0, len(first))))
         case Paragraph(text=text, indent=indent, first=first, style=style):
             lines = filled(_shown(text), page_width(), indent=indent, first=first)
-            return drawn(Text(lines, style)) if style else lines
+            return drawn(Text(lines, style, no_wrap=True, overflow="ignore")) if style else lines
         case Table():
             return _table_text(part)
         case Excerpt():
@@ -135,12 +137,16 @@ def table(one: Table) -> rich.table.Table:
             min_width=None if words is None else max(words.width, len(words.head)) or None,
         )
     for row, style in zip(one.rows, chain(one.row_styles, repeat("")), strict=False):
-        found.add_row(*map(_cell, row), style=style)
+        found.add_row(*map(_cell, row, one.columns), style=style)
     return found
 
 
-def _cell(cell: Cell) -> Text:
-    return Text(_shown(cell)) if isinstance(cell, str) else Text(_shown(cell.text), cell.style)
+def _cell(cell: Cell, column: str | Words) -> Text:
+    text, style = (cell, "") if isinstance(cell, str) else (cell.text, cell.style)
+    text = _shown(text)
+    if isinstance(column, Words) and not column.is_whole:
+        text = _NAME.sub(lambda word: _JOINT.sub(_FOLD, word[0]), text)
+    return Text(text, style)
 
 
 def width_of(part: RenderableType) -> int:
@@ -161,16 +167,6 @@ def is_ascii_only() -> bool:
     return not _Page().encoding.lower().startswith("utf")
 
 
-def sentence(text: str, *, indent: str = "") -> str:
-    """A line for stdout, wrapped on a terminal alone: whoever else reads it gets one line.
-
-    Args:
-        text: of the line.
-        indent: of what does not fit on it.
-    """
-    return filled(text, page_width(), indent=indent) if is_terminal() else text
-
-
 def next_lines(does: str, words: Iterable[str]) -> list[Part]:
     """The next command, to be copied.
 
@@ -178,4 +174,4 @@ def next_lines(does: str, words: Iterable[str]) -> list[Part]:
         does: what it does.
         words: of the command.
     """
-    return [Line(f"Next: {does}:"), f"  {shlex.join(words)}"]
+    return [Paragraph(f"Next: {does}:"), f"  {shlex.join(words)}"]

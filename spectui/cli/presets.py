@@ -17,13 +17,12 @@ def command() -> None:
 def list_() -> None:
     """List the shipped presets and your own."""
     # It loads rich.
-    from spectui.cli.page import sentence
+    from spectui.cli.page import page_text
+    from spectui.page import Table, Words
 
     presets = list_presets(lambda reason: complain(f"passed over: {reason}"))
-    width = max((len(preset.name) for preset in presets), default=0)
-    for preset in presets:
-        line = f"{preset.name:<{width}}  {preset.description}"
-        say(sentence(line, indent=" " * (width + 2)))
+    columns = (Words("preset", is_whole=True), Words("description"))
+    say(page_text([Table(columns, [(one.name, one.description) for one in presets])]))
 
 
 @command.command(name="show")

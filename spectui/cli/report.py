@@ -55,16 +55,16 @@ def report(request: Report) -> None:
     """Read a study, and write its report.
 
     Raises:
-        BadInputError: the storage or a file cannot be used.
-        UsageError: there is no such study, or more than one.
+        BadInputError: the storage or a file cannot be used, there is no such study or more than
+            one, or it has no verdict.
     """
     # They load Optuna.
     from spectui.commands.launch import slug
     from spectui.report.content import content_of
     from spectui.report.formats import render_markdown, render_page, render_row
-    from spectui.tune.studies.listing import stored_study
+    from spectui.tune.studies.listing import find_study, list_studies
 
-    study = stored_study(request.storage, request.study)
+    study = find_study(list_studies(request.storage), request.study)
     page = Path(f"spectui-report-{slug(study.name)[:_LONGEST_NAME]}.html")
     place = request.out or (page if request.format == "html" else _STDOUT)
     check_writable(str(place), (), option="--out", must_be_file=True)

@@ -7,7 +7,7 @@ from spectui.cli.bench import Bench
 from spectui.cli.from_command import warn_of_unmeasured
 from spectui.cli.named_models import find_setup, with_preset_models
 from spectui.cli.output import check_writable, write_result
-from spectui.cli.page import page_text
+from spectui.cli.page import next_lines, page_text
 from spectui.cli.request import RunOptions, check_engine, take_drafting
 from spectui.cli.session import (
     SUITE_PROMPTS,
@@ -38,7 +38,6 @@ from spectui.models.facts import unmeasured_sentences
 from spectui.monitor.watch import MachineWatch
 from spectui.options.setup import Setup
 from spectui.options.speculation import Speculation
-from spectui.page import Line
 from spectui.prompts import Prompt
 from spectui.prompts.chats import reasons_text
 from spectui.speculative.models import unserved
@@ -79,7 +78,7 @@ def _report(request: Bench, run: BenchRun) -> None:
     """Print the result; raise what has ended the measurement early."""
     page, ended = [*run.page()], run.found.ended
     if ended is None:
-        page += ["", Line("Next: spectui tune with the same models finds the fastest setting.")]
+        page += ["", *next_lines("find the fastest setting", request.given.words_for("tune"))]
     write_result(run.document(), page_text(page), request.given["json_path"])
     raise_ended(
         ended,

@@ -37,7 +37,7 @@ from spectui.options import catalogue, placement
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MTP_KIND
 from spectui.options.reading import fit_of, read_options, read_speculation
 from spectui.options.setup import Fit, Setup
-from spectui.page import Line, Page
+from spectui.page import Page
 
 
 def doctor(planner: Planner, request: Doctor) -> None:
@@ -92,7 +92,7 @@ def _next(options: RunOptions, examination: Examination | None) -> Page:
         given = ["-m", str(options.model)]
         here = next_lines("find drafts for it", ["spectui", "models", "scan", *given])
         return [*here, f"  {shlex.join(['spectui', 'models', 'find', *given])}"]
-    return [Line("Next: spectui tune with the same options measures whether a draft pays.")]
+    return next_lines("measure whether a draft pays", options.given.words_for("tune"))
 
 
 def _examine(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from spectui.cli.models import Demo, Find, Scan
 from spectui.cli.output import check_writable, say, write_result
-from spectui.cli.page import is_ascii_only, page_text
+from spectui.cli.page import is_ascii_only, next_lines, page_text
 from spectui.cli.progress import open_progress
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.display import visible
@@ -115,17 +115,17 @@ def _next_command(found: _Findings) -> list[Part]:
         none = Paragraph(f"Of {counted(len(found.models), 'model')} none fits.")
         return [none, *_elsewhere(found)]
     if found.fetch is None:
-        return [Paragraph("Measure what the first one brings:"), found.command]
-    then = "Fetch one, and measure it with spectui tune -md and the path that is printed:"
-    return [Paragraph(then), *(found.fetch[one.model.path] for one in found.fitting)]
+        return [Paragraph("Next: measure what the first one brings:"), f"  {found.command}"]
+    then = "Next: fetch one, and measure it with spectui tune -md and the path that is printed:"
+    return [Paragraph(then), *(f"  {found.fetch[one.model.path]}" for one in found.fitting)]
 
 
 def _elsewhere(found: _Findings) -> list[Part]:
     """Where else a draft may be, below a sentence that says that there is none."""
     if found.target is None or found.fetch is not None:
         return []
-    command = shlex.join(["spectui", "models", "find", "-m", str(found.target.path)])
-    return [Paragraph("Hugging Face's hub may have one:"), command]
+    words = ["spectui", "models", "find", "-m", str(found.target.path)]
+    return next_lines("look for one on Hugging Face's hub", words)
 
 
 def _reasons(title: str, found: _Findings) -> list[Part]:
@@ -142,7 +142,7 @@ def _reasons(title: str, found: _Findings) -> list[Part]:
 
 def _notes(title: str, sentences: Sequence[str]) -> list[Part]:
     """Notes below a title; nothing if there are none."""
-    notes = (Paragraph(one, first="  ", breaks_words=True) for one in sentences)
+    notes = (Paragraph(one, first="  ", indent="  ") for one in sentences)
     return [title, *notes] if sentences else []
 
 
@@ -201,7 +201,7 @@ def _ranking(found: _Findings, target: ModelFacts) -> list[Part]:
     """The drafts that fit, with what their columns mean."""
     if not found.fitting:
         return []
-    cells = {_READS: lambda option: percent_text(read_share(target, option.facts), 1)}
+    cells = {_READS: lambda option: percent_text(read_share(target, option.facts))}
     cells |= {head: _LISTED[head] for head in (_MEMORY, "size", _ARCH)}
     low, high = (percent_text(share) for share in GOOD_SHARE)
     reads = Paragraph(
@@ -320,8 +320,8 @@ def _check_folder(folder: Path) -> None:
         BadInputError: there is no such folder.
     """
     if not os.path.isdir(folder):  # noqa: PTH112 - Path.is_dir raises on a forbidden parent
-        what = "is not a folder" if os.path.exists(folder) else "no such folder"  # noqa: PTH110
-        raise BadInputError(f"{folder}: {what}; give a folder of GGUF models")
+        what = " is no folder" if os.path.exists(folder) else ": no such folder"  # noqa: PTH110
+        raise BadInputError(f"{folder}{what}; give a folder of GGUF models")
 
 
 def _read_target(path: Path) -> ModelFacts:

@@ -7,13 +7,13 @@ import click
 
 from spectui.cli import studies
 from spectui.cli.output import check_writable, say, write_result
-from spectui.cli.page import is_terminal, page_text, sentence
+from spectui.cli.page import is_terminal, page_text
 from spectui.documents import Json, head, or_reason
 from spectui.errors import BadInputError, CancelledError, UsageError
 from spectui.format import counted, times_text
 from spectui.interrupts import interrupts
 from spectui.measure.verdict import Answer
-from spectui.page import Table, Words
+from spectui.page import Paragraph, Part, Table, Words
 from spectui.tune.page import machines_page
 from spectui.tune.result import Outcome
 from spectui.tune.studies.listing import (
@@ -49,11 +49,9 @@ def list_all(request: studies.List) -> None:
         **head("studies"),
         "studies": list(map(_row_document, every)),
     }
-    text = page_text([_table(every)]) if every else _NOTHING
     problems = [one.problem for one in every if one.problem is not None]
-    write_result(
-        document, "\n".join([text, *(sentence(f"note: {one}") for one in problems)]), json_path
-    )
+    notes = (Paragraph(f"note: {one}") for one in problems)
+    write_result(document, page_text([_table(every) if every else _NOTHING, *notes]), json_path)
 
 
 def _row_document(study: StoredStudy) -> Json:
@@ -118,9 +116,12 @@ def show(request: studies.Show) -> None:
     study = find_study(every, request.study)
     report = study.report
     document = _bare_document(study) if report is None else report.document
-    text = (report and report.text) or _bare_text(study)
     machines = machines_page(machines_of(study.name, every))
-    write_result(document, page_text([*machines, text]), json_path)
+    page = _bare_page(study)
+    if report is not None and (report.page or report.text):
+        page = [part[0] if isinstance(part, tuple) else part for part in report.page]
+        page = page or [report.text]
+    write_result(document, page_text([*machines, *page]), json_path)
 
 
 def _bare_document(study: StoredStudy) -> Json:
@@ -136,16 +137,16 @@ def _bare_document(study: StoredStudy) -> Json:
     }
 
 
-def _bare_text(study: StoredStudy) -> str:
+def _bare_page(study: StoredStudy) -> list[Part]:
     n = counted(n_measured(study.trials), "measured trial")
     if study.outcome is not None:
-        text = f"{study.outcome.verdict.reason}\n{study.name}, with {n}."
-    else:
-        text = (
+        return [Paragraph(study.outcome.verdict.reason), Paragraph(f"{study.name}, with {n}.")]
+    return [
+        Paragraph(
             f"The study {study.name} has no verdict yet, with {n}; the same spectui tune command "
             "goes on from there."
         )
-    return "\n".join(map(sentence, text.split("\n")))
+    ]
 
 
 def delete(request: studies.Delete) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 from spectui.cli.from_command import warn_of_unmeasured
 from spectui.cli.given import Given
 from spectui.cli.named_models import find_models, warn_of_sampling, with_preset_models
-from spectui.cli.output import check_writable, write_all, write_result
-from spectui.cli.page import page_text
+from spectui.cli.output import check_writable, complain, write_all, write_result
+from spectui.cli.page import next_lines, page_text
 from spectui.cli.request import RunOptions, check_engine, check_typed
 from spectui.cli.session import (
     SUITE_PROMPTS,
@@ -184,10 +184,16 @@ def _report(
             **header("sweep", sweep.setup.machine),
             **sweep.document(summaries, notes, interrupted=is_interrupted),
         }
-        text, out = page_text(summary_page(sweep, summaries)), request.out
+        page, out = [*summary_page(sweep, summaries)], request.out
+        if ended is None and any(one.runs for one in summaries):
+            page += [
+                "",
+                *next_lines("search for the fastest setting", request.given.words_for("tune")),
+            ]
+        text = page_text(page)
         writers = [lambda: write_result(document, text, request.given["json_path"])]
         if out is not None:
-            writers.append(lambda: write_folder(out, sweep, summaries, document))
+            writers.append(lambda: complain(write_folder(out, sweep, summaries, document)))
         write_all(writers)
     if is_interrupted:
         n_done = len({record.visit for record in sweep.records} & set(sweep.visits))

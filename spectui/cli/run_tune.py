@@ -1,10 +1,10 @@
 """Runs ``spectui tune`` with parsed options."""
 
+import shlex
 from dataclasses import replace
 
-import click
-
 from spectui.cli.from_command import warn_of_unmeasured
+from spectui.cli.given import Given
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.page import page_text
 from spectui.cli.request import RunOptions, check_engine
@@ -57,28 +57,29 @@ def tune(request: Tune) -> None:
         )
         found = search.here() if binary is None else search.served(binary)
     asked = unmeasured_sentences(found.tuning.setup.off.target.path)
-    _report(found, (*unmeasured, *read.notes, *asked), shared.json_path)
+    _report(found, (*unmeasured, *read.notes, *asked), given)
     _raise_ended(found)
 
 
-def _report(found: Tuned, unmeasured: tuple[str, ...], json_path: str | None) -> None:
+def _report(found: Tuned, unmeasured: tuple[str, ...], given: Given) -> None:
     """Print the result and how to use it, and keep both with the study.
 
     Args:
         found: what was searched and found.
         unmeasured: parts of the ``--from`` command that are not measured, as reported before.
-        json_path: value of ``--json``.
+        given: options of the command.
     """
     has_server = found.backend != ENGINE or find_server() is not None
-    page, commands = findings_page(found), commands_page(found, has_server=has_server)
-    document, text = found.document(unmeasured), page_text([*page, *commands])
+    again = shlex.join(given.again("tune"))
+    page, commands = findings_page(found), commands_page(found, again, has_server=has_server)
+    document = found.document(unmeasured)
     # Of a storage that does not have the verdict, it was told before.
     if found.result.not_kept is None:
-        not_kept = found.tuning.keep_report(click.unstyle(text), document)
+        not_kept = found.tuning.keep_report(document, [*page, *commands])
         if not_kept is not None:
             complain(not_kept)
     machines = machines_page(found.tuning.machines())
-    write_result(document, page_text([*page, *machines, *commands]), json_path)
+    write_result(document, page_text([*page, *machines, *commands]), given["json_path"])
 
 
 def _raise_ended(found: Tuned) -> None:

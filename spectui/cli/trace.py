@@ -144,7 +144,8 @@ def _recorded(request: Trace, options: RunOptions) -> "tuple[Tracing, Recorded, 
 
 def _write(recorded: "Recorded", tracing: "Tracing", notes: Sequence[str], request: Trace) -> None:
     """Write the trace, and print where it is; raise what has ended the recording early."""
-    from spectui.cli.page import sentence
+    from spectui.cli.page import next_lines, page_text
+    from spectui.page import Paragraph
     from spectui.trace.file import write_trace
     from spectui.trace.record import bare
 
@@ -172,8 +173,9 @@ def _write(recorded: "Recorded", tracing: "Tracing", notes: Sequence[str], reque
         "interrupted": tracing.interrupted,
     }
     summary = f"{counted(n_prompts, 'prompt')}, {counted(n_tokens, 'token')}"
-    text = "\n".join((*map(sentence, (*notes, summary)), str(path)))
-    write_result(document, text, request.given["json_path"])
+    next_ = next_lines("predict settings from it", ["spectui", "replay", str(path)])
+    page = [*map(Paragraph, (*notes, summary)), str(path), "", *next_]
+    write_result(document, page_text(page), request.given["json_path"])
     if tracing.interrupted:
         what = f"{counted(n_prompts, 'prompt')} with {counted(len(recorded.drafts), 'draft')}"
         complain(f"what is complete was written to {path}: {what}")

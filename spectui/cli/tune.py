@@ -92,9 +92,9 @@ class Tune:
     min_gain: float = option(
         "--min-gain",
         default=0.02,
-        type=Decimal(0),
+        type=Decimal(0, 1),
         metavar="SHARE",
-        help="Least gain that makes speculation worth it; 0.02 is 2 %.",
+        help="Least gain that makes speculation worth it; 0.05 is 5 %.",
     )
     until: str = option(
         "--until",

@@ -48,17 +48,12 @@ def diagnosis(
     page.append(Paragraph("Findings", style="bold"))
     if not found:
         return [*page, "nothing speaks against it"]
-    page += [_broken(f"{one.severity}: {one.what}", _STYLES[one.severity]) for one in found]
+    page += [Paragraph(f"{one.severity}: {one.what}", style=_STYLES[one.severity]) for one in found]
     return page
 
 
-def _broken(text: str, style: str = "") -> Paragraph:
-    """A text with paths in it."""
-    return Paragraph(text, style=style, breaks_words=True)
-
-
 def _section(title: str, lines: Iterable[str]) -> list[Part]:
-    return section(title, [*map(_broken, lines)])
+    return section(title, [*map(Paragraph, lines)])
 
 
 def _examined(examination: Examination) -> list[Part]:
@@ -68,7 +63,7 @@ def _examined(examination: Examination) -> list[Part]:
     heading = "Memory, without a draft" if examination.drafts else "Memory"
     if examination.chosen is not None:
         heading = f"Memory, with {examination.chosen.name}"
-    fitting = map(_broken, _what_fits(examination))
+    fitting = map(Paragraph, _what_fits(examination))
     return page + section(heading, [_memory_table(examination), *fitting])
 
 

@@ -16,7 +16,7 @@ from typing import Literal
 import msgspec
 
 from spectui.errors import BadInputError
-from spectui.files import LARGE_BYTES, append, open_private, read_file
+from spectui.files import LARGE_BYTES, append, open_private, read_file, unreadable
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.options.stored import check_schema, schema_of, speculation_from_flat
@@ -183,7 +183,7 @@ def read_session(path: Path) -> Session:
             check_schema(schema, _SCHEMA, str(path), what="session", advice="delete it")
         header = msgspec.convert(kept, Header, dec_hook=_read_path)
     except OSError as error:
-        raise BadInputError(f"{path} cannot be read ({error.strerror})") from error
+        raise unreadable(path, error, "choose another session") from error
     except (ValueError, msgspec.MsgspecError, RecursionError) as error:
         raise BadInputError(f"{path} is no session of spectui's ({error}); delete it") from error
     return Session(path=path, header=header, entries=tuple(_entries(lines)))

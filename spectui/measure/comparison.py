@@ -11,7 +11,7 @@ from spectui.errors import (
     HopelessError,
     ServerError,
 )
-from spectui.format import counted, factor, percent_text
+from spectui.format import counted, percent_text, rate_text, times_text
 from spectui.measure.backend import header
 from spectui.measure.lossless import UNTOLD, LosslessCheck, check_lossless, lossless_document
 from spectui.measure.measurer import (
@@ -36,7 +36,7 @@ from spectui.monitor.machine import this_machine
 from spectui.monitor.watch import MachineWatch
 from spectui.options.request import RequestShape
 from spectui.options.speculation import Speculation
-from spectui.page import Line, Page
+from spectui.page import Page, Paragraph
 from spectui.speculative.counters import Counters, Detail
 
 NO_MODEL = "n-gram drafters need no draft model"
@@ -227,16 +227,16 @@ class BenchRun:
         """The summary, and notes."""
         told = (doubt(self.found.speedup), self.alteration, *self.notes)
         notes = [*(f"{note}." for note in told if note), *self.found.disturbance.notes]
-        lines = (Line(line, indent=_BESIDE) for line in self._lines())
-        return [*lines, *(Line(f"note: {note}") for note in notes)]
+        lines = (Paragraph(line, indent=_BESIDE) for line in self._lines())
+        return [*lines, *(Paragraph(f"note: {note}") for note in notes)]
 
     def _lines(self) -> Iterator[str]:
         one, counters, speedup = self.found, self.found.counters, self.found.speedup
         each = "" if self.n_slots == 1 else f" in each of {self.n_slots} streams"
         for side, results in (("off", one.baseline), ("on ", one.speculative)):
-            yield f"{side}         {throughput(results) or 0:.2f} tokens/s{each}"
-        yield f"speedup     {factor(speedup.capped.estimate, 3)}× ({self._interval(speedup)})"
-        rate, length = percent_text(counters.acceptance_rate, 1), counters.tokens_per_round
+            yield f"{side}         {rate_text(throughput(results))} tokens/s{each}"
+        yield f"speedup     {times_text(speedup.capped.estimate)} ({self._interval(speedup)})"
+        rate, length = percent_text(counters.acceptance_rate), counters.tokens_per_round
         per_round = "–" if length is None else f"{length:.2f}"
         accepted = f"{rate} ({counters.n_accepted} of {counters.n_drafted})"
         yield f"acceptance  {accepted}, {per_round} tokens per round"
@@ -248,7 +248,7 @@ class BenchRun:
         ends = speedup.capped.interval
         if ends is None:
             return speedup.interval_reason or ""
-        bounds = " to ".join(factor(end, 3) for end in ends)
+        bounds = " to ".join(map(times_text, ends))
         prompts = f"{speedup.n_prompts} prompts, {self.found.workload.sampling.label}"
         return f"95 % interval {bounds}, {prompts}"
 

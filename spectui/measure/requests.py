@@ -13,7 +13,7 @@ from statistics import median
 from typing import NamedTuple
 
 from spectui.documents import Json, Known, or_reason
-from spectui.format import seconds_text, times_text
+from spectui.format import time_text, times_text
 from spectui.measure.measurer import Pair, throughput
 from spectui.measure.reading import PromptTimes
 from spectui.measure.speedup import NO_INTERVAL, Speedup
@@ -122,11 +122,11 @@ class Request:
     def told(self) -> str:
         """Seconds without and with speculation, for reports."""
         beyond = "" if self.is_covered else ", as extrapolated: no prompt was as long"
-        first = f"{seconds_text(self.prompt_off_s)} off, {seconds_text(self.prompt_on_s)} on"
+        first = f"{time_text(self.prompt_off_s)} off, {time_text(self.prompt_on_s)} on"
         pays = f"; {self.pays}" if self.pays else ""
         return (
-            f"{self.shape.text} (prompt + answer): {seconds_text(self.off_s)} off, "
-            f"{seconds_text(self.on_s)} on ({times_text(self.speedup)}){beyond}; "
+            f"{self.shape.text} (prompt + answer): {time_text(self.off_s)} off, "
+            f"{time_text(self.on_s)} on ({times_text(self.speedup)}){beyond}; "
             f"the first token after {first}{pays}"
         )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from spectui.errors import BadInputError
-from spectui.files import open_file
+from spectui.files import open_file, unreadable
 from spectui.gguf_names import shard_names
 from spectui.models.header import MAGIC, GgufFile, read_header
 
@@ -73,10 +73,8 @@ def check_is_gguf(path: Path) -> None:
             )
         with open_file(path) as file:
             magic = file.read(len(MAGIC))
-    except FileNotFoundError as error:
-        raise BadInputError(f"{path}: no such file; {_HINT}") from error
     except OSError as error:
-        raise _unreadable(path, error) from error
+        raise unreadable(path, error, _HINT) from error
     if magic != MAGIC:
         raise BadInputError(
             f"{path} is not a GGUF file (it starts with {magic.decode('latin-1')!a}); {_HINT}"
@@ -115,14 +113,10 @@ def _shard_header(path: Path) -> GgufFile:
     try:
         return _cached_header(FileIdentity.of(path))
     except OSError as error:
-        raise _unreadable(path, error) from error
+        raise unreadable(path, error, _HINT) from error
 
 
 @lru_cache(maxsize=16)
 def _cached_header(file: FileIdentity) -> GgufFile:
     """Several look at a file before it is loaded, and a vocabulary takes a tenth of a second."""
     return read_header(file.path)
-
-
-def _unreadable(path: Path, error: OSError) -> BadInputError:
-    return BadInputError(f"{path} cannot be read ({error.strerror}); {_HINT}")

@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 
 from spectui.errors import BadInputError
-from spectui.files import LARGE_BYTES, read_file
+from spectui.files import LARGE_BYTES, read_file, unreadable
 from spectui.prompts.forms import LINE_FORM, SUFFIXES, TEXTS, FileReader
 from spectui.prompts.prompt import AnsweredPrompt, ChatMessage, Prompt
 
@@ -57,9 +57,8 @@ def load_prompts(path: Path) -> PromptFile:
             prompts += found
             notes += filter(None, [reader.note(len(found))])
     except OSError as error:
-        raise BadInputError(
-            f"cannot read the prompts in {error.filename or path} ({error.strerror}); "
-            "check the path and its permissions"
+        raise unreadable(
+            error.filename or path, error, "give a file or a folder of prompts"
         ) from error
     if not prompts:
         raise BadInputError(f"{path} contains no prompts; {LINE_FORM}")

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spectui.errors import BadInputError
-from spectui.files import LARGE_BYTES, read_file
+from spectui.files import LARGE_BYTES, read_file, unreadable
 from spectui.prompts.prompt import AnsweredPrompt, ChatMessage
 from spectui.prompts.records import (
     Json,
@@ -94,10 +94,7 @@ def load_chats(paths: Sequence[Path]) -> Chats:
                 except _DAMAGE:
                     damaged.append(f"chat {number} of {file.name}")
     except OSError as error:
-        raise BadInputError(
-            f"cannot read the chats in {error.filename} ({error.strerror}); check the path and its "
-            "permissions"
-        ) from error
+        raise unreadable(error.filename, error, "give an export of chats, or a folder") from error
     if damaged:
         left_out[f"damaged, the first {damaged[0]}"] = len(damaged)
     every = [one for row in zip_longest(*chats) for one in row if one is not None]

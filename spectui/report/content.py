@@ -23,12 +23,8 @@ from spectui.measure.verdict import Answer, Basis, Verdict
 from spectui.options.setup import ModelOptions
 from spectui.report.document import ModelPart, SidePart, TuneDocument, arm_of, read_document, short
 from spectui.secret import hidden, without_secrets
-from spectui.tune.result import Gain
+from spectui.tune.result import Gain, Outcome
 from spectui.tune.studies.listing import StoredStudy
-
-_NO_VERDICT = (
-    "The search ended before it had found one; its spectui tune command goes on from there."
-)
 
 
 class Tile(NamedTuple):
@@ -43,7 +39,8 @@ class Tile(NamedTuple):
 class Content:
     """Content of a study's report."""
 
-    verdict: Verdict | None
+    outcome: Outcome
+    """The study's."""
     gain: Gain | None
     """Gain of the best setting in decoding, as it is told to people; None where none was
     confirmed."""
@@ -55,18 +52,19 @@ class Content:
     source: StoredStudy
 
     @property
+    def verdict(self) -> Verdict:
+        """The verdict."""
+        return self.outcome.verdict
+
+    @property
     def tone(self) -> str:
         """The colour of the answer: ``use``, ``off`` or ``even``."""
-        if self.verdict is None:
-            return "even"
         is_off = self.verdict.answer in {None, Answer.OFF}
         return "use" if self.verdict.use_speculation else "off" if is_off else "even"
 
     @property
     def headline(self) -> str:
         """The answer in a few words."""
-        if self.verdict is None:
-            return "No verdict yet"
         if self.verdict.answer is Answer.NO_DIFFERENCE:
             return "No difference worth having"
         return self.verdict.advice.removesuffix(", so leave it off")
@@ -81,7 +79,7 @@ class Content:
     @property
     def interval(self) -> str:
         """Interval of the gain in words."""
-        gain, basis = self.gain, None if self.verdict is None else self.verdict.basis
+        gain, basis = self.gain, self.verdict.basis
         if gain is None:
             return ""
         prompts, interval = counted(gain.n_prompts, "prompt"), interval_text(gain.interval)
@@ -91,11 +89,6 @@ class Content:
             return f"{interval} on the {prompts} that chose it, which prove nothing"
         just = "for just " if basis is Basis.THESE else ""
         return f"{interval} with 95 % confidence, {just}{prompts}"
-
-    @property
-    def reason(self) -> str:
-        """The verdict's own sentence."""
-        return _NO_VERDICT if self.verdict is None else self.verdict.reason
 
     @property
     def rates(self) -> tuple[float, float] | None:
@@ -131,16 +124,18 @@ class Content:
             parts.append(f"best setting {label_of(self.best)}")
         if machine is not None:
             parts.append(", ".join(map(short, (f"on {machine.cpu}", *machine.gpus[:4]))))
-        if self.source.outcome is not None:
-            parts.append(f"{self.source.outcome.ended:%Y-%m-%d}")
-        return ", ".join(parts)
+        return ", ".join([*parts, f"{self.outcome.ended:%Y-%m-%d}"])
 
 
 def content_of(study: StoredStudy) -> Content:
-    """Collect what a study says."""
-    outcome = study.outcome
+    """Collect what a study says.
+
+    Raises:
+        BadInputError: it has no verdict.
+    """
+    outcome = study.ended()
     document = read_document(None if study.report is None else study.report.document)
-    if document.target is None and outcome is not None:
+    if document.target is None:
         own = ModelPart(path=str(outcome.target.path))
         document = msgspec.structs.replace(document, target=own)
     best = None if document.best is None else arm_of(document.best.params)
@@ -149,8 +144,8 @@ def content_of(study: StoredStudy) -> Content:
         draft = None if case.draft is None else case.draft.path.stem
         best = Arm(draft=draft, speculation=case.speculation)
     return Content(
-        verdict=None if outcome is None else outcome.verdict,
-        gain=None if outcome is None else _credible(outcome.gain, document.best),
+        outcome=outcome,
+        gain=_credible(outcome.gain, document.best),
         best=best,
         document=document,
         prompts=_prompts(study.promise),
@@ -199,9 +194,7 @@ def advised_command(content: Content, *, is_public: bool = False) -> Known[str]:
         is_public: whether it has names of files alone, and no options of the user's own; else
             ``~`` stands for the home folder of whoever searched.
     """
-    outcome = content.source.outcome
-    if outcome is None:
-        return Known(None, "the search ended before it advised anything")
+    outcome = content.outcome
     setup = outcome.exported()
     if is_public:
         draft = None if outcome.draft is None else public(outcome.draft)
@@ -248,7 +241,7 @@ def bench_command(content: Content, command: str, *, is_public: bool = False) ->
         None where nothing drafts, or it is not known how it was measured.
     """
     config, source = content.document.config, content.source
-    if config is None or source.outcome is None or source.outcome.speculation is None:
+    if config is None or content.outcome.speculation is None:
         return None
     words = ["spectui", "bench", "--from", command, "-n", str(config.n_predict)]
     words += ["--temp", f"{config.temp:g}", "--seed", str(config.seed)]

@@ -32,6 +32,7 @@ from spectui.report.content import (
 )
 from spectui.report.document import short
 from spectui.report.sections import columns_of, sections
+from spectui.tune.result import Outcome
 
 _MOST_CHARACTERS = 4000
 """Limit of texts by others; real ones are shorter."""
@@ -120,7 +121,7 @@ def render_markdown(content: Content) -> str:
     templates.filters |= {"cells": _cells, "fenced": _fenced}
     return templates.get_template("issue.md.jinja").render(
         head=content,
-        tells_reason=verdict is None or verdict.answer is Answer.UNDECIDED,
+        tells_reason=verdict.answer is Answer.UNDECIDED,
         command=command,
         again=None if command is None else bench_command(content, command, is_public=True),
         sections=sections(content),
@@ -168,7 +169,7 @@ def _columns(content: Content) -> dict[str, str | None]:
         "GPU": _gpu_names(content),
         "model": " + ".join(names) or None,
         "quant": " + ".join(quants) or None,
-        "placement": _target_place(content),
+        "placement": _target_place(content.outcome),
         "off, tokens/s": rate_text(off),
         "on, tokens/s": rate_text(on),
         "speedup (95 %)": None if gain is None else f"{times_text(gain.speedup)} ({interval})",
@@ -184,11 +185,8 @@ def _gpu_names(content: Content) -> str | None:
     return ", ".join(map(short, machine.gpus[:8] or (f"none: {machine.cpu}",)))
 
 
-def _target_place(content: Content) -> str | None:
+def _target_place(outcome: Outcome) -> str | None:
     """llama-server's options for where the target lies; None where they are its defaults."""
-    outcome = content.source.outcome
-    if outcome is None:
-        return None
     return short(placement_text(replace(outcome, target=public(outcome.target)))) or None
 
 

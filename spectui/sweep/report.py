@@ -126,8 +126,11 @@ def check_folder(folder: Path | None) -> None:
 
 def write_folder(
     folder: Path, sweep: Sweep, summaries: Sequence[CellSummary], document: Mapping[str, Any]
-) -> None:
+) -> str:
     """Write ``--out``, the most useful first.
+
+    Returns:
+        A line on what was written.
 
     Raises:
         BadInputError: a file cannot be written.
@@ -148,6 +151,7 @@ def write_folder(
                 f"{sweep.name} keeps all that was measured: run the command again with another "
                 "--out"
             ) from error
+    return f"written to {folder}: {', '.join(contents)}"
 
 
 def _markdown(sweep: Sweep, summaries: Sequence[CellSummary], picture: str | None) -> str:

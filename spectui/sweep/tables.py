@@ -6,7 +6,7 @@ from io import StringIO
 from textwrap import wrap
 from xml.sax.saxutils import escape
 
-from spectui.format import factor, percent_text, printable, rate_text
+from spectui.format import factor, percent_text, printable, rate_text, times_text
 from spectui.measure.speedup import Speedup
 from spectui.page import Cell, Table, Words, heads, text_of
 from spectui.sweep.cells import coordinates, varying
@@ -40,7 +40,7 @@ def cells_table(summaries: Sequence[CellSummary]) -> Table:
             rate_text(one.totals.tokens_per_s),
             *(map(rate_text, one.streams_tokens_per_s or (None, None)) if has_streams else ()),
             *_speedup(one.speedup),
-            percent_text(one.totals.acceptance_rate, 1),
+            percent_text(one.totals.acceptance_rate),
             _length(one),
             ", ".join(_notes(one)),
         )
@@ -53,7 +53,7 @@ def _speedup(speedup: Speedup | None) -> tuple[str, str]:
     if speedup is None:
         return _NONE, _NONE
     speedup = speedup.capped
-    return factor(speedup.estimate), "–".join(map(factor, speedup.interval or ())) or _NONE
+    return times_text(speedup.estimate), "–".join(map(factor, speedup.interval or ())) or _NONE
 
 
 def _length(one: CellSummary) -> str:
@@ -243,7 +243,7 @@ def _bar(one: float, edges: Sequence[float], y: int, speedup: Speedup) -> list[s
     parts = [
         f'<rect x="{left}" y="{y}" width="{width}" height="{_BAR}" fill="#0072b2"/>',
         f'<path d="M{one} {y - 2}v{_BAR + 4}" stroke="#222"/>',
-        _svg_text(beyond, y + 10, factor(speedup.estimate), "start" if is_gain else "end"),
+        _svg_text(beyond, y + 10, times_text(speedup.estimate), "start" if is_gain else "end"),
     ]
     if len(edges) > 1:
         low, high = edges[1:]

@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from spectui.errors import BadInputError
-from spectui.files import read_file, write_file, write_own_file
+from spectui.files import read_file, unreadable, write_file, write_own_file
 from spectui.options.stored import check_schema, is_of_fast_schedule
 from spectui.paths import ensure_dir
 from spectui.speculative.decoder import Decoder, Stop
@@ -87,10 +87,7 @@ def read_trace(path: Path) -> Trace:
     try:
         packed = read_file(path, _MAX_BYTES)
     except OSError as error:
-        raise BadInputError(
-            f"{path} cannot be read as a trace ({error.strerror}); give a file that spectui trace "
-            "wrote"
-        ) from error
+        raise unreadable(path, error, "give a file that spectui trace wrote") from error
     return unpacked_trace(packed, path)
 
 

@@ -94,7 +94,7 @@ class BackgroundTuning:
         self._change(result=result, current=None, records=result.trials)
         if result.not_kept is None:
             document = Tuned(tuning=tuning, result=result, target=self._target).document()
-            result = replace(result, not_kept=tuning.keep_report("", document))
+            result = replace(result, not_kept=tuning.keep_report(document))
         error = None if result.error is None else str(result.error)
         self._change(
             phase=Phase.FINISHED if error is None else Phase.FAILED, result=result, error=error

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
-from spectui.format import counted, factor
+from spectui.format import counted, times_text
 from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck, check_lossless, differs
 from spectui.measure.measurer import measurements, steady
@@ -186,7 +186,7 @@ class Confirmation:
         if len(gains) < len(near):
             return forecasts
         told = [
-            f"{one.arm.label} {factor(math.exp(gain))} (forecast {factor(one.speedup)})"
+            f"{one.arm.label}: {times_text(math.exp(gain))} (forecast {times_text(one.speedup)})"
             for one, gain in gains.items()
         ]
         self.setup.on_event(Notice(text=f"by {len(items)} timed prompts: {'; '.join(told)}"))

@@ -155,7 +155,7 @@ def _demands(found: Findings) -> str:
         most, step = _ms(found.break_even_step_s), _ms(found.terms.step_s)
         ways.append(f"a draft under {most}/token instead of {step} with the same acceptance")
     if found.break_even_alpha is not None:
-        wanted, now = (f"{alpha:.3f}" for alpha in (found.break_even_alpha, found.terms.alpha))
+        wanted, now = (f"{alpha:.2f}" for alpha in (found.break_even_alpha, found.terms.alpha))
         if wanted == now:
             # It breaks even as it is, but for what no digit shows.
             return ""

@@ -49,13 +49,13 @@ class Adaptive:
                 "the text each time."
             )
         over = " over the target alone" if self.fixed.is_off else ""
-        text = f"Adaptive draft length could add at most {percent_text(self.most, 1)}{over}"
+        text = f"Adaptive draft length could add at most {percent_text(self.most)}{over}"
         if self.most < _MATTERS:
             return f"{text}."
         best, rules = self.policies.rules[0], counted(len(self.policies.rules), "known rule")
         told = f"none of {rules} adds anything"
         if (gain := self.gain(best.seconds)) >= _NOTHING:
-            told = f"the best of {rules} adds {percent_text(gain, 1)} ({best.text})"
+            told = f"the best of {rules} adds {percent_text(gain)} ({best.text})"
         return f"{text}, if it knew the text beforehand; {told}."
 
     def document(self) -> Json:

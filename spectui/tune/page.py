@@ -19,7 +19,7 @@ from spectui.measure.speedup import gain_text
 from spectui.measure.statistics import product
 from spectui.measure.verdict import Answer
 from spectui.options.drafters import MTP_KIND
-from spectui.page import Line, Paragraph, Part, Table, Words
+from spectui.page import Paragraph, Part, Table, Words
 from spectui.tune.evidence import CategoryGain
 from spectui.tune.explain import cache_sentence, explain_result
 from spectui.tune.forecast import best_by_drafter
@@ -44,8 +44,8 @@ def findings_page(found: Tuned) -> list[Part]:
     told += [f"note: {note}" for note in _notes(found)]
     if result.lossless is not None:
         told += lossless_lines(result.lossless)
-    beside = (cache_sentence(result.experts), _sampled_sentence(found))
-    page: list[Part] = [*map(Line, told), *map(Paragraph, filter(None, beside))]
+    told += filter(None, (cache_sentence(result.experts), _sampled_sentence(found)))
+    page: list[Part] = [*map(Paragraph, told)]
     if result.requests.value:
         page.append("")
         page += [Paragraph(f"A request of {one.told}.") for one in result.requests.value]
@@ -169,33 +169,35 @@ def lossless_lines(check: LosslessCheck) -> Iterator[str]:
         yield f"{told}; spectui bench shows more."
 
 
-def commands_page(found: Tuned, *, has_server: bool) -> list[Part]:
+def commands_page(found: Tuned, again: str, *, has_server: bool) -> list[Part]:
     """The commands to run; the last line is the verdict's, for ``tail -n 1``.
 
     Args:
         found: what was found.
+        again: the command that goes on from here.
         has_server: whether there is a llama-server to run them.
     """
     result = found.result
     page: list[Part] = []
     if result.speedup is None and result.best is not None:
         page = ["# the best so far, not confirmed:", f"# {found.launch(result.best).text}"]
-    page += _next(found, has_server=has_server)
+    page += _next(found, again, has_server=has_server)
     if not result.verdict.use_speculation:
         page.append(f"# {OFF_COMMENT if result.speedup else 'not decided; without speculation'}")
     return [*page, found.launch(result.advised).text]
 
 
-def _next(found: Tuned, *, has_server: bool) -> list[Part]:
+def _next(found: Tuned, again: str, *, has_server: bool) -> list[Part]:
     """The next steps, above the command."""
     result, verdict = found.result, found.result.verdict
     if result.not_kept is not None:
         return []
     if result.speedup is None:
-        return ["Next: give the same spectui command again; it goes on from here."]
+        return ["Next: go on from here:", f"  {again}", ""]
     if verdict.answer is Answer.UNDECIDED:
         return [
-            "Next: the same spectui command again, with more prompts or time: it goes on.",
+            "Next: go on from here, with more prompts or time:",
+            f"  {again}",
             "Until then, the command below.",
             "",
         ]
@@ -207,8 +209,8 @@ def _next(found: Tuned, *, has_server: bool) -> list[Part]:
     return [*page, _does(f"spectui report {name}", "makes a page of all this."), ""]
 
 
-def _does(command: str, what: str) -> Line:
-    return Line(f"  {command}  {what}", indent="      ")
+def _does(command: str, what: str) -> Paragraph:
+    return Paragraph(f"{command}  {what}", indent="      ", first="  ")
 
 
 def _categories(gains: Sequence[CategoryGain]) -> Table:

@@ -165,7 +165,7 @@ def replayed_document(totals: Sequence[Total], path: Path) -> Json:
 def replayed_page(recorded: Recorded, totals: Sequence[Total]) -> Page:
     """The best setting of each drafter and length, and what an adaptive length could add."""
     n_prompts = counted(len(recorded.recordings), "prompt")
-    counts = f"{len(totals):,} settings replayed on {n_prompts}; counts are exact"
+    counts = f"{counted(len(totals), 'setting')} replayed on {n_prompts}; counts are exact"
     forecasts = recorded.forecasts(totals)
     best = best_of_each_length(forecasts)
     if not best:

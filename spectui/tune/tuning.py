@@ -18,6 +18,7 @@ from spectui.measure.server_backend import measurer_of
 from spectui.monitor.machine import this_machine
 from spectui.monitor.watch import MachineWatch
 from spectui.options.setup import ModelOptions
+from spectui.page import Page
 from spectui.tune.backends import OwnEngine, Served, study_name
 from spectui.tune.explain import explain_result
 from spectui.tune.forecast import Outlook, best_by_drafter
@@ -115,10 +116,10 @@ class Tuning:
         )
         return Search(search, forecaster=forecaster, spent_s=settled_s)
 
-    def keep_report(self, text: str, document: Json) -> str | None:
+    def keep_report(self, document: Json, page: Page = ()) -> str | None:
         """Keep what is printed in the end; why that was not possible, None where it was."""
         try:
-            keep_report(self.setup.study.storage, self.name, text, document)
+            keep_report(self.setup.study.storage, self.name, document, page)
         except BadInputError as error:
             return f"spectui studies show will not know of this report: {error}"
         return None

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from spectui.documents import Json, encoded, ending, or_reason
-from spectui.format import counted, percent_text
+from spectui.format import counted, percent_text, rate_text, times_text
 from spectui.measure.comparison import Comparison, compare
 from spectui.measure.lossless import differs
 from spectui.measure.measurer import Pair
@@ -267,12 +267,12 @@ def verified_page(found: Verified, subject: str) -> Page:
 
 def _cells(sums: Totals, speedup: Speedup) -> tuple[str, ...]:
     return (
-        f"{sums.baseline_tokens_per_s:.2f}",
-        f"{sums.tokens_per_s:.2f}",
+        rate_text(sums.baseline_tokens_per_s),
+        rate_text(sums.tokens_per_s),
         gain_texts(speedup.values)[0],
         interval_text(speedup) or _NONE,
         f"{sums.n_accepted} of {sums.n_drafted}",
-        percent_text(sums.acceptance_rate, 1),
+        percent_text(sums.acceptance_rate),
         str(speedup.n_prompts),
     )
 
@@ -280,8 +280,9 @@ def _cells(sums: Totals, speedup: Speedup) -> tuple[str, ...]:
 def _ratio(found: Verified) -> Iterator[str]:
     ratio = found.ratio
     if ratio is not None:
-        interval = "" if ratio.low is None else f" ({ratio.low:.3f} to {ratio.high:.3f})"
+        interval = " to ".join(map(times_text, ratio.interval or ()))
         yield (
-            f"delivered over promised speedup: {ratio.estimate:.3f}{interval}, on "
+            f"delivered over promised speedup: {times_text(ratio.estimate)}"
+            f"{interval and f' ({interval})'}, on "
             f"{counted(ratio.n_prompts, 'prompt')} of both"
         )

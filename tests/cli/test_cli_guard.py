@@ -127,7 +127,7 @@ def test_a_trial_that_has_lost_its_room_fails(
     assert "failed: " in spectui.err
 
 
-SEARCHED = ["--tune", "n_cpu_moe", "--min-gain", 9]
+SEARCHED = ["--tune", "n_cpu_moe", "--min-gain", 1]
 """All places are as fast here, whatever the clock says."""
 
 

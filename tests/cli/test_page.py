@@ -3,7 +3,7 @@
 import pytest
 
 from spectui.cli.page import page_text
-from spectui.page import Excerpt, Line, Paragraph, Part, Table
+from spectui.page import Excerpt, Paragraph, Part, Table
 
 
 def printed(part: Table | Excerpt, columns: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -28,5 +28,5 @@ def test_an_excerpt_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_text_of_others_is_obeyed() -> None:
-    parts: list[Part] = ["a\x1b[2Jb", Line("a\x1b[2Jb"), Paragraph("a\x1b[2Jb", style="bold")]
+    parts: list[Part] = ["a\x1b[2Jb", Paragraph("a\x1b[2Jb"), Paragraph("a\x1b[2Jb", style="bold")]
     assert page_text(parts).splitlines() == ["a?[2Jb"] * 3

@@ -226,19 +226,19 @@ def lint_page(reports: Sequence[Report]) -> Page:
 
 def _parts(report: Report) -> Iterator[Part]:
     if report.name is not None:
-        yield _foldable(f"{report.name}:", "bold")
+        yield Paragraph(f"{report.name}:", style="bold")
     for finding in report.findings:
         yield from _finding_parts(finding, report.command)
-    yield _foldable(_summary(report))
+    yield Paragraph(_summary(report))
     if report.unseen is not None and report.asked:
-        yield _foldable(f"The models were not looked at: {report.unseen}")
+        yield Paragraph(f"The models were not looked at: {report.unseen}")
     if report.command.inside is not None:
-        yield _foldable(_CONTAINED)
+        yield Paragraph(_CONTAINED)
     before, after = report.command, report.corrected
     if (after.text, after.remarks) != (before.text, before.remarks):
         yield ""
-        yield _foldable(_heading(report.left), "bold")
-        unshown = _foldable("it has characters that cannot be shown; spectui export writes it")
+        yield Paragraph(_heading(report.left), style="bold")
+        unshown = Paragraph("it has characters that cannot be shown; spectui export writes it")
         yield after.text if printable(after.text) == after.text else unshown
     if report.name is not None:
         yield ""
@@ -253,26 +253,21 @@ def _heading(left: Iterable[Finding]) -> str:
 
 def _finding_parts(finding: Finding, command: ServerCommand) -> Iterator[Part]:
     style = _STYLES[finding.severity]
-    yield _foldable(f"{finding.severity}: {finding.what}", style)
+    yield Paragraph(f"{finding.severity}: {finding.what}", style=style)
     if finding.at >= 0:
         yield _marked(finding.at, command, style)
-    yield _foldable(finding.why, indent=_INDENT)
+    yield Paragraph(finding.why, _INDENT, _INDENT)
     if finding.replacement:
-        yield _foldable(f"write: {finding.replacement}", indent=_INDENT)
+        yield Paragraph(f"write: {finding.replacement}", _INDENT, _INDENT)
     elif finding.replacement is not None:
-        yield _foldable(f"leave out {finding.flag}", indent=_INDENT)
-
-
-def _foldable(text: str, style: str = "", indent: str = "") -> Paragraph:
-    """A text with words of the command in it, which may be long."""
-    return Paragraph(text, first=indent, style=style, breaks_words=True)
+        yield Paragraph(f"leave out {finding.flag}", _INDENT, _INDENT)
 
 
 def _marked(at: int, command: ServerCommand, style: str) -> Part:
     """The part of the command that a finding is about."""
     if command.is_section:
         # A file has a line for each.
-        return _foldable(_as_key(command.items[at]), style, _INDENT)
+        return Paragraph(_as_key(command.items[at]), _INDENT, _INDENT, style)
     texts = [_as_typed(command, one) for one in range(len(command.items))]
     before, after = " ".join(texts[:at]), " ".join(texts[at + 1 :])
     return Excerpt(before=before, text=texts[at], after=after, indent=_INDENT, style=style)

@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from errno import EFBIG
 from pathlib import Path
 from typing import Any
 
 from spectui.errors import BadInputError
-from spectui.files import read_file
+from spectui.files import read_file, unreadable
 
 MOST_BYTES = 1 << 20
 """Maximum number of bytes of a file with a command: a larger one is a model, or something else."""
@@ -59,10 +58,7 @@ def text_of_file(path: Path) -> str:
     try:
         text = read_file(path, MOST_BYTES).decode("utf-8-sig")
     except OSError as error:
-        why = "it is too large" if error.errno == EFBIG else error.strerror
-        raise BadInputError(
-            f"{path} cannot be read ({why}); give a file that holds a command"
-        ) from error
+        raise unreadable(path, error, "give a file that holds a command") from error
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:

@@ -102,8 +102,8 @@ def _source_command(text: str) -> ServerCommand:
         return _text_command(text_of_file(found[0]), *found)
     mode = _mode(text)
     if text == "-" or _FILE.fullmatch(text) or (mode and not stat.S_ISREG(mode)):
-        what = "is no regular file" if mode else "does not exist"
-        raise BadInputError(f"{text} {what}; give a command, or a file that holds one")
+        what = " is no regular file" if mode else ": no such file"
+        raise BadInputError(f"{text}{what}; give a command, or a file that holds one")
     return _text_command(text, None, None)
 
 

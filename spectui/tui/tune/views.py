@@ -64,7 +64,7 @@ def progress(state: TuningState, ledger: Ledger) -> tuple[str, float]:
         return f"{trial}prompt {state.n_done} of {state.n_steps}", fraction
     words = counted(ledger.n_tried, "trial") if ledger.n_tried else ""
     if state.forecasts:
-        words = f"{len(state.forecasts):,} settings replayed"
+        words = f"{counted(len(state.forecasts), 'setting')} replayed"
     return words, float(bool(words) and state.phase is not Phase.STARTING)
 
 

@@ -14,6 +14,7 @@ from optuna.study._frozen import FrozenStudy
 from spectui.documents import Json
 from spectui.errors import BadInputError
 from spectui.measure.promise import Promise
+from spectui.page import Excerpt, Page, Paragraph, Table
 from spectui.paths import STORAGE_VARIABLE, own_storage_file
 from spectui.tune.layouts import Layouts
 from spectui.tune.places import Placing
@@ -46,11 +47,13 @@ class StudyState(StrEnum):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """The report that ``tune`` printed at the end, or the screen's without a text."""
+    """The report that ``tune`` printed at the end, or the screen's without a page."""
 
     schema: Literal["spectui.report/1"] = "spectui.report/1"
-    text: str
     document: Json
+    page: Sequence[str | Paragraph | tuple[Table]] = ()
+    text: str = ""
+    """The page as an earlier spectui printed it."""
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -99,6 +102,19 @@ class StoredStudy(Kept, frozen=True, kw_only=True):
         is_done = self.outcome is not None and not self.outcome.interrupted
         return StudyState.FINISHED if is_done else StudyState.UNFINISHED
 
+    def ended(self) -> Outcome:
+        """The outcome.
+
+        Raises:
+            BadInputError: the study keeps none.
+        """
+        if self.outcome is None:
+            raise BadInputError(
+                f"the study {self.name} has no verdict: it was interrupted, or an older spectui "
+                "made it; give its spectui tune command again, which goes on from there"
+            )
+        return self.outcome
+
 
 _PARTS: dict[str, Any] = {one.name: one.type for one in msgspec.structs.fields(Kept)}
 
@@ -118,20 +134,6 @@ def list_studies(storage: str | None) -> tuple[StoredStudy, ...]:
         own = (one for one in studies.get_all_studies() if records.PART_OF not in one.user_attrs)
         found = [_read(studies, one) for one in own]
     return tuple(sorted(found, key=lambda one: one.changed, reverse=True))
-
-
-def stored_study(storage: str | None, wanted: str | None) -> StoredStudy:
-    """Read a study of a storage.
-
-    Args:
-        storage: URL as Optuna takes it; None for the file in the user's data folder.
-        wanted: its name, or a part of one; None for the latest with a verdict.
-
-    Raises:
-        BadInputError: the storage cannot be used, there is no such study or more than one, or this
-            spectui does not read it.
-    """
-    return find_study(list_studies(storage), wanted)
 
 
 def _read(storage: RDBStorage, found: FrozenStudy) -> StoredStudy:
@@ -226,13 +228,15 @@ def opened(storage: str | None) -> Iterator[RDBStorage]:
         close_storage(studies)
 
 
-def keep_report(storage: str | None, name: str, text: str, document: Json) -> None:
+def keep_report(storage: str | None, name: str, document: Json, page: Page) -> None:
     """Keep what ``tune`` prints, for ``show``.
 
     Raises:
         BadInputError: the storage cannot be used.
     """
-    report = records.to_plain(Report(text=text, document=document))
+    parts = (part for part in page if not isinstance(part, Excerpt))
+    kept = [(part,) if isinstance(part, Table) else part for part in parts]
+    report = records.to_plain(Report(document=document, page=kept))
     with opened(storage) as studies:
         optuna.load_study(study_name=name, storage=studies).set_user_attr("report", report)
 
