@@ -27,12 +27,9 @@ _RULES: tuple[Rule, ...] = (
     options.spelling_rule,
     kinds_rule,
     options.misread_rule,
-    options.devices_rule,
     options.template_rule,
     drafters_rule,
     options.ngrams_rule,
-    options.caches_rule,
-    options.experts_rule,
     options.patterns_rule,
     options.serving_rule,
 )

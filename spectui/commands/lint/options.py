@@ -12,22 +12,17 @@ from spectui.commands.home import is_at_home
 from spectui.commands.items import Item, is_ignored
 from spectui.commands.programs import SERVER, as_server, program_of, started_by
 from spectui.commands.reader import Reader
-from spectui.commands.renames import BY_LAYERS, KINDS, MODEL_FLAGS, RULES_TODAY
+from spectui.commands.renames import KINDS, MODEL_FLAGS, RULES_TODAY
 from spectui.commands.rewriting import NEW_LENGTHS, is_stage_option, old_lengths, own_words
 from spectui.commands.server_options import FALSE, PREFIX, TRUE, Arity, drawn_from, flags_of
 from spectui.commands.takeover import names_model, prints_and_ends
-from spectui.options.drafters import MTP_KIND, ngram_of
+from spectui.options.drafters import ngram_of
 from spectui.options.option import Decimal, Dialect, Form, Whole
 
 _STOPPING = frozenset({"LLAMA_ARG_DRAFT_MAX", "LLAMA_ARG_DRAFT_MIN"})
 """Variables that builds since spring 2026 recognise only to refuse them."""
 _ALIKE = 0.8
 """Similarity from which on an option may be what an unknown one means (``difflib``)."""
-_LONG = 8
-"""Draft length from which a finding reports drafting beside experts in RAM."""
-_FULL_PRECISION = frozenset({"f32", "f16", "bf16"})
-"""Types of a cache that is not quantised."""
-_HURTS = "a draft guesses worse with a quantised cache, and its cache is small"
 _SLOTS = 4
 """Default number of slots in llama-server since winter 2025."""
 _SIZED = frozenset({"predict", "keep", "cache-ram"})
@@ -37,7 +32,7 @@ _CLASS = re.compile(r"\\.|\[(?:\\.|[^\]\\])*+(?:\]|(?P<open>))", re.DOTALL)
 _BARE = re.compile(r"(?:\A|[(|])[*+]|\A\?")
 """A repetition of nothing."""
 _WHOLE = r"\s*[-+]?\d+"
-_DECIMAL = r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
+_DECIMAL = r"\s*[-+]?(?!0[xX])(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
 """Pattern of the part of a number that the server reads (``std::stoi``, ``std::stof``)."""
 
 
@@ -292,19 +287,6 @@ def _misread_number(at: int, item: Item) -> Iterator[Finding]:
         )
 
 
-def devices_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    """Yield errors on devices of RPC servers ahead of these: llama-server adds them one by one."""
-    found = command.last("rpc")
-    if found is None or reader.dialect is Dialect.IK:
-        return
-    for at, item in command.all("device", "device-draft", "mmproj-device"):
-        if at < found[0] and "RPC" in item.value.upper():
-            what = f"{item.shown} {item.value} stands ahead of {found[1].shown}"
-            words = (*found[1].words, *item.words)
-            why = "the server knows such a device only behind that option, and stops"
-            yield error((at, item), what, why, write=words, fix={at: (), found[0]: words})
-
-
 def template_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield a finding on a name of a chat template, which Jinja takes for the template itself."""
     found, engine = command.last("chat-template", "chat-template-file"), command.last("jinja")
@@ -316,32 +298,6 @@ def template_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         what = f"{item.shown} {item.value} is the template itself, and every prompt that word"
         why = "Jinja knows chatml alone by its name, and --no-jinja the others"
         yield warning(found, what, why, is_misread=True)
-
-
-def caches_rule(command: ServerCommand, _reader: Reader) -> Iterator[Finding]:
-    """Yield findings on a quantised cache of the draft."""
-    # The target's MTP layers hardly guess worse.
-    is_mtp = command.draft_kind == MTP_KIND or not BY_LAYERS.isdisjoint(command.kinds)
-    if command.has_draft and not is_mtp:
-        for at, item in command.all("cache-type-k-draft", "cache-type-v-draft"):
-            if item.value not in _FULL_PRECISION:
-                what = f"the draft's cache is {item.value}"
-                words = (item.flag, "f16")
-                yield warning((at, item), what, _HURTS, write=words)
-
-
-def experts_rule(command: ServerCommand, _reader: Reader) -> Iterator[Finding]:
-    """Yield a finding on drafts that are long for experts in RAM."""
-    found, longest = command.last("draft-max"), command.number("draft-max") or 0
-    values = (item.value for _at, item in command.all("override-tensor"))
-    in_ram = command.has("cpu-moe", "n-cpu-moe") or any("=CPU" in value for value in values)
-    if found is not None and in_ram and longest >= _LONG:
-        yield warning(
-            found,
-            f"drafts of {longest:.0f} tokens, beside weights in RAM",
-            "each token of a draft reads other experts, so that verifying many costs nearly as "
-            "much as decoding them; spectui tune finds the length that pays",
-        )
 
 
 def patterns_rule(command: ServerCommand, _reader: Reader) -> Iterator[Finding]:
