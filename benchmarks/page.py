@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 from jinja2 import Environment, StrictUndefined
 
-from spectui.format import bytes_text, counted, duration_text, gain_percent, percent_text
+from spectui.format import bytes_text, counted, duration_text, gain_percent
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
@@ -21,6 +21,10 @@ _NO_GPU = "–"
 _SIMULATED = "simulated"
 ESTIMATOR_SINCE, _OLD_ESTIMATOR = "2026-11-23", " ¹"
 """The day of the present estimator, and the mark of what was measured with another one."""
+
+
+def _percent(share: float | None, digits: int = 0) -> str:
+    return "–" if share is None else f"{100 * share:.{digits}f} %"
 
 
 def page() -> str:
@@ -77,7 +81,7 @@ def _templates() -> Environment:
         "at": lambda mapping, key: mapping[key],
         "dec": _decimals,
         "span": lambda numbers, digits=0: _span([*numbers], digits),
-        "percent": percent_text,
+        "percent": _percent,
         "gain": lambda speedup, digits=0: gain_percent(100 * (speedup - 1), digits),
         "change": _change,
         "verdict": _verdict,

@@ -75,8 +75,8 @@ def test_no_prompts_are_an_error(tmp_path: Path) -> None:
     write(tmp_path / "broken.json", b'[\n{"prompt": "a"},\n{]')
     write(tmp_path / "cut.json", b'{\n"prompt":\n')
     for name, reason in (
-        ("missing.jsonl", "cannot read the prompts in .*missing.jsonl .*; check"),
-        ("x" * 300 + ".txt", "cannot read the prompts in .*; check"),
+        ("missing.jsonl", "missing.jsonl: no such file; give a file or a folder of prompts"),
+        ("x" * 300 + ".txt", "cannot be read .File name too long.; give a file"),
         ("empty.jsonl", r"empty\.jsonl contains no prompts; write"),
         ("prompts.yaml", r"prompts\.yaml is not a prompt file; give a \.jsonl"),
         ("prompts.csv", r"prompts\.csv:1: no column prompt among a, b; name one so"),

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import msgspec
+
 from spectui.commands.arguments import puts_elsewhere
 from spectui.commands.command import LAYERS, ServerCommand, Start
 from spectui.commands.items import FLASH_ATTENTION, Item, divide, words_of
@@ -325,9 +327,7 @@ def _content(item: Item) -> str:
 
 def _object(item: Item) -> dict[str, object]:
     try:
-        found = json.loads(item.value)
-    except (ValueError, RecursionError) as error:
-        raise BadInputError(f"{item.text} is no JSON ({error}); write an object") from error
-    if not isinstance(found, dict):
-        raise BadInputError(f"{item.text} is no object; write one in braces")
-    return found
+        return msgspec.json.decode(item.value, type=dict[str, object])
+    except (msgspec.DecodeError, RecursionError) as error:
+        what = f"{item.text} is no JSON object ({error})"
+        raise BadInputError(f"{what}; write one in braces") from error

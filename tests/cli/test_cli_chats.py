@@ -106,4 +106,4 @@ def test_chats_of_others_alone_are_an_error(
         "that this model has written, or --prompts"
     )
     assert spectui("tune", *pair, "--chats", export.with_name("none.json")) == 3
-    assert "none.json (No such file or directory)" in spectui.err
+    assert "none.json: no such file" in spectui.err

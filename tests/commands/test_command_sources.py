@@ -95,7 +95,7 @@ UNREADABLE = [
     ("a.yaml", f"{IMAGE}command: {'[' * 5000}", "no YAML that can be read"),
     ("a.yaml", f"{IMAGE}x: !!python/name:os.system ''}}}}", "no valid YAML .line 1: could not"),
     ("a.yaml", f"{IMAGE}}}}}\nx: {'y' * (1 << 18)}", "has more than 262144 char"),
-    ("a.gguf", "\0" * (1 << 21), "too large"),
+    ("a.gguf", "\0" * (1 << 21), "larger than"),
 ]
 
 

@@ -305,12 +305,6 @@ def test_a_draft_that_only_llama_server_runs(
     assert f"write: --spec-type {spec_type}" in spectui.out
 
 
-def test_what_words_and_models_show_is_said_once(spectui: Spectui, tiny: TinyPath) -> None:
-    pair = f"-m {tiny(TARGET)} -md {tiny(TARGET)} -np 1 {LENGTHS} -c 64 --spec-type draft-simple"
-    spectui("lint", "--quiet", f"{pair} -ctkd q8_0")
-    assert spectui.out.count("a draft guesses worse with a quantised cache") == 1
-
-
 @table("arch", ["qwen35", "gemma4"])
 def test_a_file_of_mtp_layers_is_planned_beside_its_target(
     spectui: Spectui, tiny: TinyPath, tmp_path: Path, arch: str

@@ -45,8 +45,11 @@ def test_the_last_template_counts(tmp_path: Path) -> None:
     ("words", "said"),
     [
         (["--chat-template-file", "/no/such"], r"--chat-template-file /no/such .*; check the path"),
-        (["--chat-template-kwargs", "{a}"], r"\{a\} is no JSON .*; write an object"),
-        (["--chat-template-kwargs", "3"], r"--chat-template-kwargs 3 is no object; write one"),
+        (["--chat-template-kwargs", "{a}"], r"\{a\} is no JSON object .*; write one in braces"),
+        (
+            ["--chat-template-kwargs", "3"],
+            r"--chat-template-kwargs 3 is no JSON object .*; write one",
+        ),
     ],
 )
 def test_what_cannot_be_read_is_refused(words: list[str], said: str) -> None:

@@ -108,7 +108,7 @@ def test_a_pair_names_models_and_a_placement_for_every_size(name: str) -> None:
         ("[target]\nrepo = 'a/b'\nfiles = []", "`$.target.files`"),
         ("[target]\nrepo = '../a'\nfiles = ['x.gguf']", "`$.target.repo`"),
         ("a = " + "[" * 100_000, "is not valid TOML (nested too deep); correct it"),
-        ("#" * 1_000_001, "is larger than 1 MB; give the name of a preset"),
+        ("#" * 1_000_001, "cannot be read (larger than 1 MB); give the name of a preset"),
     ],
 )
 def test_what_a_preset_does_not_say_is_refused_by_name(
@@ -186,10 +186,12 @@ def test_the_others_are_listed_beside_one_that_is_broken(spectui: Spectui, mine:
     broken.write_text("name = 3")
     os.mkfifo(mine.with_name("pipe.toml"))
     assert spectui("presets", "list") == 0
-    listed = {line.split()[0] for line in spectui.out.splitlines()}
-    assert listed == {*PAIRS, *DEMOS, "mine"}
+    listed = {line.split()[0] for line in spectui.out.splitlines() if line[0] != " "}
+    assert listed == {"preset", *PAIRS, *DEMOS, "mine"}
     first, second = spectui.err.splitlines()
     assert first.startswith(f"passed over: {broken}: Object contains unknown field `name`")
-    assert second.startswith(f"passed over: {mine.with_name('pipe.toml')} is no regular file")
+    assert second.startswith(
+        f"passed over: {mine.with_name('pipe.toml')} cannot be read (no regular file)"
+    )
     assert spectui("presets", "show", "broken") == 3
     assert str(broken) in spectui.err

@@ -189,7 +189,7 @@ def test_a_row_tells_facts_alone() -> None:
         "setting": "close: max 11, min 0, p\\_min 0.00",
     }
     bare = cells_of(render_row(content_of(msgspec.structs.replace(study(), report=None))))
-    assert bare["GPU"] == bare["placement"] == "–"
+    assert (bare["GPU"], bare["placement"]) == ("–", "-t 1")
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,7 @@ def test_of_a_loser_it_is_told_what_it_would_take() -> None:
     _rounds, costs, demands = told(0.9)
     assert f"a draft under {1000 * found.break_even_step_s:.2g} ms/token" in demands
     assert "ms/token instead of 5 ms with the same acceptance" in demands
-    assert f"α of {found.break_even_alpha:.3f} instead of 0.750 at the same costs" in demands
+    assert f"α of {found.break_even_alpha:.2f} instead of 0.75 at the same costs" in demands
     # The shares are those of the whole round.
     shares = [int(share) for share in re.findall(r"(\d+) %", costs)]
     assert sum(shares) == pytest.approx(100, abs=2)

@@ -135,7 +135,9 @@ def test_what_is_no_trace_is_refused(path: Path) -> None:
         with pytest.raises(BadInputError, match=f"{reason}.*; record it again with spectui trace"):
             read_trace(path)
     for nowhere in (path.with_name("absent"), path.parent):
-        with pytest.raises(BadInputError, match=f"{nowhere} .*; give a file that spectui trace"):
+        with pytest.raises(
+            BadInputError, match=f"{nowhere}.*no .*file.*; give a file that spectui trace"
+        ):
             read_trace(nowhere)
 
 

@@ -226,15 +226,15 @@ async def test_one_key_takes_over_what_it_runs_to_tune_it() -> None:
         assert watched.poller.n_started == 0
         await settled(pilot, lambda: watched.app.live.activity is Activity.READY)
         await press_keys(pilot, "escape")
-        assert pilot.app.screen is watched.app.live
+        assert [type(one) for one in pilot.app.screen_stack[1:]] == [LiveScreen]
         # There is a way back, and one to the search again, without another load.
         assert "Back" in footer()
         await press_keys(pilot, "escape")
-        assert isinstance(pilot.app.screen, AttachScreen)
+        assert type(pilot.app.screen_stack[-1]) is AttachScreen
         assert watched.poller.n_started == 1
         await watched.told(pilot, sample(2.0))
         await press_keys(pilot, "f5")
-        assert isinstance(pilot.app.screen, TuneScreen)
+        assert TuneScreen in map(type, pilot.app.screen_stack)
         assert len(asked) == 2
 
 

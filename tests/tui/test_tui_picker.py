@@ -216,7 +216,7 @@ async def test_what_can_be_chosen_and_why_not() -> None:
         await inspect(stage, inspected(GOOD))
         assert app.detail == (
             "Fits: 3.9 GB of memory with its cache, qwen3, 1B parameters, 28 layers, "
-            "trained for 40960 tokens"
+            "trained for 40,960 tokens"
         )
 
 

@@ -30,14 +30,14 @@ def beside(least_s: float, best_s: float, fixed: Arm = FIXED) -> Adaptive:
         (
             beside(8.0, 9.8),
             (
-                "Adaptive draft length could add at most 25.0 %, if it knew the text beforehand; "
-                "the best of 2 known rules adds 2.0 % (rule: draft_max 8, draft_p_min 0.5)."
+                "Adaptive draft length could add at most 25 %, if it knew the text beforehand; "
+                "the best of 2 known rules adds 2 % (rule: draft_max 8, draft_p_min 0.5)."
             ),
         ),
         (
             beside(8.0, 10.0),
             (
-                "Adaptive draft length could add at most 25.0 %, if it knew the text beforehand; "
+                "Adaptive draft length could add at most 25 %, if it knew the text beforehand; "
                 "none of 2 known rules adds anything."
             ),
         ),

@@ -8,7 +8,7 @@ import msgspec
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.finding import Finding, Severity
-from spectui.commands.items import Item, divide
+from spectui.commands.items import divide
 from spectui.commands.lint import options
 from spectui.commands.lint.drafters import drafters_rule, kinds_rule
 from spectui.commands.programs import as_server
@@ -27,6 +27,7 @@ _RULES: tuple[Rule, ...] = (
     options.spelling_rule,
     kinds_rule,
     options.misread_rule,
+    options.devices_rule,
     options.template_rule,
     drafters_rule,
     options.ngrams_rule,
@@ -81,7 +82,10 @@ def check(command: ServerCommand, reader: Reader, *, always: bool = False) -> Re
     """
     findings = left = lint(command, reader)
     right = as_server(command)
-    if always or any(map(_is_unwritable, findings)):
+    # An error, or a variable that is not read, cannot be written as it is.
+    if always or any(
+        one.severity is Severity.ERROR or (one.is_misread and one.edits) for one in findings
+    ):
         remarks = tuple(one for one in command.remarks if one.replacement is None)
         right, left = _corrected(replace(right, remarks=remarks), reader)
     elif right.start != command.start:
@@ -109,11 +113,6 @@ def _is_certain(finding: Finding, reader: Reader) -> bool:
     is_of_dialect = canonical(finding.flag) in flags_of(reader.dialect)
     is_lacking = is_of_dialect and reader.takes(finding.flag) is False
     return any(finding.edits.values()) or not (finding.edits and is_lacking)
-
-
-def _is_unwritable(finding: Finding) -> bool:
-    """Whether the command cannot be written as it is: an error, or a variable that is not read."""
-    return finding.severity is Severity.ERROR or (finding.is_misread and bool(finding.edits))
 
 
 def _corrected(command: ServerCommand, reader: Reader) -> tuple[ServerCommand, tuple[Finding, ...]]:
@@ -187,18 +186,13 @@ def _lint_document(report: Report) -> Json:
         "dialect": str(report.reader.dialect),
         "dialect_reason": report.chosen_by,
         "findings": [_finding_document(finding, report.command) for finding in report.findings],
-        **or_reason("judged_by", _judged_by(report.reader), _UNJUDGED),
+        **or_reason("judged_by", report.reader.judge and report.reader.program, _UNJUDGED),
         "withheld": list(_withheld(report)),
         "models_seen": report.unseen is None,
         **unseen,
         "fixed": report.corrected.text,
         "fixed_arguments": list(report.corrected.arguments),
     }
-
-
-def _judged_by(reader: Reader) -> str | None:
-    """The llama-server that read the command itself; None without one."""
-    return None if reader.judge is None else reader.program
 
 
 def _withheld(report: Report) -> tuple[str, ...]:
@@ -264,15 +258,12 @@ def _marked(at: int, command: ServerCommand, style: str) -> Part:
     """The part of the command that a finding is about."""
     if command.is_section:
         # A file has a line for each.
-        return Paragraph(_as_key(command.items[at]), _INDENT, _INDENT, style)
+        item = command.items[at]
+        key = f"{item.flag.lstrip('-')} = {' '.join(item.values) or 'on'}"
+        return Paragraph(key, _INDENT, _INDENT, style)
     texts = [_as_typed(command, one) for one in range(len(command.items))]
     before, after = " ".join(texts[:at]), " ".join(texts[at + 1 :])
     return Excerpt(before=before, text=texts[at], after=after, indent=_INDENT, style=style)
-
-
-def _as_key(item: Item) -> str:
-    """An item as a line of a models preset."""
-    return f"{item.flag.lstrip('-')} = {' '.join(item.values) or 'on'}"
 
 
 def _as_typed(command: ServerCommand, at: int) -> str:

@@ -287,6 +287,19 @@ def _misread_number(at: int, item: Item) -> Iterator[Finding]:
         )
 
 
+def devices_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    """Yield errors on devices of RPC servers ahead of these: llama-server adds them one by one."""
+    found = command.last("rpc")
+    if found is None or reader.dialect is Dialect.IK:
+        return
+    for at, item in command.all("device", "device-draft", "mmproj-device"):
+        if at < found[0] and "RPC" in item.value.upper():
+            what = f"{item.shown} {item.value} stands ahead of {found[1].shown}"
+            words = (*found[1].words, *item.words)
+            why = "the server knows such a device only behind that option, and stops"
+            yield error((at, item), what, why, write=words, fix={at: (), found[0]: words})
+
+
 def template_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield a finding on a name of a chat template, which Jinja takes for the template itself."""
     found, engine = command.last("chat-template", "chat-template-file"), command.last("jinja")
