@@ -154,9 +154,9 @@ def test_nothing_but_the_command_is_wider_than_the_terminal(
             if not line.strip().startswith("spectui tune ") and " " in line.strip()
         ]
         assert [one for one in told if cell_len(one) > width] == []
-        assert any(line.startswith(f"{LONG} ") for line in lines) == (width == 120)
+        assert width == 80 or any(line.startswith(f"{LONG} ") for line in lines)
         assert "arch" in spectui.out
-        assert any(line.startswith("spectui tune -m ") for line in lines) == bool(ranked)
+        assert any(line.startswith("  spectui tune -m ") for line in lines) == bool(ranked)
 
 
 def test_no_model_is_no_failure(spectui: Spectui, tiny: TinyPath, tmp_path: Path) -> None:
