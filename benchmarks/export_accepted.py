@@ -74,7 +74,7 @@ def try_setup(
     number: int, setup: ExportSetup, binary: ServerBinary, log: Path
 ) -> Iterator[dict[str, object]]:
     """Start one; yield what was not as exported."""
-    spelled = replace(setup, reader=binary.reader).arguments(binary.dialect)
+    spelled = replace(setup, reader=binary.reader).launch(binary.dialect).command.arguments
     try:
         with LlamaServer(Path(binary.path), [*spelled, *VERBOSE], log_path=log) as server:
             model = properties_of(server)["model_path"]

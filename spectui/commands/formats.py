@@ -37,17 +37,16 @@ def render(launch: Launch, format_: Format) -> str:
     """The text of a file, ended by a newline: a command is one line for a POSIX shell.
 
     Raises:
-        BadInputError: the format has no words for what the launch says.
+        BadInputError: the format has no words for what the launch says, or a word is no UTF-8.
     """
-    launch.check()
+    for word in (*launch.command.ahead, *launch.command.arguments):
+        if word.encode("utf-8", "ignore").decode() != word:
+            raise BadInputError(
+                f"{word!r} is not valid UTF-8, which export files are; rename the file"
+            )
     if format_ is Format.INI:
         return _preset(launch)
-    return f"{commented(launch.comments)}{launch.text}\n"
-
-
-def file_name(name: str, format_: Format) -> str:
-    """A name for the file that holds the rendering of the model ``name``."""
-    return f"{slug(name)}.{'ini' if format_ is Format.INI else 'sh'}"
+    return f"{commented(launch.comments)}{launch.command.text}\n"
 
 
 def _unfit(why: str) -> BadInputError:

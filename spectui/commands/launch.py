@@ -64,28 +64,6 @@ class Launch:
     notes: tuple[str, ...] = ()
     """Differences from the user's command, to be told beside the export."""
 
-    def check(self) -> None:
-        """Make sure that files can hold it.
-
-        Raises:
-            BadInputError: a word is not valid UTF-8.
-        """
-        for word in (*self.command.ahead, *self.arguments):
-            if word.encode("utf-8", "ignore").decode() != word:
-                raise BadInputError(
-                    f"{word!r} is not valid UTF-8, which export files are; rename the file"
-                )
-
-    @property
-    def arguments(self) -> tuple[str, ...]:
-        """All words behind the program."""
-        return self.command.arguments
-
-    @property
-    def text(self) -> str:
-        """One line for a POSIX shell."""
-        return self.command.text
-
 
 def slug(name: str) -> str:
     """The name in characters that every format accepts."""
@@ -95,8 +73,7 @@ def slug(name: str) -> str:
 def commented(lines: tuple[str, ...], mark: str = "#") -> str:
     """Lines as comments, each ended; an empty text for none."""
     # A line can hold what some reader takes for a line's end.
-    parts = (part for line in lines for part in line.splitlines())
-    return "".join(f"{mark} {printable(part)}\n" for part in parts)
+    return "".join(f"{mark} {printable(part)}\n" for line in lines for part in line.splitlines())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,19 +127,6 @@ class ExportSetup(Setup):
             reader=reader,
             comments=(*map(printable, comments), *passed_on(report.corrected.items, reader)),
         )
-
-    def arguments(self, dialect: Dialect) -> list[str]:
-        """All arguments, without the program's name.
-
-        Raises:
-            BadInputError: the dialect or the program has no words for it.
-        """
-        return list(self.launch(dialect).arguments)
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """Files of its models."""
-        return tuple(options.path for options in self.models)
 
     def _setup_options(self, extra: Sequence[Item], dialect: Dialect) -> list[Item]:
         """The setup's options that are wanted beside the user's own."""

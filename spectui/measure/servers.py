@@ -40,15 +40,19 @@ def measuring_arguments(setup: Setup, binary: ServerBinary) -> tuple[str, ...]:
         BadInputError: the binary has no words for what is asked for.
     """
     reader = binary.reader
-    written = ExportSetup(
-        target=setup.target,
-        draft=setup.draft,
-        context=setup.shared_context,
-        speculation=setup.speculation,
-        extra=own_arguments(setup.extra),
-        name="spectui",
-        reader=reader,
-    ).arguments(reader.dialect)
+    written = (
+        ExportSetup(
+            target=setup.target,
+            draft=setup.draft,
+            context=setup.shared_context,
+            speculation=setup.speculation,
+            extra=own_arguments(setup.extra),
+            name="spectui",
+            reader=reader,
+        )
+        .launch(reader.dialect)
+        .command.arguments
+    )
     # No export has them: they make acceptance up, which shows what rounds cost.
     rates = words_of(item for item in divide(setup.extra) if item.spelling == SYNTHETIC_RATES)
     cache = (_CACHE, "0") if _CACHE in reader.flags else ()

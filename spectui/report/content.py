@@ -207,7 +207,7 @@ def advised_command(content: Content, *, is_public: bool = False) -> Known[str]:
     variables = "".join(
         f"{name}={shlex.quote(hidden(name, value))} " for name, value in launch.command.environment
     )
-    words = shell_text((*launch.command.prelude, *launch.arguments))
+    words = shell_text((*launch.command.prelude, *launch.command.arguments))
     return Known(f"{printable(variables)}{words}")
 
 

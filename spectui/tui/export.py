@@ -12,9 +12,9 @@ from textual.screen import Screen
 from textual.widgets import Static, Tabs, TextArea
 
 from spectui.commands.command import Start
-from spectui.commands.formats import Format, file_name, render
+from spectui.commands.formats import Format, render
 from spectui.commands.home import shell_words
-from spectui.commands.launch import ExportSetup, Launch, commented
+from spectui.commands.launch import ExportSetup, Launch, commented, slug
 from spectui.display import displayed
 from spectui.errors import BadInputError
 from spectui.files import write_new_file
@@ -108,7 +108,7 @@ class ExportScreen(Screen[None]):
         if self.text is None:
             self._tell(self._problem, severity="warning")
             return
-        path = Path.cwd() / file_name(self._choice[0].name, Format.LLAMA_SERVER)
+        path = Path.cwd() / f"{slug(self._choice[0].name)}.sh"
         try:
             write_new_file(path, self.text.encode())
         except FileExistsError:

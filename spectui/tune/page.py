@@ -180,11 +180,11 @@ def commands_page(found: Tuned, again: str, *, has_server: bool) -> list[Part]:
     result = found.result
     page: list[Part] = []
     if result.speedup is None and result.best is not None:
-        page = ["# the best so far, not confirmed:", f"# {found.launch(result.best).text}"]
+        page = ["# the best so far, not confirmed:", f"# {found.launch(result.best).command.text}"]
     page += _next(found, again, has_server=has_server)
     if not result.verdict.use_speculation:
         page.append(f"# {OFF_COMMENT if result.speedup else 'not decided; without speculation'}")
-    return [*page, found.launch(result.advised).text]
+    return [*page, found.launch(result.advised).command.text]
 
 
 def _next(found: Tuned, again: str, *, has_server: bool) -> list[Part]:

@@ -241,7 +241,7 @@ class Tuned:
         placing, leader = self.tuning.placing, result.leader
         unknown = "no speculative setting could be measured"
         advice = self.launch(result.advised)
-        best_command = None if result.best is None else self.launch(result.best).text
+        best_command = None if result.best is None else self.launch(result.best).command.text
         alike = "the target lies alike beside every draft"
         return {
             **header("tune", this_machine()),
@@ -267,8 +267,8 @@ class Tuned:
             **lossless_document(result.lossless),
             "verdict": result.verdict.document(),
             "interrupted": result.interrupted,
-            "flags": list(advice.arguments),
-            "command": advice.text,
+            "flags": list(advice.command.arguments),
+            "command": advice.command.text,
             "notes": [*unmeasured, *filter(None, [setup.workload.note])],
             **self.backend,
             **_present(setup, result),

@@ -17,7 +17,6 @@ from spectui.cli.cockpit import command as cockpit
 from spectui.commands.command import Start
 from spectui.commands.measured import unmeasured
 from spectui.live.sessions import LoadOptions
-from spectui.options.option import Dialect
 from spectui.secret import HIDDEN
 from spectui.settings import Settings
 from spectui.tui.export import export_choices
@@ -26,6 +25,7 @@ from spectui.tune.studies.records import OUTCOME, to_plain
 from spectui.tune.studies.storage import address_of
 from tests.support.binaries import CURRENT, write_binary
 from tests.support.cli import Spectui
+from tests.support.commands import arguments_of
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
@@ -55,11 +55,11 @@ def test_the_screen_hands_a_command_over_in_its_own_form(line: str) -> None:
     setup = launch.make_setup(launch.pair)
     (live, _), (off, _) = export_choices(setup, None).values()
     for choice in (live, off):
-        arguments = choice.arguments(Dialect.LLAMA_CPP)
+        arguments = arguments_of(choice)
         assert arguments[-len(OWN) :] == list(OWN)
         assert not {"-b", "-ub", "-fa", "-ngl"} & set(arguments), "the command says none of them"
         assert arguments[arguments.index("-c") + 1] == "256"
-    assert "--spec-draft-n-max" in live.arguments(Dialect.LLAMA_CPP)
+    assert "--spec-draft-n-max" in arguments_of(live)
     command = CommandOptions.of(setup.taken)
     assert (command.extra, command.given) == (live.extra, live.given)
     # As in an earlier session, which keeps no command: with all of its options.
@@ -70,7 +70,7 @@ def test_the_screen_hands_a_command_over_in_its_own_form(line: str) -> None:
     greedy = replace(setup.sampling, temp=0.0)
     assert setup.loaded_as(structs.replace(load, sampling=greedy)).sampling == greedy
     (again, _), _off = export_choices(setup.loaded_as(load), None).values()
-    assert {"-b", "-ub", "-fa"} <= set(again.arguments(Dialect.LLAMA_CPP))
+    assert {"-b", "-ub", "-fa"} <= set(arguments_of(again))
 
 
 def test_tune_gives_a_command_back_with_another_way_to_draft(

@@ -17,7 +17,7 @@ from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import take_over
 from spectui.options.option import Dialect
 from spectui.options.setup import ModelOptions
-from tests.support.commands import RealCommand, again, real_commands, setup_of
+from tests.support.commands import RealCommand, again, arguments_of, real_commands, setup_of
 from tests.support.tables import table
 
 pytest_plugins = ["tests.support.fixtures"]
@@ -58,7 +58,7 @@ def test_its_export_means_the_same(real: RealCommand, tmp_path: Path) -> None:
 
 def own_words(setup: ExportSetup, written: list[str]) -> tuple[str, ...]:
     """The user's own arguments as they are written."""
-    n_others = len(list(divide(replace(setup, extra=()).arguments(Dialect.LLAMA_CPP))))
+    n_others = len(list(divide(arguments_of(replace(setup, extra=())))))
     # What stands for the mode of loading is read back as that.
     own = (given for given in list(divide(written))[n_others:] if given.name != "no-mmap")
     return tuple(word for given in own for word in given.words)
@@ -73,8 +73,8 @@ def reader_of(real: RealCommand) -> Reader:
 def test_its_rewriting_has_no_errors(real: RealCommand, tmp_path: Path) -> None:
     reader = reader_of(real)
     launch = translated(read_command(real.given(tmp_path)), reader)
-    again = read_command(launch.text)
-    assert again.arguments == launch.arguments
+    again = read_command(launch.command.text)
+    assert again.arguments == launch.command.arguments
     found = [one for one in lint(again, reader) if one.severity is Severity.ERROR]
     assert [one.what for one in found if reader.takes(one.flag) is False] == []
 

@@ -12,6 +12,7 @@ from spectui.options.option import Dialect
 from spectui.server.process import LlamaServer
 from tests.support.architectures import write_qwen35
 from tests.support.beside_server import told
+from tests.support.commands import arguments_of
 from tests.support.configurations import VERBOSE, Files, random_setup, unconfirmed
 from tests.support.models import CLOSE_DRAFT, MOE, TARGET, TinyPath
 
@@ -85,7 +86,7 @@ def test_the_real_server_confirms_every_value(
     wrong, log = [], tmp_path / "log"
     for seed in range(N_READ, N_READ + N_STARTED):
         setup = random_setup(seed, files)
-        arguments = [*setup.arguments(Dialect.LLAMA_CPP), *VERBOSE]
+        arguments = [*arguments_of(setup), *VERBOSE]
         with LlamaServer(llama_server_binary, arguments, log_path=log) as server:
             model = told(server, "/props")["model_path"]
         assert model == str(setup.target.path)

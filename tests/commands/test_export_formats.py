@@ -22,6 +22,7 @@ from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
 from spectui.options.speculation import Speculation
 from spectui.server.process import LlamaServer
 from tests.commands.test_export import contexts, hostile, models, speculations
+from tests.support.commands import arguments_of
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 from tests.support.tables import table
 
@@ -97,7 +98,7 @@ def values_of(arguments: list[str]) -> list[tuple[str, ...]]:
 def test_a_shell_reads_the_command_back(dialect: Dialect, setup: ExportSetup) -> None:
     text = render(setup.launch(dialect), Format.LLAMA_SERVER)
     assert text.endswith("\n")
-    assert shlex.split(without_comments(text)) == ["llama-server", *setup.arguments(dialect)]
+    assert shlex.split(without_comments(text)) == ["llama-server", *arguments_of(setup, dialect)]
 
 
 @settings(deadline=None)
@@ -105,7 +106,7 @@ def test_a_shell_reads_the_command_back(dialect: Dialect, setup: ExportSetup) ->
 def test_the_models_preset_file_holds_every_value_or_says_that_it_cannot(
     setup: ExportSetup,
 ) -> None:
-    arguments = setup.arguments(Dialect.LLAMA_CPP)
+    arguments = arguments_of(setup)
     values = [value for (value,) in values_of(arguments)]
     target = setup.target
     if (target.cpu_moe or target.n_cpu_moe) and any(
@@ -216,7 +217,7 @@ def test_the_real_server_takes_the_models_preset_file(
     understood = read_ini(preset)["a-pair"]
     assert set(understood.values()) == {
         "false" if g.flag == "--no-webui" else g.values[0] if g.values else "true"
-        for g in divide(served.arguments(Dialect.LLAMA_CPP))
+        for g in divide(arguments_of(served))
     }
     assert completion.n_drafted > 0
 

@@ -18,6 +18,7 @@ from spectui.options.speculation import Speculation
 from spectui.server.binary import ServerBinary, read_help
 from tests.commands.test_export_formats import setups
 from tests.support.binaries import BETWEEN, CURRENT, IK, LEGACY, OLD_IK, OLDEST
+from tests.support.commands import arguments_of
 from tests.support.tables import rules, table
 
 BUILDS = {
@@ -46,7 +47,7 @@ def reader_of(text: str) -> Reader:
 
 def spelled(text: str, setup: ExportSetup = SETUP) -> list[str]:
     reader = reader_of(text)
-    return replace(setup, reader=reader).arguments(reader.dialect)
+    return arguments_of(replace(setup, reader=reader), reader.dialect)
 
 
 @pytest.mark.parametrize("build", BUILDS)
@@ -99,5 +100,5 @@ def test_what_a_binary_does_not_take_is_named(
 @table(("text", "written", "told"), rules()["told"])
 def test_what_is_written_otherwise_is_told(text: str, written: str, told: str) -> None:
     launch = translated(read_command(f"llama-server {text}"), Reader())
-    assert written in launch.text
+    assert written in launch.command.text
     assert any(told in note for note in launch.notes)

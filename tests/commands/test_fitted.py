@@ -15,6 +15,7 @@ from spectui.options import catalogue
 from spectui.options.option import Dialect
 from spectui.options.reading import fit_of, read_options
 from spectui.options.setup import ContextOptions, Devices, Fit, ModelOptions, TensorOverride
+from tests.support.commands import arguments_of as words_of_setup
 
 GIVEN = ModelOptions(path=Path("t.gguf"))
 FITTED = replace(
@@ -49,7 +50,7 @@ def test_what_was_fitted_is_left_to_a_server_that_fits_itself() -> None:
         assert arguments_of(FITTED, dialect) == PLACED_SO
     # Margins of a command are not written twice, and stay with -fit off.
     own = replace(FITTED, fit=Fit(targets_mib=(511,)))
-    words = replace(EXPORT, target=own, extra=("-fitt", "511")).arguments(Dialect.LLAMA_CPP)
+    words = words_of_setup(replace(EXPORT, target=own, extra=("-fitt", "511")))
     assert words.count("511") == 1
     words = ["-fit", "off", "-fitt", "512", "-fitc", "9"]
     taken = take_over(read_command(f"llama-server -m t.gguf {' '.join(words)}"))

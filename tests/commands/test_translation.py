@@ -34,7 +34,7 @@ def test_no_whole_command_is_put_into_another_dialect(dialect: Dialect, text: st
 def test_what_may_be_of_any_dialect_is_written_for_the_one_asked_for() -> None:
     for dialect in (Dialect.LLAMA_CPP, Dialect.IK):
         text = "-m t -c 512"
-        assert translated(read_command(text), Reader(dialect=dialect)).text.endswith(text)
+        assert translated(read_command(text), Reader(dialect=dialect)).command.text.endswith(text)
 
 
 def test_a_number_that_no_drafter_of_ik_reads_is_left_out() -> None:

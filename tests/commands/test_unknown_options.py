@@ -44,12 +44,12 @@ def test_an_option_newer_than_the_tables_is_a_warning_and_stays(reader: Reader) 
         assert check(command, reader).corrected.arguments == command.arguments
         if reader is not LEGACY:
             launch = translated(command, reader)
-            assert newer in launch.text
+            assert newer in launch.command.text
             assert any(note.startswith("passed on") and newer in note for note in launch.notes)
         taken = take_over(command)
         assert taken.extra == tuple(newer.split())
         export = setup_of(taken).launch(reader.dialect)
-        assert newer in export.text
+        assert newer in export.command.text
         assert any(newer in comment for comment in export.comments)
 
 
@@ -139,7 +139,7 @@ def test_another_program_is_told_and_read_as_the_server(
     assert check(command, Reader()).corrected.text == right
     assert not [one for one in lint(command, Reader()) if one.severity is Severity.ERROR]
     launch = translated(command, Reader())
-    assert launch.text == right
+    assert launch.command.text == right
     assert any(told.what in note for note in launch.notes)
 
 

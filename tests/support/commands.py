@@ -74,6 +74,11 @@ def setup_of(taken: Takeover) -> ExportSetup:
     )
 
 
+def arguments_of(setup: ExportSetup, dialect: Dialect = Dialect.LLAMA_CPP) -> list[str]:
+    """All words behind the program."""
+    return list(setup.launch(dialect).command.arguments)
+
+
 def again(setup: ExportSetup, dialect: Dialect) -> tuple[Takeover, list[str]]:
-    arguments = setup.arguments(dialect)
+    arguments = arguments_of(setup, dialect)
     return take_over(read_command(shlex.join(["llama-server", *arguments]))), arguments

@@ -113,7 +113,7 @@ async def test_saving_writes_a_new_file(tmp_path: Path, monkeypatch: pytest.Monk
         await stage.press("s")
         assert "exists already" in app.notices[-1]
         assert path.read_text() == "mine"
-        monkeypatch.setattr("spectui.tui.export.file_name", lambda *_: "none/x")
+        monkeypatch.setattr("spectui.tui.export.slug", lambda _name: "none/x")
         await stage.press("s")
         assert "cannot be written (No such file or directory)" in app.notices[-1]
         await stage.press("escape")
