@@ -17,8 +17,10 @@ RESERVED = 2 * LOOK_EVERY
 ENDED, NO_TIME = "it was ended before", "the time budget had no room for it"
 """Why a search knows nothing of something."""
 _GRACE = 0.5
-"""Share of the time budget that the first prompts of a race may take beyond it, without which there
-is no verdict; after it everything ends."""
+"""Share of the time budget that the first prompts of a race may take beyond it: without them there
+is no verdict."""
+_MOST = 2
+"""Time budgets after which everything ends, even within a prompt."""
 
 
 class OutOfTimeError(Exception):
@@ -99,7 +101,7 @@ class Pace:
 
         A token beside other programs may take a hundred times as long as alone.
         """
-        if self.budget_s is not None and self.took_s > (1 + _GRACE) * self.budget_s:
+        if self.budget_s is not None and self.took_s > _MOST * self.budget_s:
             raise OutOfTimeError
 
     def check_race(self, n_done: int) -> None:

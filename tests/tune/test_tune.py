@@ -382,7 +382,7 @@ class Waiting(Drafts, Engine):  # type: ignore[misc] # a part of it
 
 
 @pytest.mark.parametrize(("n_quick", "n_pairs"), [(0, 0), (33, 16)])
-def test_what_takes_far_longer_than_estimated_ends_soon_after_the_budget(
+def test_what_takes_far_longer_than_estimated_ends_within_a_prompt(
     tmp_path: Path, n_quick: int, n_pairs: int
 ) -> None:
     """Another program takes the cores behind ``n_quick`` prompts."""
