@@ -16,6 +16,8 @@ _LARGE_PERCENT = 1000.0
 _MINUTE_S = 60
 _HOUR_MIN = 60
 _MS, _US = 1e-3, 1e-6
+_ROUNDED = 0.9995
+"""From here on three digits are those of the next larger unit."""
 _TEN, _HUNDRED, _HUGE = 10.0, 100.0, 1e5
 _NONE = "–"
 _HARMLESS = frozenset("\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}\u200c\u200d")
@@ -119,9 +121,11 @@ def time_text(seconds: float) -> str:
     """Write a time in three digits, such as ``15.2 ms``; from a minute on as a duration."""
     if seconds >= _MINUTE_S:
         return duration_text(seconds)
-    if seconds >= 1 or seconds == 0:
+    if seconds >= _ROUNDED or seconds == 0:
         return f"{seconds:.3g} s"
-    return f"{seconds / _MS:.3g} ms" if seconds >= _MS else f"{seconds / _US:.3g} µs"
+    if seconds >= _ROUNDED * _MS:
+        return f"{seconds / _MS:.3g} ms"
+    return f"{seconds / _US:.3g} µs"
 
 
 def duration_text(seconds: float) -> str:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.format import duration_text, factor, gain_percent
+from spectui.format import duration_text, factor, gain_percent, percent_text, time_text
 from spectui.measure.speedup import Speedup, gain_text, interval_text
 from spectui.measure.verdict import judge
 from spectui.verify.comparison import verdict
@@ -28,6 +28,14 @@ def speedup(estimate: float, low: float | None, high: float | None) -> Speedup:
         *((factor, 1.184, "1.18"), (factor, 9.99, "9.99"), (factor, 12.34, "12.3")),
         *((factor, 446.23, "446"), (duration_text, 0.4, "0 s"), (duration_text, 59.4, "59 s")),
         *((duration_text, 59.6, "1 min 00 s"), (duration_text, 125, "2 min 05 s")),
+        *(
+            (time_text, 0.00099999, "1 ms"),
+            (time_text, 0.99999, "1 s"),
+            (time_text, 0.0152, "15.2 ms"),
+        ),
+        # A share of less than 1 % has a decimal, unless it is nothing.
+        *((percent_text, 0.004, "0.4 %"), (percent_text, 0.0004, "0 %")),
+        *((percent_text, 0.0096, "1 %"), (percent_text, 0.885, "88 %")),
         *((duration_text, 3599.7, "1 h 00 min"), (duration_text, 7500, "2 h 05 min")),
     ],
 )

@@ -29,7 +29,7 @@ def test_engine(golden: Golden, place: Place) -> None:
 
 
 def test_interrupted(golden: Golden, place: Place) -> None:
-    place.interrupt_at("c: off")
+    place.interrupt_at("c: 110 ms")
     golden("bench/interrupted", place.page("interrupted", "bench", *PAIR))
 
 
