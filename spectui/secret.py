@@ -50,7 +50,11 @@ def without_secrets(words: Iterable[str]) -> Iterator[str]:
 
 def printable_word(word: str) -> str:
     """A word of a command line, which may itself be a command, as it may be printed."""
-    words = shlex.split(word) if " " in word else [word]
+    try:
+        words = shlex.split(word) if " " in word else [word]
+    except ValueError:
+        # A quote without its end, as in a name.
+        words = [word]
     shown = [*without_secrets(words)]
     return word if shown == words else shlex.join(shown) if " " in word else shown[0]
 

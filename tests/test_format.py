@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from spectui.format import duration_text, factor, gain_percent, percent_text, time_text
 from spectui.measure.speedup import Speedup, gain_text, interval_text
 from spectui.measure.verdict import judge
+from spectui.secret import printable_word
 from spectui.verify.comparison import verdict
 from tests.support.tables import table
 
@@ -67,3 +68,15 @@ def test_a_verdict_stays_readable() -> None:
     assert reason == "Use it: it is worth 446× (95 % interval 440× to 450×, 6 prompts)."
     reason = judge(speedup(5.31, 1.2, 446.23), min_gain=0.02, what="it").reason
     assert reason == "Use it: it is worth 5.31× (95 % interval 1.20× to 446×, 6 prompts)."
+
+
+@pytest.mark.parametrize(
+    ("word", "shown"),
+    [
+        ("Bob's models/a.gguf", "Bob's models/a.gguf"),
+        ("llama-server -m a.gguf --api-key s3cret", "llama-server -m a.gguf --api-key '***'"),
+        ("a b.gguf", "a b.gguf"),
+    ],
+)
+def test_a_word_of_a_command_is_printed_without_secrets(word: str, shown: str) -> None:
+    assert printable_word(word) == shown
