@@ -102,10 +102,10 @@ def arguments_of_the_app(threads: int) -> list[str]:
 
 def under_the_screen(threads: int, n_predict: int) -> float:
     """Tokens/s of the same answer in the app."""
-    options = [*arguments_of_the_app(threads), "-n", str(n_predict), "--ignore-eos"]
+    options = [*arguments_of_the_app(threads), "-n", str(n_predict), "--ignore-eos", "--temp", "0"]
     with tempfile.TemporaryDirectory() as home, Terminal(options, Path(home)) as terminal:
         # The target's own speed is measured first.
-        terminal.see("baseline")
+        terminal.see("target alone")
         terminal.press(QUESTION)
         terminal.see("keeper in detail")
         terminal.press("\r")
