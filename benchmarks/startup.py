@@ -5,7 +5,6 @@ scan`` of a folder of 500 headers; ``report`` of a study with 10,000 trials. Eac
 command may take, of ``--help`` what it may take more than Python alone. The headers take 3 GB.
 """
 
-import json
 import os
 import statistics
 import subprocess
@@ -13,12 +12,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from copy import copy
 from functools import partial
 from pathlib import Path
-from typing import Any
+
+import optuna
+from optuna.trial import FrozenTrial
 
 from benchmarks.common import write_results
 from benchmarks.tui_latency import first_paint
+from spectui.paths import ensure_dir
 from tests.golden.commands_support import restored
 from tests.golden.make_stored import STORED
 from tests.support.shapes import QWEN3_0_6B, QWEN3_NEXT_80B_A3B, write_header
@@ -91,8 +94,8 @@ def headers(folder: Path) -> Path:
         size_bytes = first.stat().st_size
         with first.open("rb") as file:
             header = file.read(size_bytes - n_bytes)
-        for copy in range(1, N_HEADERS // 2):
-            path = models / f"shape-{n}-{copy}.gguf"
+        for n_copy in range(1, N_HEADERS // 2):
+            path = models / f"shape-{n}-{n_copy}.gguf"
             path.write_bytes(header)
             # The weights are a hole in the file.
             os.truncate(path, size_bytes)
@@ -101,28 +104,18 @@ def headers(folder: Path) -> Path:
 
 def keep_large_study(folder: Path) -> None:
     """Keep a study with the trials of a real one over and over."""
-    storage, path = folder / "studies.sqlite3", folder / "study.json"
-    restored((STORED / "studies.sql").read_text("utf-8"), storage)
-    export = [
-        *_SPECTUI,
-        "studies",
-        "export",
-        _STUDY,
-        str(path),
-        "--storage",
-        f"sqlite:///{storage}",
-    ]
-    subprocess.run(export, check=True, capture_output=True)
-    study: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    trials = study["trials"]
-    study["trials"] = [_numbered(trials[n % len(trials)], n) for n in range(N_TRIALS)]
-    path.write_text(json.dumps(study), "utf-8")
-    subprocess.run([*_SPECTUI, "studies", "import", str(path)], check=True, capture_output=True)
+    storage = ensure_dir(folder / "home" / "data") / "studies.sqlite3"
+    url = restored((STORED / "studies.sql").read_text("utf-8"), storage)
+    study = optuna.load_study(study_name=_STUDY, storage=url)
+    trials = study.get_trials()
+    study.add_trials(_numbered(trials[n % len(trials)], n) for n in range(len(trials), N_TRIALS))
 
 
-def _numbered(trial: dict[str, Any], number: int) -> dict[str, Any]:
-    record = {**trial["attributes"]["record"], "number": number}
-    return {**trial, "attributes": {**trial["attributes"], "record": record}}
+def _numbered(trial: FrozenTrial, number: int) -> FrozenTrial:
+    found = copy(trial)
+    record = {**trial.user_attrs["record"], "number": number}
+    found.user_attrs = {**trial.user_attrs, "record": record}
+    return found
 
 
 if __name__ == "__main__":
