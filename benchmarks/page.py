@@ -21,6 +21,13 @@ _NO_GPU = "–"
 _SIMULATED = "simulated"
 ESTIMATOR_SINCE, _OLD_ESTIMATOR = "2026-11-23", " ¹"
 """The day of the present estimator, and the mark of what was measured with another one."""
+ANSWERS = {
+    "use": "use it",
+    "off": "turn it off",
+    "no-difference": "no difference",
+    "undecided": "not decided",
+}
+"""Words for the answers of verdicts."""
 
 
 def _percent(share: float | None, digits: int = 0) -> str:
@@ -103,7 +110,7 @@ def _span(numbers: list[float], digits: int) -> str:
 
 def _verdict(run: Mapping[str, Any]) -> str:
     """A verdict of ``tune`` with the gain and its interval."""
-    answer = "use it" if run["verdict"]["use_speculation"] else "turn it off"
+    answer = ANSWERS[run["verdict"]["answer"]]
     speedups = (run["best"]["speedup"], *run["best"]["speedup_ci95"])
     gain, low, high = (gain_percent(100 * (speedup - 1), 0) for speedup in speedups)
     return f"{answer}: {gain} ({low.removesuffix(' %')} to {high.removesuffix(' %')})"

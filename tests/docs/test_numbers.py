@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any
 
-from benchmarks.page import ESTIMATOR_SINCE
+from benchmarks.page import ANSWERS, ESTIMATOR_SINCE
 from spectui.trace.terms import expected_tokens, ideal_speedup
 from tests.support.markdown import DOCS, ROOT, Document
 
@@ -18,13 +18,10 @@ def _result(name: str) -> dict[str, Any]:
     return found
 
 
-_SAID = {"use": "use it", "off": "turn it off", "none": "no difference", "undecided": "not decided"}
-
-
 def _answers(preset: str) -> str:
     """The answers of two searches, in words."""
     runs = [run for run in _result("demo_verdicts")["runs"] if run["preset"] == preset]
-    return ", ".join(_SAID[run["verdict"]["answer"]] for run in runs)
+    return ", ".join(ANSWERS[run["verdict"]["answer"]] for run in runs)
 
 
 def test_the_readme_tells_what_was_measured() -> None:
@@ -59,6 +56,20 @@ def test_the_examples_of_an_answer_were_one() -> None:
     answers = [line for run in runs for line in run["answer"] if not line.startswith("note:")]
     assert shown
     assert " ".join(shown) in " ".join(" ".join(answers).split())
+
+
+def test_the_verdict_is_as_often_right_as_was_simulated() -> None:
+    found = _result("race_coverage")
+    cases = [case for case in found["settings"] if case["coverage"] is not None]
+    timed = [case for case in cases if case["judged_on"] == "unseen"]
+    recorded = [case for case in cases if case["judged_on"] != "unseen"]
+    page = (DOCS / "verdict.md").read_text("utf-8")
+    rates = [found["mean_coverage"]]
+    rates += [min(case["coverage"] for case in some) for some in (recorded, timed)]
+    rates += [max(case["wrong_recommendations"] for case in some) for some in (recorded, timed)]
+    told = page.partition("**How often it is right.**")[2].partition("([benchmarks]")[0]
+    named = re.findall(r"(\d+\.\d) %", told)
+    assert named == [f"{100 * rate:.1f}" for rate in rates]
 
 
 _ROW = re.compile(r"^\| (\d+) \| ([\d. |]+) \|$", re.MULTILINE)
