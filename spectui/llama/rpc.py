@@ -15,7 +15,7 @@ from spectui.errors import UsageError
 PROTOCOL = (7, 0)
 """``RPC_PROTO_MAJOR_VERSION`` and ``_MINOR_VERSION`` of the pinned llama.cpp."""
 TIMEOUT_S = 3.0
-"""Limit for the answer. A server that does not know anybody yet answers in milliseconds."""
+"""Limit for the answer. A server without a client answers in milliseconds."""
 _RESET = struct.pack("ii", 1, 0)
 """``struct linger``: nothing is waited for."""
 _HELLO = struct.pack("<BQ24x", 14, 24)
@@ -71,8 +71,8 @@ def connected(endpoint: str, *, timeout_s: float = TIMEOUT_S) -> socket.socket:
             f"--rpc {endpoint}: no RPC server answers there ({error}); start one with "
             f"ggml-rpc-server -H {host} -p {port}"
         ) from None
-    # Closed by a reset: a server that is busy reads the question once it is free, and a signal
-    # would end it for answering who has hung up. Of a reset it is told, and goes on.
+    # Closed by a reset: a busy server reads the question once it is free, and would be ended by a
+    # signal for answering on a closed connection. A reset makes its read fail, and it goes on.
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
     if (reason := _objection(connection)) is not None:
         connection.close()
@@ -99,8 +99,8 @@ def _objection(connection: socket.socket) -> str | None:
         return "no RPC server of llama.cpp's answers there"
     if version[0] == PROTOCOL[0] and version[1] <= PROTOCOL[1]:
         return None
-    theirs, ours = (".".join(map(str, one)) for one in (version, PROTOCOL))
+    served, own = (".".join(map(str, one)) for one in (version, PROTOCOL))
     return (
-        f"the server speaks version {theirs} of llama.cpp's RPC protocol, and this llama.cpp "
-        f"version {ours}; build both from the same llama.cpp"
+        f"the server speaks version {served} of llama.cpp's RPC protocol, and this llama.cpp "
+        f"version {own}; build both from the same llama.cpp"
     )
