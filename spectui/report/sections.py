@@ -1,4 +1,4 @@
-"""Sections of a report: what is gained, and what that rests on, in the order of the page."""
+"""Sections of a report, in the order of the page: the gain, and the data behind it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Section:
 
     title: str
     lead: str
-    """Its meaning, for somebody who knows nothing of it."""
+    """Explanation for readers without previous knowledge."""
     table: Table | None = None
     notes: tuple[str, ...] = ()
     """Sentences below."""
