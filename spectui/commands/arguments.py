@@ -59,7 +59,7 @@ def server_arguments(
     elif speculation.takes_draft and draft is None and speculation.needs_draft:
         raise ValueError("speculation is on, but there is no draft to write")
     elif speculation.takes_draft and draft is not None:
-        # ik_llama.cpp and older llama.cpp give the draft the target's cache types unless told.
+        # In ik_llama.cpp and older llama.cpp the draft's cache types default to the target's.
         explicit = {target.cache_type_k, target.cache_type_v} != {_CACHE_TYPE}
         placed = _placement(draft, dialect, beside=target)
         words += _words((*placed, *_cache_types(draft, explicit=explicit)), dialect, draft=draft)

@@ -201,7 +201,7 @@ def own_words(item: Item, command: ServerCommand) -> tuple[str, ...]:
         if item.name == "draft-max" and kind == kind_of(NgramSimple):
             found[own] = _at_least_lookup_size(item.value, command)
         elif item.name == "draft-max" and kind == kind_of(NgramMod):
-            # Its shortest draft was 0 unless told, and is 48 today.
+            # The default of its shortest draft was 0, and is 48 today.
             found |= {} if command.has("draft-min", _SHORTEST) else {_SHORTEST: "0"}
     return tuple(word for name, value in found.items() for word in (f"--{name}", value))
 

@@ -103,7 +103,7 @@ def speed_bound(
 
 
 def fastest_gpu_bytes_per_s(devices: Collection[DeviceMemory]) -> float | None:
-    """Return the fastest GPU's memory bandwidth, by its clock and width; None if not told.
+    """Return the fastest GPU's memory bandwidth, by its clock and width; None if unknown.
 
     Args:
         devices: those of llama.cpp that count; a card is found by its address.

@@ -109,7 +109,7 @@ class Planner(Closing):
         try:
             answer = self._answer(child, question)
         except BaseException:
-            # It is dead, comes to no end, or is busy with what nobody wants any more.
+            # It is dead, hangs, or works on a plan that is no longer needed.
             self.close()
             raise
         if isinstance(answer, Refused):

@@ -46,7 +46,7 @@ def use_rpc(endpoints: Sequence[str]) -> None:
                 f"{install_command('-DGGML_RPC=on')}, or name libggml-rpc.so of the same llama.cpp "
                 "in GGML_BACKEND_PATH"
             )
-        # Each time: a server may have gone, or serve somebody else by now.
+        # Each time: a server may have gone, or serve another client by now.
         ensure_free(endpoint)
         if endpoint not in _connected:
             native_function("ggml_backend_register", None, _POINTER)(connect(endpoint.encode()))

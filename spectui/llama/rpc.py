@@ -1,8 +1,8 @@
-"""llama.cpp's RPC servers, asked over their own protocol: whether they answer, and their version.
+"""Checks llama.cpp's RPC servers over their own protocol: whether they answer, and their version.
 
 The library ends the whole process where a server cannot be reached, answers wrongly or has another
 version (``get_dispatcher`` in llama.cpp's ``ggml-rpc.cpp``), and waits for ever for one that serves
-somebody else: it takes one client at a time. So a server is asked here before the library is.
+another client: it takes one at a time. So a server is checked here before the library connects.
 """
 
 import socket
@@ -53,14 +53,14 @@ def _serves_this_process(endpoint: str) -> bool:
 
 
 def connected(endpoint: str, *, timeout_s: float = TIMEOUT_S) -> socket.socket:
-    """Connect to a server, and compare versions. While it is open, nobody else is served.
+    """Connect to a server, and compare versions. While it is open, no other client is served.
 
     Args:
         endpoint: ``HOST:PORT``.
         timeout_s: limit for its answer.
 
     Raises:
-        UsageError: nobody listens there, it serves another client, is no RPC server of llama.cpp's,
+        UsageError: there is no listener, it serves another client, is no RPC server of llama.cpp's,
             or has another version.
     """
     host, _, port = endpoint.rpartition(":")

@@ -7,7 +7,7 @@ and those of its draft that were accepted; one that a checkpoint makes the targe
 more, for a second evaluation. So a prompt that decodes ``N`` tokens, of which ``A`` were accepted,
 makes the target work ``N - A`` times at least, and once at least. If each of these costs no less
 than a token of the target alone does on that prompt, which took ``T`` seconds for ``M`` tokens,
-speculation takes ``(N - A) * T / M`` seconds at least, whoever drafts and even if for nothing. With
+speculation takes ``(N - A) * T / M`` seconds at least, even with a drafter that costs nothing. With
 this for the measured seconds of every prompt, the ratio of throughputs is the ceiling; for one
 prompt, or prompts that are alike, it is ``N / (N - A)``.
 

@@ -204,7 +204,7 @@ def _measured(speedup: Speedup, basis: Basis | None, temp: float | None) -> str:
     if temp is not None:
         facts.append(SamplingConfig(temp=temp).label)
     if speedup.is_noise:
-        return f"more than can be ({', '.join(facts)})"
+        return f"more than is possible ({', '.join(facts)})"
     value, *ends = gain_texts(speedup.values)
     if not speedup.is_capped:
         value += spread_text(speedup.values)

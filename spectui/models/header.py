@@ -203,7 +203,7 @@ class _Walk:
         self._allow(end)
         raw = self._bytes(min(n, _MAX_TEXT_BYTES))
         self.at = end
-        # A name that could not be told in one line.
+        # Errors name the architecture in one line.
         if key == _ARCHITECTURE_KEY and not (name := raw.decode(errors="replace")).isprintable():
             raise BrokenError(f"its architecture is called {name[:_SHOWN]!r}")
         return _c_text(raw)

@@ -107,8 +107,8 @@ def _requests(content: Content) -> Section | None:
     return Section(
         title="A whole request",
         lead=(
-            "What somebody waits who sends a prompt: first it is read, which no draft makes "
-            "faster, then the answer is written, which a good draft does."
+            "The wait after sending a prompt: first it is read, which no draft makes faster, then "
+            "the answer is written, which a good draft makes faster."
         ),
         table=Table((Words("prompt + answer"), *columns), rows),
         notes=tuple(

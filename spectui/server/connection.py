@@ -27,7 +27,7 @@ _KEPT_S = 3.0
 """An idle connection is kept shorter than llama-server keeps it, which is 5 s."""
 _CONNECTED = "connection.connect_tcp.complete"
 _JOIN_S = 1.0
-"""A task may be inside a driver or a sink, which nobody waits for longer."""
+"""Longest wait for a task at the end, which may hang in a driver or a sink."""
 
 
 class ReplyError(Exception):

@@ -4,7 +4,7 @@ With ``--spec-draft-sampling probabilistic`` llama-server draws each token of a 
 the samplers of the request leave of the draft's distribution, and keeps it with probability
 min(1, p / q), where p is the same of the target's. In place of the first that is not kept it draws
 from what q falls short of p (Leviathan et al. 2023, arXiv 2211.17192, algorithm 1;
-``common_sampler_sample_and_accept_n_rejection``). So all text is the target's own, whoever drafts.
+``common_sampler_sample_and_accept_n_rejection``). So all text is the target's own.
 Conversely, a token x of a text that the target has sampled was an accepted one with probability
 min(1, q(x) / p(x)). The expected number of rounds that begin at each token, and of tokens that they
 accept, follows exactly; no draft has to be run.

@@ -228,7 +228,7 @@ def test_a_child_that_was_killed_is_replaced(
         # More than can be told is no end of memory.
         planner.plan(request)
         monkeypatch.setattr(children, "MOST_BYTES", 500)
-        with pytest.raises(BadInputError, match=r"llama\.cpp.s description of it cannot be") as told:
+        with pytest.raises(BadInputError, match=r"llama\.cpp.s description of it cannot") as told:
             planner.plan(replace(request, context=CONTEXTS["odd"]))
         assert str(request.target.path) in str(told.value)
         assert planner.pid is None

@@ -203,7 +203,7 @@ def _withheld(report: Report) -> tuple[str, ...]:
 
 def _finding_document(finding: Finding, command: ServerCommand) -> Json:
     place = list(command.items[finding.at].words) if finding.at >= 0 else None
-    unmeant = "only who wrote it knows what was meant"
+    unmeant = "only its author knows what was meant"
     return {
         **fields_of(finding, unmeant, "flag", "severity", "what", "why", "replacement"),
         **or_reason("words", place, "it is about the command as a whole"),

@@ -324,7 +324,7 @@ def patterns_rule(command: ServerCommand, _reader: Reader) -> Iterator[Finding]:
 
 
 def serving_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    """Yield a finding on slots that nobody asked for.
+    """Yield a finding on slots that the command does not ask for.
 
     Only the author knows how many users there are: slots have no words to write, and no correction
     or export changes them.

@@ -18,7 +18,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"[\w.:%~-]+")
 _PATH = re.compile(r"[\w.~%!$&'()*+,;=:@/-]*")
 _ROUTE = re.compile(r"/(v1(/.*)?|(chat/)?completions?|health|metrics|props|slots(/\d+)?)$")
-"""Route that llama-server serves below its address, and nobody would call a prefix."""
+"""Endpoints of llama-server at the end of a path, which are not part of a prefix."""
 _LOOKED_S = 1.0
 _SOUGHT_S = 10.0
 """Seconds until a process that was not found is looked for again, among all connections."""
@@ -115,7 +115,7 @@ class Locator:
                 self._process = _listener(port)
             process = self._process
             if process is None:
-                why = f"who listens at port {port} belongs to another user or a container"
+                why = f"the listener at port {port} belongs to another user or a container"
                 return True, Known(None, why)
             if not runs_llama(process):
                 why = (
