@@ -41,6 +41,7 @@ _CANCEL_PATIENCE = 10
 _N_LINES = 10
 """Last lines of llama.cpp's log that the error of a death quotes."""
 _LOST_SERVER = "an RPC server went away, or answered what llama.cpp cannot read; start it again"
+_NO_MEMORY = "memory ran out while {doing} ({why}); close other programs, or choose a shorter -c"
 _BUSY_SHARE = 0.01
 """Share of the time between two checks above which a computing process is not idle."""
 
@@ -228,8 +229,7 @@ class ProcessWorker:
         doing, log = command.doing, native_log.tail(_N_LINES)
         if end == "SIGKILL" or no_memory is not None:
             why = no_memory or "the kernel has killed the engine's process"
-            advice = "close other programs, or choose a shorter -c"
-            return EngineKilledError(f"memory ran out while {doing} ({why}); {advice}", log)
+            return EngineKilledError(_NO_MEMORY.format(doing=doing, why=why), log)
         return EngineDiedError(
             f"the engine's process ended with {end} while {doing} (its last words: {words}); start "
             "the command again, and report a signal that comes again to llama.cpp's developers",

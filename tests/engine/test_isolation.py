@@ -153,7 +153,7 @@ def test_a_process_that_was_idle_is_replaced_without_a_word(
 
 def test_one_that_hangs_is_ended(pair: list[ModelOptions], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(isolation, "_CHECK_S", 0.5)
-    monkeypatch.setattr(isolation, "_CLOSING_LOOKS", 1)
+    monkeypatch.setattr(isolation, "_CANCEL_PATIENCE", 1)
     monkeypatch.setenv(isolation.PATIENCE_VARIABLE, "2")
     with Isolated(pair) as engine:
         engine.load()
