@@ -22,7 +22,7 @@ from benchmarks.common import load_pair, start_server, write_results
 from spectui.demo import DemoModel
 from spectui.engine.commands import Generate, GeneratePair, ProbeMargin
 from spectui.engine.driver import Engine
-from spectui.measure.lossless import Divergence, parting
+from spectui.measure.lossless import Divergence, first_difference
 from spectui.measure.workload import WorkItem
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
@@ -131,7 +131,7 @@ def parted(
     """Where two outputs part, and how clear the target's choice is there; None for equal ones."""
     if ours == theirs:
         return None
-    position = parting(ours, theirs)
+    position = first_difference(ours, theirs)
     probe = engine.probe_margin(
         ProbeMargin(prompt=item.tokens, continuation=tuple(ours[:position]))
     )

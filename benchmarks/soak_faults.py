@@ -92,7 +92,7 @@ _STORAGE = _Kind(
     has_trial=False,
 )
 _HANG = r"the engine's process neither computed nor read for \d+ s while .*, and was ended"
-_MUDDLED = r"the engine's process said what cannot be understood while "
+_MUDDLED = r"the engine's process (said what cannot be understood|sent an unreadable message) "
 _FLAGS = ("waits", "half", "truncated", "garbage", "nvml")
 """Kinds that a library in the process itself sees to, once it finds a file of that name."""
 _SHOWN_BY_END = ("no memory", "disk full")
@@ -108,8 +108,8 @@ _KINDS = {
     "no memory": _Kind(
         # Of the process with the models, of llama.cpp, and of the process that plans.
         sentence=(
-            r"memory ended while |.* (does not fit in memory|could be made for )"
-            r"|.*: memory ended while it was planned"
+            r"memory (ended|ran out) while |.* (does not fit in memory|could be made for )"
+            r"|.*: memory (ended|ran out) while it was planned"
         ),
         codes=frozenset({1, 4}),
         has_log=False,

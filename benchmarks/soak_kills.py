@@ -134,7 +134,7 @@ class Killed(Soak):
 
 def _is_documented(_code: int, said: str) -> bool:
     # Outside of a trial: the search ends in a sentence, and its study goes on.
-    return "memory ended while" in said
+    return "memory ran out while" in said
 
 
 def main() -> None:

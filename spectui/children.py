@@ -1,8 +1,8 @@
-"""Processes of this program that it starts itself, and the typed messages between them.
+"""Starts child processes of this program, and exchanges typed messages with them.
 
-A message is a MessagePack array of its class's name and its fields. The receiver decodes the
-classes that it has named, so that nothing which arrives can be code, and reads no more than
-``MOST_BYTES`` at a time.
+A message is a MessagePack array of its class's name and its fields. The receiver decodes only the
+classes that it has named, so that no message can carry code, and reads at most ``MOST_BYTES`` at a
+time.
 """
 
 import os
@@ -36,20 +36,20 @@ _NO_MEMORY = re.compile(
     r"|failed to map segment|cannot map zero-fill|temporarily unavailable|can't start new thread"
     r"|without exception set|without setting an exception|unsupported hash type"
 )
-"""Words of llama.cpp's, Python's, the linker's and the libraries' where none is to be had.
+"""Messages of llama.cpp, Python, the linker and libraries when memory runs out.
 
-C code of a module that asked for memory and got none may raise nothing at all, and a module of
-Python's own that cannot be loaded is left out.
+C code of a module that gets no memory may fail without raising an exception, and a module of
+Python's own that cannot be loaded may be left out.
 """
 _END_S = 10.0
 """Seconds that a process which closed its connection may take to end."""
 
 
 class ProtocolError(Exception):
-    """The received bytes are no message that the receiver takes."""
+    """The received bytes are not a message of a class that the receiver has named."""
 
 
-class SilentError(OSError):
+class SendTimeoutError(OSError):
     """The other process does not read what it is sent."""
 
 
@@ -66,7 +66,7 @@ class Channel(Closing):
         self._connection = connection
         self._sending = threading.Lock()
         self.is_cut = False
-        """Whether a message was cut off on its way, so that the other end understands no more."""
+        """Whether a message was sent in part only, so that the other end can read no more."""
         self._decoders: dict[str, msgspec.msgpack.Decoder[Any]] = {
             kind.__name__: msgspec.msgpack.Decoder(kind, dec_hook=_read) for kind in receives
         }
@@ -77,7 +77,7 @@ class Channel(Closing):
         Raises:
             OSError: the other process is gone.
             OverflowError: a number in it has more than 64 bits.
-            SilentError: it has taken nothing for as long as ``bound`` says.
+            SendTimeoutError: it has received nothing within the time of ``bound``.
         """
         kind = type(message).__name__
         try:
@@ -88,17 +88,17 @@ class Channel(Closing):
             data = _ENCODER.encode((kind, _encodable(plain)))
         with self._sending:
             if self.is_cut:
-                raise SilentError
+                raise SendTimeoutError
             try:
                 self._connection.send_bytes(data)
             except BlockingIOError:
                 self.is_cut = True
-                raise SilentError from None
+                raise SendTimeoutError from None
 
     def bound(self, timeout_s: float) -> None:
-        """Wait so long at most for the other process to take a message, or to send the rest of one.
+        """Limit the time for sending a message, and for receiving the rest of one that has begun.
 
-        It may stop within one, for which ``poll`` does not wait.
+        The other process may stop within a message, which ``poll`` does not notice.
         """
         end = socket.socket(fileno=os.dup(self._connection.fileno()))
         with end:
@@ -107,7 +107,7 @@ class Channel(Closing):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
 
     def poll(self, timeout_s: float) -> bool:
-        """Wait for a message, or the end of the other process; tell whether one is there."""
+        """Wait for a message, or the end of the other process; False if the time ran out."""
         return self._connection.poll(timeout_s)
 
     def receive(self) -> Any:  # noqa: ANN401 - one of the classes that were named
@@ -115,8 +115,8 @@ class Channel(Closing):
 
         Raises:
             EOFError: the other process is gone, or this end is closed.
-            ProtocolError: it is none that this end takes. After one that cannot be read, this end
-                is closed: what follows is the rest of it.
+            ProtocolError: it is not of a class that this end receives. After an unreadable one,
+                this end is closed, since its rest would be read as the next message.
         """
         if self._connection.closed:
             raise EOFError("the connection is closed")
@@ -143,8 +143,8 @@ class Channel(Closing):
 class Child(Closing):
     """A process that runs a module of this program, with a channel to it.
 
-    It has a log of its own in place of the terminal, gets no Ctrl-C, and ends with this process,
-    however that comes to its end.
+    It writes to its own log in place of the terminal, gets no Ctrl-C, and ends with this process,
+    however that ends.
     """
 
     def __init__(
@@ -162,13 +162,13 @@ class Child(Closing):
             arguments: stand in its ``sys.argv`` from 2 on.
             variables: of its environment, besides this process's.
         """
-        ours, theirs = Pipe()
-        self.channel = Channel(ours, receives)
+        own_end, child_end = Pipe()
+        self.channel = Channel(own_end, receives)
         self._stderr: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the child
-        number = theirs.fileno()
+        number = child_end.fileno()
         # -P: what lies in the working folder is not imported.
         command = [sys.executable, "-P", "-m", module, str(number), *arguments]
-        with theirs:
+        with child_end:
             self._process = subprocess.Popen(  # noqa: S603 - this very program, without a shell
                 command,
                 # Held open and never written to: the child ends when it is closed.
@@ -191,7 +191,7 @@ class Child(Closing):
         return self._process.poll() is not None
 
     def end(self) -> str:
-        """Wait for the end of a process that closed its connection; say how it ended.
+        """Wait for the end of a process that closed its connection; return how it ended.
 
         Returns:
             The name of the signal, or ``exit code N``.
@@ -208,9 +208,9 @@ class Child(Closing):
         """The last line of its log, "none" if there is none."""
         return next(reversed(self._last_lines()), "none")
 
-    def words_of_no_memory(self) -> str | None:
-        """The last line of its log's end that is said where there is no memory; None for none."""
-        return next(filter(tells_no_memory, reversed(self._last_lines())), None)
+    def out_of_memory_line(self) -> str | None:
+        """The last of its final log lines that shows that memory ran out; None without any."""
+        return next(filter(is_out_of_memory, reversed(self._last_lines())), None)
 
     def _last_lines(self) -> list[str]:
         end = self._stderr.seek(0, os.SEEK_END)
@@ -221,7 +221,7 @@ class Child(Closing):
     def close(self) -> None:
         """Kill it: it has nothing to keep. May be called again."""
         self._process.kill()
-        # A driver or a disk that hangs keeps it; it ends once that lets go of it.
+        # A process in a hanging driver or disk access ends only once that returns.
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_END_S)
         if self._process.stdin is not None:
@@ -230,8 +230,8 @@ class Child(Closing):
         self._stderr.close()
 
 
-def tells_no_memory(words: str) -> bool:
-    """Whether words of a process, or of an exception, are said where there is no memory."""
+def is_out_of_memory(words: str) -> bool:
+    """Whether a message of a process, or of an exception, shows that memory ran out."""
     return _NO_MEMORY.search(words) is not None
 
 
@@ -248,7 +248,7 @@ def _end_with_parent() -> None:
 
 
 def _plain(value: object) -> object:
-    """Encode a value that MessagePack has no form of."""
+    """Encode a value of a type that MessagePack lacks."""
     match value:
         case Path():
             # A name need not be valid UTF-8.
@@ -290,7 +290,7 @@ def _read(kind: type, value: Any) -> object:  # noqa: ANN401 - what `_plain` ret
         known = getattr(errors, name, None)
         if not (isinstance(known, type) and issubclass(known, SpectuiError)):
             known = SpectuiError
-        # Its own constructor may put words around a reason, which are in these already.
+        # Without its constructor, which may add words to the reason that these contain already.
         error: SpectuiError = known.__new__(known, *map(os.fsdecode, words))
         for note in notes:
             error.add_note(os.fsdecode(note))

@@ -1,4 +1,4 @@
-"""The number of compute threads that llama-server takes by itself, and what a process may use."""
+"""Computes llama-server's default number of threads, and the processors that a process may use."""
 
 import os
 import re
@@ -16,7 +16,7 @@ file system and options."""
 _CPU = "cpu"
 """Controller of version 1."""
 _FEW = 4
-"""Processors up to which a machine that does not tell its cores uses all of them."""
+"""Processors up to which all are used on a machine whose physical cores are unknown."""
 
 
 def may_run_on(cpu: int) -> bool:
@@ -36,8 +36,8 @@ def default_threads(
     """llama-server's threads without ``-t``, by the rule of its ``common_cpu_get_num_math``.
 
     One per physical core; efficiency cores of hybrid processors are left out. The machine counts,
-    not the affinity of the process; a cgroup's share only as llama.cpp notices it. What looks odd
-    is its own: a performance core without hyperthreading hides the next one.
+    not the affinity of the process; a cgroup's share only as llama.cpp notices it. A performance
+    core without hyperthreading hides the next one, as in llama.cpp.
 
     Args:
         devices: Linux's folder of devices.
@@ -92,11 +92,11 @@ def _processors(path: Path) -> frozenset[int]:
 
 
 def threads_to_take() -> int:
-    """Threads to measure with where nobody chose: 0 for llama-server's own number.
+    """Default number of threads for measurements: 0 for llama-server's own default.
 
-    More threads than processors wait for each other in every step. So it is another number where
-    this process may not use as many processors as llama-server counts on the machine. That number
-    then has to stand in a command: the server would not know.
+    More threads than processors wait for each other in every step. So the result is not 0 where
+    this process may use fewer processors than llama-server counts on the machine. Commands then
+    have to state the number, which the server would not find by itself.
     """
     own = default_threads()
     found = min(own, usable_processors())

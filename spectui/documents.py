@@ -41,10 +41,10 @@ def known(
         name: of the field.
         found: the value.
         document: encodes it; None for its own ``document()``.
-        reason: stands in for one that is not told.
+        reason: reason for a missing value that has none itself.
     """
-    told = None if found.value is None else (document or _own_document)(found.value)
-    return or_reason(name, told, found.reason or reason)
+    content = None if found.value is None else (document or _own_document)(found.value)
+    return or_reason(name, content, found.reason or reason)
 
 
 def _own_document(value: Any) -> object:  # noqa: ANN401 - has a document, or those in it
@@ -52,7 +52,7 @@ def _own_document(value: Any) -> object:  # noqa: ANN401 - has a document, or th
 
 
 def fields_of(source: object, reason: str, *names: str) -> Json:
-    """The named attributes, encoded; ``reason`` stands in for those that have none of their own."""
+    """The named attributes, encoded; ``reason`` is for missing ones that have none themselves."""
     found: Json = {}
     for name in names:
         one = getattr(source, name)

@@ -35,7 +35,7 @@ class DoesNotFitError(SpectuiError):
 class ReadsFromDiskError(DoesNotFitError):
     """A model fits only by reading its weights from disk again and again.
 
-    Who asks for it all the same gets it: ``--yes``, or a question on the screen.
+    The user can consent to the load: with ``--yes``, or on the screen.
     """
 
     def __init__(self, reason: str) -> None:
@@ -74,7 +74,7 @@ class EngineDiedError(SpectuiError):
     """The process with the models has ended, or had to be ended. Another one takes its place."""
 
     log: tuple[str, ...] = ()
-    """Last lines of llama.cpp's log; of an error that another process tells, none."""
+    """Last lines of llama.cpp's log; none in an error that another process sent."""
 
     def __init__(self, sentence: str, log: tuple[str, ...] = ()) -> None:
         """Say how it ended."""

@@ -1,4 +1,4 @@
-"""Files: read with a limit, and written whole or not at all.
+"""Reads files with a limit of size, and writes them whole or not at all.
 
 Only regular files are read: devices and pipes, which may have no end, are refused. A result
 replaces its file in one step, so that a full disk costs no old one.
@@ -28,7 +28,7 @@ PRIVATE = 0o600
 _USUAL = 0o666
 _PARTIAL = ".spectui-{}.partial"
 _OVERWRITES = os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-_TAKES_NO_OTHER = (EACCES, EPERM, EROFS, EBUSY)
+_NO_NEW_FILE = (EACCES, EPERM, EROFS, EBUSY)
 """Errors of a folder that takes no new file, and of a file that is a mount of its own."""
 _T = TypeVar("_T")
 
@@ -66,7 +66,7 @@ def read_file(path: Path, most_bytes: int) -> bytes:
 
 
 def unreadable(path: Path | str, error: OSError, remedy: str) -> BadInputError:
-    """The error of a file that somebody names and that cannot be read."""
+    """The error for a file that the user names and that cannot be read."""
     reason = f" cannot be read ({error.strerror})"
     if isinstance(error, FileNotFoundError):
         reason = ": no such file"
@@ -74,16 +74,16 @@ def unreadable(path: Path | str, error: OSError, remedy: str) -> BadInputError:
 
 
 def read_toml(path: Path, kind: type[_T], *, other: str, advice: Callable[[str], str]) -> _T:
-    """Read a file.
+    """Read a TOML file.
 
     Args:
         path: a regular file.
         kind: class of its contents.
         other: what to give in place of a file that cannot be read.
-        advice: says what to do about a problem of the contents.
+        advice: returns what to do about a problem of the contents.
 
     Raises:
-        BadInputError: missing, no regular file, no TOML, or it says what such files do not say.
+        BadInputError: missing, no regular file, no TOML, or its contents are not as in ``kind``.
     """
     try:
         content = read_file(path, SMALL_BYTES)
@@ -92,8 +92,8 @@ def read_toml(path: Path, kind: type[_T], *, other: str, advice: Callable[[str],
     try:
         return msgspec.toml.decode(content, type=kind)
     except msgspec.ValidationError as error:
-        told = str(error).replace("Expected `array` of length >= 1", "an empty list")
-        raise BadInputError(f"{path}: {told}; {advice(str(error))}") from error
+        problem = str(error).replace("Expected `array` of length >= 1", "an empty list")
+        raise BadInputError(f"{path}: {problem}; {advice(str(error))}") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadInputError(f"{path} is not valid TOML ({error}); correct it") from error
     except RecursionError as error:
@@ -115,7 +115,7 @@ def open_private(path: Path, flags: int) -> int:
     Raises:
         OSError: it cannot be opened, or is a link, a pipe or a device other than the null device.
     """
-    # Opening a pipe would wait for who reads it.
+    # Opening a pipe would wait for a reader.
     flags |= os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     file = os.open(path, flags, PRIVATE)
     if not stat.S_ISREG(os.fstat(file).st_mode) and str(path) != os.devnull:
@@ -171,9 +171,9 @@ def write_file(path: Path, content: bytes, *, is_private: bool = False) -> None:
     try:
         _replace(place, content, is_private=is_private)
     except OSError as error:
-        if error.errno not in _TAKES_NO_OTHER or not os.access(place, os.W_OK):
+        if error.errno not in _NO_NEW_FILE or not os.access(place, os.W_OK):
             raise
-        # What was no link by now must not have become one.
+        # O_NOFOLLOW: the file must not have become a link meanwhile.
         with os.fdopen(os.open(place, _OVERWRITES), "wb") as file:
             file.write(content)
 
@@ -209,7 +209,7 @@ def _place(path: Path) -> Path | None:
     place = _without_links_above(path)
     while place.is_symlink():
         if place.is_relative_to("/proc"):
-            # An open descriptor: whoever opened it would not see another file of that name.
+            # An open descriptor, whose owner would not see a file that replaces it.
             return None
         place = _without_links_above(place.parent / place.readlink())
     return place
@@ -220,18 +220,18 @@ def _without_links_above(path: Path) -> Path:
 
 
 def _replace(place: Path, content: bytes, *, is_private: bool) -> None:
-    # Whoever may not read the old one may not read half of the new one.
+    # Users who may not read the old file must not read a part of the new one.
     mode = PRIVATE if is_private or place.exists() else _USUAL
     with _partial(place.parent, content, mode) as (partial, file):
-        _take_after(place, file)
+        _copy_owner_and_mode(place, file)
         partial.replace(place)
 
 
 @contextmanager
 def _partial(folder: Path, content: bytes, mode: int) -> Iterator[tuple[Path, int]]:
-    """Write a file under a name of its own, which is gone in the end; yields it and its descriptor.
+    """Write a file under a temporary name, and remove it in the end; yields it and its descriptor.
 
-    Those of processes that were killed are removed: who writes one has its lock.
+    Files of killed processes are removed: a file that is still being written is locked.
     """
     for left in folder.glob(_PARTIAL.format("*")):
         with suppress(OSError):
@@ -256,7 +256,7 @@ def _locked(partial: Path, mode: int) -> int:
             fcntl.flock(file, fcntl.LOCK_EX)
         if os.fstat(file).st_nlink:
             return file
-        # Another process took it for one that was left, before it was locked.
+        # Another process removed it as left over, before it was locked.
         os.close(file)
 
 
@@ -269,7 +269,7 @@ def _remove_unless_locked(partial: Path) -> None:
         os.close(file)
 
 
-def _take_after(place: Path, file: int) -> None:
+def _copy_owner_and_mode(place: Path, file: int) -> None:
     with suppress(OSError):
         old = place.lstat()
         if not stat.S_ISREG(old.st_mode):

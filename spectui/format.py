@@ -1,4 +1,4 @@
-"""Numbers as people read them: sizes, counts, shares, durations, speedups, gains.
+"""Writes numbers for people: sizes, counts, shares, durations, speedups, gains.
 
 Units are decimal, as on the hub and on the labels of drives. A missing value is a dash.
 """
@@ -12,7 +12,7 @@ _WIDE = 99.95
 """From here on three digits stand before the point, and none is needed after it."""
 _MINUS = "\N{MINUS SIGN}"
 _LARGE_PERCENT = 1000.0
-"""From which on a gain is told as a speedup."""
+"""Gain in per cent from which on it is written as a speedup."""
 _MINUTE_S = 60
 _HOUR_MIN = 60
 _MS, _US = 1e-3, 1e-6
@@ -21,11 +21,11 @@ _ROUNDED = 0.9995
 _TEN, _HUNDRED, _HUGE = 10.0, 100.0, 1e5
 _NONE = "–"
 _HARMLESS = frozenset("\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}\u200c\u200d")
-"""Beside what is printable: blanks, and joiners of scripts and emoji."""
+"""Unprintable characters that are kept: blanks, and joiners of scripts and emoji."""
 
 
 def printable(text: str, *, keep: str = "", mark: str = "?") -> str:
-    """Sanitise text of others, for terminals, logs and files: no character is left that is obeyed.
+    """Sanitise foreign text for terminals, logs and files: control characters are replaced.
 
     Args:
         text: of a file, a server, a model or a command.
@@ -38,8 +38,8 @@ def printable(text: str, *, keep: str = "", mark: str = "?") -> str:
     return "".join(one if one.isprintable() or one in kept else mark for one in text)
 
 
-def named(character: str) -> str:
-    """A character that cannot be seen, or told from another, such as ``an em dash (U+2014)``."""
+def sign_name(character: str) -> str:
+    """Name of a character that is invisible or ambiguous, such as ``an em dash (U+2014)``."""
     name = unicodedata.name(character, "character").lower()
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name} (U+{ord(character):04X})"
 
@@ -95,7 +95,7 @@ def speedup_percent(speedup: float) -> str:
 
 
 def is_large(gain: float) -> bool:
-    """Whether a gain in per cent is told as a speedup."""
+    """Whether a gain in per cent is written as a speedup."""
     return gain >= _LARGE_PERCENT
 
 

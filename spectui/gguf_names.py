@@ -1,4 +1,4 @@
-"""Meaning of GGUF file names: shards of one model, companions of a model.
+"""Reads GGUF file names: shards of one model, and companions of a model.
 
 The conventions are those of llama.cpp's ``gguf-split`` and of the GGUF naming rules on the hub.
 """

@@ -1,6 +1,6 @@
-"""Ctrl-C, SIGTERM, SIGHUP: the first one interrupts, the rest wait until the result is out.
+"""Handles Ctrl-C, SIGTERM and SIGHUP: the first one interrupts, later ones are ignored.
 
-A person who cannot wait presses Ctrl-C until the program ends.
+So the result can still be printed. Two more Ctrl-C end the program at once.
 """
 
 import os
@@ -38,7 +38,7 @@ class Interrupts:
         """Handle these signals from now on."""
         self._held = self._is_warned = self._is_waiting = False
         self._code = _INTERRUPTED
-        # Being told to end is being interrupted: what was measured is kept in all cases.
+        # SIGTERM counts as an interrupt as well, so that measurements are kept.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._handle)
         # Under nohup it stays ignored.
@@ -46,12 +46,12 @@ class Interrupts:
             signal.signal(signal.SIGHUP, self._handle)
 
     def hold(self) -> None:
-        """Ignore signals from now on: what remains is to free the models and to report."""
+        """Ignore signals from now on: models are being freed, and results printed."""
         self._held = True
 
     @contextmanager
     def deferred(self) -> Iterator[None]:
-        """Let an interrupt wait for the end of the block: what is half drawn cannot be erased.
+        """Delay an interrupt until the end of the block, for output that must not be cut off.
 
         Raises:
             KeyboardInterrupt: there was one.
@@ -71,7 +71,7 @@ class Interrupts:
 
     def exit_code(self, code: int) -> int:
         """Exit code of a run that ended with ``code``; the signal's own if one ended it."""
-        # Who takes the terminal away cannot be told more than that.
+        # After SIGTERM or SIGHUP the signal's own code stands for any failure.
         was_ended = code != 0 and self._code != _INTERRUPTED
         return self._code if was_ended or code == _INTERRUPTED else code
 

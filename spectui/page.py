@@ -1,4 +1,4 @@
-"""A result as a page: sentences and tables as data, which a terminal or a document prints."""
+"""Parts of a page of results: sentences and tables as data, which each format prints its way."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -44,12 +44,12 @@ def own_storage_file() -> Path:
 
 
 def log_path() -> Path:
-    """The log of the screen: what native code says, and where a defect came from."""
+    """The log of the screen: lines of native code, and tracebacks of defects."""
     return data_dir() / "logs" / "spectui.log"
 
 
 def text_of(name: str) -> str:
-    """A file's name as text: it may be bytes that are none, which no JSON can hold."""
+    """A file's name as text that JSON can hold: bytes that are no UTF-8 are replaced."""
     return os.fsencode(name).decode("utf-8", "replace")
 
 
@@ -86,6 +86,6 @@ def _make_private(path: Path) -> None:
         if path.is_relative_to(own):
             status = own.stat()
             if status.st_uid == os.geteuid() and status.st_mode & _FOR_OTHERS:
-                # A disk that takes nothing is told below.
+                # A folder that is not writable is reported by the caller.
                 with suppress(OSError):
                     own.chmod(_PRIVATE)

@@ -1,4 +1,4 @@
-"""Secrets in commands of others and in addresses: neither stored nor printed, ``***`` in place."""
+"""Hides secrets in commands and addresses that are stored or printed, with ``***`` in place."""
 
 import os
 import re
@@ -60,7 +60,7 @@ def printable_word(word: str) -> str:
 
 
 def environment_without_secrets() -> dict[str, str]:
-    """Variables of this process that hold no secret, for children that read files of others."""
+    """Variables of this process without secrets, for children that read foreign files."""
     return {name: value for name, value in os.environ.items() if hidden(name, value) == value}
 
 

@@ -1,4 +1,4 @@
-"""The user's ``config.toml``: look, keys, what is kept. Unknown keys are errors."""
+"""Reads the user's ``config.toml``: look, keys, stored data. Unknown keys are errors."""
 
 from pathlib import Path
 
@@ -27,7 +27,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Keys by the id of an action, as the help screen lists them: ``"live.stop" = "escape"``."""
 
     def __post_init__(self) -> None:
-        """Check what the types do not tell."""
+        """Check ranges, which the types do not express.
+
+        Raises:
+            ValueError: ``monitor_hz`` is out of range.
+        """
         if not _MIN_HZ <= self.monitor_hz <= _MAX_HZ:
             raise ValueError(f"monitor_hz must be {_MIN_HZ} to {_MAX_HZ}")
 
@@ -44,7 +48,7 @@ def read_settings() -> Settings:
     """Read the user's settings; defaults where there is no file.
 
     Raises:
-        BadInputError: the file is no TOML, or says something that there is not.
+        BadInputError: the file is no TOML, or has unknown keys or invalid values.
     """
     path = settings_path()
     if not path.exists():

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui import children
-from spectui.children import Channel, ProtocolError, tells_no_memory
+from spectui.children import Channel, ProtocolError, is_out_of_memory
 from spectui.errors import (
     BadInputError,
     DoesNotFitError,
@@ -151,7 +151,7 @@ LAST_WORDS = {
 
 def test_words_of_who_got_no_memory_are_known() -> None:
     for words, no_memory in LAST_WORDS.items():
-        assert tells_no_memory(words) is no_memory, words
+        assert is_out_of_memory(words) is no_memory, words
 
 
 def test_only_named_classes_arrive() -> None:

@@ -6,7 +6,7 @@ EXIT_CODES = {
     2: "The command was used wrongly.",
     3: "A file, model, prompt, preset, study or command cannot be used as it is; lint found "
     "errors; doctor found no draft that can serve.",
-    4: "The models do not fit in memory, or memory ended.",
+    4: "The models do not fit in memory, or memory ran out.",
     5: "A llama-server or a hub failed, or cannot be asked.",
     129: "The terminal was closed (SIGHUP).",
     130: "Interrupted (Ctrl-C); what was measured is kept.",

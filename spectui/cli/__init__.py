@@ -155,7 +155,7 @@ def report_failure(error: BaseException) -> int:
             complain(f"error: {without_passwords(str(error))}")
             return error.exit_code
         case MemoryError() | OSError(errno=errno.ENOMEM):
-            complain("error: memory ended; close other programs, or choose a shorter -c")
+            complain("error: memory ran out; close other programs, or choose a shorter -c")
             return DoesNotFitError.exit_code
         case _:
             return _report_defect(error)

@@ -27,7 +27,7 @@ from spectui.errors import (
     SpectuiError,
     UsageError,
 )
-from spectui.llama.library import passed_over
+from spectui.llama.library import unusable_places
 from spectui.llama.planned import PlanRequest
 from spectui.models.facts import kind_of_draft
 from spectui.models.gguf import check_is_gguf, read_gguf
@@ -74,7 +74,7 @@ def doctor(planner: Planner, request: Doctor) -> None:
                 error = _verdict(examination, found)
             except MissingLibraryError as missing:
                 error = missing
-        refused = {} if around.backend.library.value is None else passed_over()
+        refused = {} if around.backend.library.value is None else unusable_places()
     document = doctor_document(around, examination, found)
     text = page_text(diagnosis(around, examination, found, refused)).rstrip("\n")
     if error is None:

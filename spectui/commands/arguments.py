@@ -1,4 +1,4 @@
-"""The arguments of llama-server for a setting, in a dialect's words."""
+"""Writes a setup as arguments of llama-server, in the options of a dialect."""
 
 import csv
 import io
@@ -28,7 +28,7 @@ _N_CPU_MOE = (placement.N_CPU_MOE, placement.N_CPU_MOE_DRAFT)
 _CACHE_TYPE = placement.CACHE_TYPE_K.default
 
 _Given = tuple[Option | str, str | bool]
-"""An option or its flag with a value, or whether a switch is given; what is empty is left out."""
+"""An option or its flag, with a value, or whether a switch is given; empty values are left out."""
 
 
 def server_arguments(
@@ -45,7 +45,7 @@ def server_arguments(
     n-gram drafter needs no draft, so that none is written then either.
 
     Raises:
-        BadInputError: the dialect has no words for a placement or a drafter that was asked for.
+        BadInputError: the dialect has no option for a placement or a drafter of the setup.
         ValueError: speculation is on without a draft.
     """
     words = _words((*_target(target, dialect), *_context(context)), dialect)
@@ -59,7 +59,7 @@ def server_arguments(
     elif speculation.takes_draft and draft is None and speculation.needs_draft:
         raise ValueError("speculation is on, but there is no draft to write")
     elif speculation.takes_draft and draft is not None:
-        # ik_llama.cpp and older llama.cpp give the draft the target's cache types unless told.
+        # In ik_llama.cpp and older llama.cpp the draft's cache types default to the target's.
         explicit = {target.cache_type_k, target.cache_type_v} != {_CACHE_TYPE}
         placed = _placement(draft, dialect, beside=target)
         words += _words((*placed, *_cache_types(draft, explicit=explicit)), dialect, draft=draft)
@@ -110,7 +110,7 @@ def _flag_in(option: Option, dialect: Dialect, *, is_draft: bool) -> str | None:
 
 
 def _target(target: ModelOptions, dialect: Dialect) -> Iterator[_Given]:
-    # Before what names a device: the server knows those of its RPC servers from here on.
+    # Before options that name devices: the server knows those of RPC servers from here on.
     yield placement.RPC, ",".join(target.devices.rpc)
     yield from _placement(target, dialect)
     yield from _cache_types(target)
@@ -134,12 +134,12 @@ def _target(target: ModelOptions, dialect: Dialect) -> Iterator[_Given]:
 def _placement(
     model: ModelOptions, dialect: Dialect, *, beside: ModelOptions | None = None
 ) -> Iterator[_Given]:
-    """Yield where a model is put; with ``beside`` a draft, whose devices are its target's."""
+    """Yield a model's placement; ``beside`` is the target of a draft, which has its devices."""
     yield placement.MODEL, _path(model.path)
     # "All layers" is written out. The server's default is another thing in each dialect: current
     # llama.cpp fits layers and experts into the free memory, old builds put no layer on the GPU.
     # A written -ngl also makes that fit step aside, and a written -c keeps the context's size.
-    # What --fit has chosen is left to the server, where it fits as well.
+    # A choice of --fit is not written where the server fits as well.
     is_fitted = _is_fitted(model, dialect)
     if not is_fitted:
         # "all" is newer than most other builds; a number above the layer count never was wrong.
@@ -164,7 +164,7 @@ def _is_fitted(model: ModelOptions, dialect: Dialect) -> bool:
 
 
 def _loading(target: ModelOptions, dialect: Dialect) -> Iterator[_Given]:
-    """Yield how weights come into RAM, where that is no default."""
+    """Yield the options of loading that differ from their defaults."""
     if dialect is Dialect.LLAMA_CPP:
         # It replaced three switches, which current builds reject.
         yield placement.LOAD_MODE, _unless(target.load_mode, "auto")
@@ -209,7 +209,7 @@ def _positive(number: int) -> str:
 
 
 def _path(path: Path) -> str:
-    """The path as an argument that no program takes for an option, and no shell for another."""
+    """The path as an argument that is not mistaken for an option, or for a home folder."""
     text = str(path)
     return f"./{text}" if text.startswith("-") or is_at_home(text) else text
 
@@ -244,10 +244,10 @@ def _override_value(overrides: list[TensorOverride]) -> str:
 
 
 def _drafting(speculation: Speculation, dialect: Dialect) -> list[str]:
-    """The drafting parameters, all of them: their defaults changed between versions.
+    """All drafting options, defaults included, since these changed between versions.
 
     Raises:
-        BadInputError: the dialect has no words that spectui knows for what drafts.
+        BadInputError: the dialect has no options that spectui knows for the drafters.
     """
     if dialect is Dialect.LLAMA_CPP:
         kinds = ",".join(one.kind for one in speculation.chain)
@@ -296,7 +296,7 @@ def _ik_stages(speculation: Speculation) -> list[str]:
 def _ik_stage(drafter: DrafterSetting) -> Stage:
     numbers = numbers_of(type(drafter))
     texts = [(one.ik, one.argument(getattr(drafter, one.name))) for one in numbers]
-    # A number that became one of two stands under both.
+    # A number with two keys is written under both.
     found = {key: text for keys, text in texts for key in keys[:-1]}
     found |= {keys[-1]: text for keys, text in texts}
     return Stage(kind=drafter.ik_kind or drafter.kind, numbers=found)

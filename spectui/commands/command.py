@@ -1,4 +1,4 @@
-"""A command of llama-server, read once: its start, and its options by position and by name."""
+"""A parsed command of llama-server: its start, and its options by position and by name."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -70,9 +70,9 @@ class ServerCommand:
     known_as: str | None = None
     """The name that clients know from the command's own file; None without one."""
     is_section: bool = False
-    """Whether it is of a models preset file, whose router may find models by section."""
+    """Whether it comes from a section of a models preset file, by which the router finds models."""
     beside: tuple[str, ...] = ()
-    """Settings of its file that are no options of llama-server."""
+    """Settings in its file that are not options of llama-server."""
     draft_tensors: frozenset[str] | None = None
     """Names of the draft's tensors; None where its file was not read."""
     draft_kind: str | None = None
@@ -198,12 +198,12 @@ class ServerCommand:
 
 
 class _Cover:
-    """Hides the secrets of a command, and keeps what stands for each."""
+    """Hides the secrets of a command, and records the replacement of each."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
         self.texts: list[tuple[str, str]] = []
-        """Each secret, and what stands for it."""
+        """Each secret, and its replacement."""
 
     def value(self, name: str, value: str, flag: str | None = None) -> str:
         """The value of a variable, or of an option by its name in the command and its flag."""
@@ -239,7 +239,7 @@ def _is_old(items: tuple[Item, ...]) -> bool:
 
 
 def _is_of_ik(item: Item) -> bool:
-    """Whether the item drafts in ik_llama.cpp's form, whose defaults never changed."""
+    """Whether the item configures drafting as in ik_llama.cpp, whose defaults never changed."""
     if item.name == "spec-type":
         return ":" in item.value
     server = item.server

@@ -27,8 +27,8 @@ class Severity(StrEnum):
 class Finding:
     """A problem of a command or of its models, or a fact that its author may not know.
 
-    At an error the server stops, ends while it loads, or writes what is no text of its model. With
-    a warning it runs, and does otherwise than its author meant, or may.
+    With an error the server stops, ends while it loads, or writes text that is not its model's.
+    With a warning it runs, but does or may do something else than its author meant.
     """
 
     flag: str
@@ -39,14 +39,14 @@ class Finding:
     why: str = ""
     """The reason; empty where ``what`` says all."""
     replacement: str | None = None
-    """Words with the intended meaning; empty to leave the option out; None if only its author
-    knows."""
+    """Words with the intended meaning; empty to leave the option out; None where only the author
+    knows the intention."""
     edits: Edits = field(default_factory=dict)
     """Edits that make the correction; empty where the server runs the command as it is."""
     at: int = -1
     """Index of the item in question; -1 for none."""
     is_misread: bool = False
-    """Whether the reader understands an option otherwise than it looks, or ignores it."""
+    """Whether the server reads an option otherwise than it looks, or ignores it."""
 
     def without(self, secrets: Iterable[tuple[str, str]]) -> "Finding":
         """The finding with other texts in place of secrets."""
@@ -68,16 +68,16 @@ def about(
     fix: Sequence[str] | Edits | None = None,
     is_misread: bool = False,
 ) -> Finding:
-    """Finding on one item, or on what is none.
+    """Make a finding on one item, or on another part of the command.
 
     Args:
         severity: of the problem.
-        found: the item, after its index; or what else is in question, in the command's spelling.
+        found: index and item; or the text in question, in the command's spelling.
         what: a sentence without a full stop.
         why: its reason.
         write: words with the intended meaning, for the author to choose; none to leave it out.
-        fix: the same, where they may take the item's place, or be appended, without asking, since
-            the server does not run the command as it is; or edits at other places, beside
+        fix: the same, where they may replace the item, or be appended, without asking the author,
+            since the server does not run the command as it is; or edits at other places, beside
             ``write``.
         is_misread: see ``Finding``.
     """

@@ -16,8 +16,8 @@ from spectui.options.option import Dialect
 
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _SECTION = re.compile(r"[^\]\s]([^\]]*[^\]\s])?")
-_READS_IT = "--models-preset"
-_OF_THE_ROUTER = re.compile(r"--(host|port|api-key(-file)?|ssl-(key|cert)-file|models-.+)")
+_PRESET_FLAG = "--models-preset"
+_ROUTER_OPTIONS = re.compile(r"--(host|port|api-key(-file)?|ssl-(key|cert)-file|models-.+)")
 """Options that the router takes out of a section (``unset_reserved_args``), or sets itself."""
 _PLACING = ("override-tensor", "cpu-moe", "n-cpu-moe", "n-cpu-ffn")
 """Options of which the first that matches a tensor applies."""
@@ -37,7 +37,7 @@ def render(launch: Launch, format_: Format) -> str:
     """The text of a file, ended by a newline: a command is one line for a POSIX shell.
 
     Raises:
-        BadInputError: the format has no words for what the launch says, or a word is no UTF-8.
+        BadInputError: the format cannot express the launch, or a word is not valid UTF-8.
     """
     for word in (*launch.command.ahead, *launch.command.arguments):
         if word.encode("utf-8", "ignore").decode() != word:
@@ -55,7 +55,7 @@ def _unfit(why: str) -> BadInputError:
 
 
 def _check_placing(items: Sequence[Item]) -> None:
-    """Refuse placements whose order matters: the router has one of its own.
+    """Refuse placements whose order matters: the router reads them in its own order.
 
     Raises:
         BadInputError: there are such placements.
@@ -77,12 +77,12 @@ def _preset(launch: Launch) -> str:
     reader, dialect = launch.reader, launch.reader.dialect
     if dialect is Dialect.IK:
         raise _unfit(f"{dialect} reads no models preset file")
-    if reader.program is not None and _READS_IT not in reader.flags:
+    if reader.program is not None and _PRESET_FLAG not in reader.flags:
         raise _unfit(f"{reader.program} reads no models preset file")
     if places := places_at_home(launch.command):
         raise _unfit(f"{', '.join(places)}: only a shell replaces ~, and none reads such a file")
     items = launch.command.items
-    own = [item for item in items if _OF_THE_ROUTER.fullmatch(item.spelling)]
+    own = [item for item in items if _ROUTER_OPTIONS.fullmatch(item.spelling)]
     kept = [item for item in items if item not in own]
     _check_placing(kept)
     lines = "".join(f"{key} = {value}\n" for key, value in _entries(kept, reader).items())
@@ -93,7 +93,7 @@ def _preset(launch: Launch) -> str:
     flags = " ".join(item.flag for item in own)
     left = [f"given to the router, which ignores them in a section: {flags}"] if own else []
     words = shlex.join(("FILE", *words_of(own)))
-    start = f"start it with: {launch.command.start.text} {_READS_IT} {words}"
+    start = f"start it with: {launch.command.start.text} {_PRESET_FLAG} {words}"
     comments = commented((*launch.comments, *left, start), ";")
     return f"{comments}version = 1\n\n[{name}]\n{lines}"
 

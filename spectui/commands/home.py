@@ -1,8 +1,8 @@
-"""The home folder in a command: ``~`` stays, as only who starts the command knows what it means.
+"""The home folder in commands: ``~`` stays, since it depends on the user who starts the command.
 
-In paths, programs and variables that are read, a leading ``~`` is the home folder; where no shell
-would put that there, it is refused. Only where spectui itself opens the files it puts its user's in
-place.
+A leading ``~`` in paths, programs and variables that were read is the home folder. It is refused
+where a shell would not expand it. Only where spectui itself opens files, ``~`` is replaced by the
+home folder of its user.
 """
 
 import os.path
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _MARK = "\0"
 HOME = f"{_MARK}~"
-"""The home folder in words that were split, but not yet divided: none has this character."""
+"""Stands for the home folder in words before ``divide``; NUL cannot be part of a word."""
 _AT_HOME = re.compile(r"~(?=/|\Z)")
 
 
@@ -32,7 +32,7 @@ def path_of(word: str) -> str:
     """The path in a word of a command.
 
     Raises:
-        BadInputError: the home folder is in the midst of it, or ``~`` is none.
+        BadInputError: the home folder is not at its beginning, or ``~`` is not expanded there.
     """
     path = word.removeprefix(_MARK)
     if _MARK in path:
@@ -58,7 +58,7 @@ def text_of(word: str) -> str:
 
 
 def with_paths_read(item: Item) -> Item:
-    """The item with the paths among its values as ``path_of``.
+    """The item with ``path_of`` applied to the paths among its values.
 
     Raises:
         BadInputError: the home folder is no path here.

@@ -1,4 +1,4 @@
-"""Divides the words of a command, and the variables that stand for options, into items."""
+"""Splits a command's words, and variables that stand for options, into options with values."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,7 +27,7 @@ FLASH_ATTENTION = {
 
 FILE_LISTS = frozenset({"--lora", "--control-vector", "--lora-scaled", "--control-vector-scaled"})
 """Options whose value is several paths; the last two have a number behind each."""
-_WANTED = {Arity.ONE: 1, Arity.TWO: 2, Arity.UNTOLD: 1}
+_WANTED = {Arity.ONE: 1, Arity.TWO: 2, Arity.VARIES: 1}
 """Numbers of values that options take, at least."""
 _NUMBER = re.compile(r"-\.?\d")
 _SPECULATIVE = re.compile(
@@ -114,8 +114,8 @@ def words_of(items: Iterable[Item]) -> tuple[str, ...]:
 def divide(words: Sequence[str], variable: str | None = None) -> Iterator[Item]:
     """Pair every option with its values.
 
-    Options take what they take in llama-server. What follows one that no table has and does not
-    look like an option is its value: only its own parser knows better.
+    Options take as many values as in llama-server. Words behind an option that no table has are its
+    values, up to the next word that looks like an option: only its own parser knows better.
 
     Args:
         words: arguments of a command.
@@ -125,7 +125,7 @@ def divide(words: Sequence[str], variable: str | None = None) -> Iterator[Item]:
     while at < len(words):
         flag, equals, attached = words[at].partition("=")
         arity = _arity(flag)
-        if equals and arity in {None, Arity.UNTOLD}:
+        if equals and arity in {None, Arity.VARIES}:
             flag, equals, arity = words[at], "", None
         end = at + 1 if equals else _values_end(arity, words, at + 1)
         values = (attached,) if equals else tuple(words[at + 1 : end])
@@ -163,11 +163,11 @@ def _option_name(flag: str, option: Option | None, server: ServerOption | None) 
 def _values_end(arity: Arity | None, words: Sequence[str], start: int) -> int:
     """Index behind the values of an option, which begin at ``start``."""
     match arity:
-        case None | Arity.UNTOLD:
+        case None | Arity.VARIES:
             options = (n for n in range(start, len(words)) if _is_option(words[n]))
             return next(options, len(words))
         case Arity.MAYBE:
-            # No llama-server takes a word by itself: it can only be meant for the option.
+            # No llama-server takes a word without an option, so it is meant for this one.
             return start + int(start < len(words) and not _is_option(words[start]))
         case Arity.NONE:
             return start
@@ -200,7 +200,7 @@ def _as_arguments(variable: str, value: str) -> tuple[str, ...]:
     assert option is not None  # noqa: S101 - asked before
     flag, off = option.spelled_for(variable)
     if off is not None and variable.startswith(NEGATION):
-        # llama-server looks only whether it is there.
+        # llama-server ignores the value: being set is enough.
         return (off,)
     if off is None:
         if option.arity is Arity.NONE:

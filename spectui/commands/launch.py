@@ -1,6 +1,6 @@
-"""One start of llama-server in a dialect's words: of a setup, or of an existing command.
+"""Makes a command of llama-server, from a setup or from an existing command.
 
-An existing command is written in today's words of its own dialect.
+A setup is written in any dialect; an existing command in today's options of its own dialect.
 """
 
 import re
@@ -17,7 +17,7 @@ from spectui.commands.lint.checking import check, check_certain
 from spectui.commands.programs import recognise, started_by
 from spectui.commands.reader import Reader
 from spectui.commands.renames import SERVED
-from spectui.commands.rewriting import is_stage_option, passed_on
+from spectui.commands.rewriting import is_stage_option, unknown_note
 from spectui.errors import BadInputError
 from spectui.format import printable
 from spectui.options import placement
@@ -35,16 +35,16 @@ _ALWAYS = frozenset(
         *("cache-type-k-draft", "cache-type-v-draft"),
     }
 )
-"""Options that are written whatever a command gave: defaults changed between versions."""
+"""Options that are always written, even at their defaults, which changed between versions."""
 _FITTING = frozenset({"gpu-layers", *(option.name for option in placement.FITTING)})
 _ONCE = LAYERS | _FITTING
-"""Options that are not written where the user's own have them, or remain auto there."""
+"""Options that are not written where the user's own arguments have them, with auto perhaps."""
 _LOADING = frozenset(option.name for option in placement.LOADING)
 _STANDS_FOR: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(_LOADING, _LOADING),
     "override-tensor": frozenset({"n-cpu-moe", "n-cpu-ffn"}),
 }
-"""Options in whose place one is written, in some dialect or in all of them."""
+"""Options of a command that are written as another one, in some dialect or in all of them."""
 _NGRAM_DEFAULTS = {
     one.option: one.argument(one.default) for drafter in NGRAMS for one in numbers_of(drafter)
 }
@@ -62,7 +62,7 @@ class Launch:
     comments: tuple[str, ...] = ()
     """Remarks for readers of the export, one line each."""
     notes: tuple[str, ...] = ()
-    """Differences from the user's command, to be told beside the export."""
+    """Differences from the user's command, to be shown beside the export."""
 
 
 def slug(name: str) -> str:
@@ -72,7 +72,7 @@ def slug(name: str) -> str:
 
 def commented(lines: tuple[str, ...], mark: str = "#") -> str:
     """Lines as comments, each ended; an empty text for none."""
-    # A line can hold what some reader takes for a line's end.
+    # A line may contain characters that some programs read as a line's end.
     return "".join(f"{mark} {printable(part)}\n" for line in lines for part in line.splitlines())
 
 
@@ -92,7 +92,7 @@ class ExportSetup(Setup):
     reader: Reader | None = None
     """The llama-server that is started; None for any of the dialect."""
     given: frozenset[str] | None = None
-    """Options that a command gave, by name: others stay unwritten at their defaults. None: all."""
+    """Names of options that a command gave: others are left out at their defaults. None for all."""
 
     def launch(self, dialect: Dialect) -> Launch:
         """The launch of a llama-server of that dialect with this setup.
@@ -109,7 +109,7 @@ class ExportSetup(Setup):
             extra = tuple(one for one in extra if not one.is_speculative)
         own = self._setup_options(extra, dialect)
         if dialect is not Dialect.LLAMA_CPP:
-            # What is left to the server is its default there, and has no word.
+            # In other dialects auto is the default, and has no word.
             extra = tuple(one for one in extra if one.name not in LAYERS or one.value != "auto")
         items = (*own, *extra)
         reader = replace(self.reader or Reader(), dialect=dialect)
@@ -125,28 +125,28 @@ class ExportSetup(Setup):
             name=self.name,
             command=replace(report.corrected, environment=start.environment, prelude=start.program),
             reader=reader,
-            comments=(*map(printable, comments), *passed_on(report.corrected.items, reader)),
+            comments=(*map(printable, comments), *unknown_note(report.corrected.items, reader)),
         )
 
     def _setup_options(self, extra: Sequence[Item], dialect: Dialect) -> list[Item]:
         """The setup's options that are wanted beside the user's own."""
         setup = (self.target, self.draft, self.context, self.speculation)
         words = server_arguments(*setup, dialect=dialect)
-        # A value that is no number, such as auto, remains there.
-        said = {item.name for item in extra} & _ONCE
-        return [one for one in divide(words) if one.name not in said and self._is_wanted(one)]
+        # A value that is no number, such as auto, remains in ``extra``.
+        own = {item.name for item in extra} & _ONCE
+        return [one for one in divide(words) if one.name not in own and self._is_wanted(one)]
 
     def _is_wanted(self, written: Item) -> bool:
         name = written.name
         if self.given is None or name in _ALWAYS:
             return True
-        # What the server would not do of itself is wanted, too.
+        # Values that differ from the server's own defaults are needed as well.
         is_other = written.value != _NGRAM_DEFAULTS.get(name, written.value)
         return is_other or not self.given.isdisjoint({name, *_STANDS_FOR.get(name, ())})
 
 
 def placement_text(setup: Setup) -> str:
-    """llama-server's options for the target's place and threads, where they are no defaults."""
+    """llama-server's options for the target's placement and threads, without defaults."""
     # The length of the context is no place.
     usual = _places(ModelOptions(path=Path("m")), ContextOptions(ctx_size=setup.context.ctx_size))
     return " ".join(one for one in _places(setup.target, setup.context) if one not in usual)
@@ -187,7 +187,7 @@ def translated(command: ServerCommand, reader: Reader, *, program: str | None = 
         notes=(
             *map(_remark_note, command.remarks),
             *(printable(_change_note(one, command)) for one in findings if _is_noted(one, command)),
-            *passed_on(items, reader),
+            *unknown_note(items, reader),
         ),
     )
 

@@ -1,4 +1,4 @@
-"""The part of a command that measurements run, and the options that none of them applies."""
+"""Which options and variables of a command measurements apply, and which they leave out."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -60,7 +60,7 @@ def _is_harmless(item: Item) -> bool:
 
 
 WITHOUT_CONFIG_FILE = {"XDG_CONFIG_HOME": os.devnull}
-"""With which llama-server finds no ``llama.cpp/config.ini`` of the user's."""
+"""Variables with which llama-server finds no ``llama.cpp/config.ini`` of the user."""
 
 
 def config_files(*, with_system: bool) -> tuple[Path, ...]:
@@ -77,10 +77,10 @@ def config_files(*, with_system: bool) -> tuple[Path, ...]:
 
 
 def own_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The user's variables that a server of spectui's own gets, which starts in another folder.
+    """The user's variables that a server of spectui's own gets, with absolute paths.
 
-    Of those that stand for options it gets what it gets of arguments, and no secret, nor the file
-    of options.
+    Variables that stand for options are filtered as arguments are. Secrets and the file of options
+    are left out.
     """
     found = dict(WITHOUT_CONFIG_FILE)
     for name, value in environment.items():
@@ -106,7 +106,7 @@ def tuning_variables(environment: Iterable[tuple[str, str]]) -> dict[str, str]:
 def unmeasured(words: Sequence[str]) -> tuple[str, ...]:
     """The options among ``words`` that a measurement leaves out, unchanged.
 
-    What no table of options has is among them, without its value.
+    Options that no table has are among them, without their values.
     """
     return tuple(dict.fromkeys(_left_out(words)))
 

@@ -1,4 +1,4 @@
-"""llama.cpp's programs: which one a command starts, and for which dialect it was written."""
+"""Recognises the program of llama.cpp that a command starts, and the command's dialect."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -28,12 +28,12 @@ _STARTING = frozenset(
     | {"chrt", "setsid", "stdbuf", "systemd-run", "systemd-inhibit", "doas", "timeout", "prlimit"}
     | {"tmux", "screen", "gdb", "strace", "perf", "valgrind", "nsys", "caffeinate", "xargs"}
 )
-"""Programs that start another, which their words name."""
+"""Programs that start another one, which is named among their arguments."""
 _FOLDERS = (
     (re.compile(r"ik[_-]llama"), Dialect.IK),
     (re.compile(r"llama[._-]cpp/"), Dialect.LLAMA_CPP),
 )
-"""Parts of the names of folders and images, with whose they are."""
+"""Parts of the names of folders and images, with their dialects."""
 _KINDS = frozenset(KNOWN_TO_IK) - {NONE, *NGRAM_KINDS}
 """Kinds that ``--spec-type`` names in ik_llama.cpp alone."""
 _CACHES = ("cache-type-k", "cache-type-v", "cache-type-k-draft", "cache-type-v-draft")
@@ -114,15 +114,15 @@ class Recognised(msgspec.Struct, frozen=True, kw_only=True):
     dialect: Dialect
     reason: str
     is_open: bool = False
-    """Whether nothing tells, so that it may be of any."""
+    """Whether there is no evidence, so that it may be of any dialect."""
 
 
 def recognise(command: ServerCommand) -> Recognised:
     """The dialect that a command is written in.
 
-    The program's folder decides, where it says whose it is. Else more options and values that only
-    ik_llama.cpp takes than such that it lacks do. Commands for llama.cpp before spring 2026 count
-    as llama.cpp's: they are held against what is built today.
+    The program's folder decides if it names the project. Otherwise it is ik_llama.cpp's if more of
+    its options and values are taken by ik_llama.cpp alone than are missing there. Commands for
+    llama.cpp before spring 2026 count as llama.cpp's: they are checked against today's builds.
     """
     for pattern, dialect in _FOLDERS:
         folder = next(filter(pattern.search, _places(command)), None)

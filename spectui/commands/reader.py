@@ -44,16 +44,16 @@ def drafters_of(placeholder: str) -> frozenset[str]:
 
 
 class Judging(Protocol):
-    """A llama-server that reads commands itself."""
+    """A llama-server program that checks commands with its own parser."""
 
     silence: str | None
     """Why the last command was not judged, or not to its end, in a clause; None if it was."""
 
     def __call__(self, command: "ServerCommand", refused: Collection[int]) -> "Iterable[Finding]":
-        """Findings on what it refuses, without the items at the places that are known to be."""
+        """Findings on items that the program refuses, besides those at the ``refused`` indices."""
 
     def withheld(self, command: "ServerCommand") -> tuple[str, ...]:
-        """The options that it is not shown, each with the reason."""
+        """The options that the program is not given, each with the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

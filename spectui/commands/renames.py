@@ -1,9 +1,9 @@
 """Renames of llama.cpp and ik_llama.cpp: kinds of drafters, options, and modes of loading.
 
-When a name went, and who takes it, stands in ``tables/``; a drafter's numbers under all of their
-names stand in ``options/drafters.py``. ik_llama.cpp drafts in stages: a kind behind each
-``--spec-type``, with its numbers, such as ``ngram-mod:n_max=32,n_min=2``. Of two the first drafts,
-and the next where it finds nothing. What the numbers may be, its own parser judges.
+``tables/`` has the builds that take each name, and those that took it; ``options/drafters.py`` has
+all names of a drafter's numbers. ik_llama.cpp drafts in stages: a kind behind each ``--spec-type``,
+with its numbers, such as ``ngram-mod:n_max=32,n_min=2``. The second of two stages drafts where the
+first finds nothing. Values of the numbers are checked by its own parser alone.
 """
 
 import re
@@ -63,8 +63,8 @@ TODAY: Mapping[str, tuple[str, ...]] = {
     "no-flash-attn": ("-fa", "off"),
     BY_SWITCH: ("--spec-type", MTP_KIND),
 }
-"""Words that stand today for former options, ahead of the option's value. Of drafts' lengths these
-are a model's: n-gram drafters have their own (``Number.shared``)."""
+"""Today's words for former options, in front of the option's value. For lengths of drafts they are
+those of a model: n-gram drafters have their own (``Number.shared``)."""
 RULES_TODAY: Mapping[str, str] = {
     **dict.fromkeys(LOADING, "builds before b10114 of 2026-07-24 have no --load-mode"),
     "ctx-size-draft": "the draft has the context of -c",
@@ -92,7 +92,7 @@ IK_NUMBERS: Mapping[str, Mapping[str, str]] = {
         for drafter in NGRAMS
     },
 }
-"""Keys behind one kind alone; what the keys stand for in llama.cpp, ``Number.ik`` has as well."""
+"""Keys behind one kind alone, by options of llama.cpp, as in ``Number.ik``."""
 _PAIR = r"""(?:\\.|'[^']*'|"[^"]*"|[^,])+"""
 """A part between commas outside quotes."""
 

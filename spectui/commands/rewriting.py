@@ -58,17 +58,17 @@ _STAGE_OPTIONS = frozenset(
 )
 
 
-def passed_on(items: Iterable[Item], reader: Reader) -> tuple[str, ...]:
+def unknown_note(items: Iterable[Item], reader: Reader) -> tuple[str, ...]:
     """A note on options that no table has, so that only a newer build may take them; or none."""
     words = words_of(
         item for item in items if reader.takes(item.flag) is None and item.flag.startswith("-")
     )
-    told = f"passed on unchanged, since {drawn_from(reader.dialect)} has no such option"
-    return (printable(f"{told}: {shlex.join(words)}"),) if words else ()
+    text = f"passed on unchanged, since {drawn_from(reader.dialect)} has no such option"
+    return (printable(f"{text}: {shlex.join(words)}"),) if words else ()
 
 
-def instead_of(item: Item, command: ServerCommand, reader: Reader) -> tuple[str, ...] | None:
-    """Equivalent words; none of them if the flag has no effect any more; None if unknown."""
+def equivalent_words(item: Item, command: ServerCommand, reader: Reader) -> tuple[str, ...] | None:
+    """Equivalent words for the reader; none if the option has no effect now; None if unknown."""
     if item.server is None and item.option is None:
         return None
     if not (reader.is_current and item.name in renames.LENGTHS and command.kinds):
@@ -83,10 +83,10 @@ def instead_of(item: Item, command: ServerCommand, reader: Reader) -> tuple[str,
     if item.name == LOAD_MODE.name and not reader.takes(item.flag):
         switches = (f"--{name}" for name in LOAD_MODES.get(item.value, ()))
         return tuple(filter(reader.takes, switches))
-    return _current(item, command) if reader.is_current else ()
+    return _in_todays_words(item, command) if reader.is_current else ()
 
 
-def _current(item: Item, command: ServerCommand) -> tuple[str, ...]:
+def _in_todays_words(item: Item, command: ServerCommand) -> tuple[str, ...]:
     """The item in llama.cpp's words since spring 2026."""
     if is_ngram_number(item, command):
         return own_words(item, command)
@@ -201,7 +201,7 @@ def own_words(item: Item, command: ServerCommand) -> tuple[str, ...]:
         if item.name == "draft-max" and kind == kind_of(NgramSimple):
             found[own] = _at_least_lookup_size(item.value, command)
         elif item.name == "draft-max" and kind == kind_of(NgramMod):
-            # Its shortest draft was 0 unless told, and is 48 today.
+            # The default of its shortest draft was 0, and is 48 today.
             found |= {} if command.has("draft-min", _SHORTEST) else {_SHORTEST: "0"}
     return tuple(word for name, value in found.items() for word in (f"--{name}", value))
 
@@ -263,7 +263,7 @@ def _stages(command: ServerCommand) -> list[renames.Stage]:
         for stage in () if item.is_negation else renames.stages_of(value):
             same = next((one for one in stages if one.kind == stage.kind), None)
             if same is None or (same.numbers and stage.numbers):
-                # Of two with numbers only their author knows which counts.
+                # Two stages of one kind with numbers are kept: only the author knows which counts.
                 stages.append(stage)
             else:
                 same.numbers |= stage.numbers
@@ -280,6 +280,6 @@ def _stages(command: ServerCommand) -> list[renames.Stage]:
 def _key_of(item: Item, kind: str, *, has_model: bool) -> str | None:
     """The key by which one of the separate options is a number of a stage; None for no number."""
     key = renames.IK_NUMBERS.get(kind, {}).get(item.name)
-    # Beside a model's the lengths are not those of an n-gram drafter, which has no probability.
+    # Beside a model, lengths are the model's, and so is a least probability in any case.
     is_models = kind in NGRAM_KINDS and (has_model or item.name == "draft-p-min")
     return renames.IK_LENGTHS.get(item.name) if key is None and not is_models else key

@@ -1,11 +1,11 @@
 """All options of llama-server, whether or not spectui has them: flags, values, variables.
 
-``tables/`` has a table for each dialect, and one of what it took earlier; ``tools/draw_options.py``
+``tables/`` has a table for each dialect, and one of former options; ``tools/draw_options.py``
 draws them from the parsers. A line holds an option's flags; then "=" for a value, "@" for one that
 is a path, "= =" for two values, nothing for a switch; after "!" the flags that switch it off; after
-"$" the variable, without its LLAMA_ARG_; after "%" until when it was taken. A "+" in front is made
-by hand: servers of spectui's own get it from commands of others, since it neither runs, fetches nor
-writes anything, nor says who may reach the server.
+"$" the variable, without its LLAMA_ARG_; after "%" until when it was taken. A "+" in front is set
+by hand: servers that spectui starts get the option from commands of others, since it neither runs,
+fetches nor writes anything, nor decides who may reach the server.
 """
 
 import re
@@ -44,7 +44,7 @@ class Arity(Enum):
     ONE = 1
     TWO = 2
     MAYBE = "a word such as on, where the build takes one"
-    UNTOLD = "builds disagree"
+    VARIES = "builds disagree"
 
 
 _ARITIES = {
@@ -92,7 +92,7 @@ class ServerOption(msgspec.Struct, frozen=True, kw_only=True):
     until: Mapping[tuple[Dialect, str], str]
     """Until when a dialect took a spelling that it takes no more."""
     variables: Mapping[str, frozenset[Dialect]]
-    """The variables that stand for it, and who reads them."""
+    """The variables that stand for it, and the dialects that read each."""
     counts: Mapping[Dialect, int]
     """Number of values in each dialect that takes it, or did."""
     is_harmless: bool
@@ -151,7 +151,7 @@ def option_of_variable(variable: str) -> ServerOption | None:
 
 @cache
 def drawn_from(dialect: Dialect) -> str:
-    """The newest build whose parser a dialect's tables were drawn from, with its date.
+    """The newest build from whose parser a dialect's tables were generated, with its date.
 
     Raises:
         ValueError: the table does not begin with them.
@@ -265,14 +265,14 @@ def _option(place: int) -> ServerOption:
     lines = _options()[place]
     negations = tuple(dict.fromkeys(name for line in lines for name in line.negations))
     flags = dict.fromkeys(name for line in lines for name in line.flags if name not in negations)
-    # A line of what switches it off alone says nothing of its values.
+    # A line with negations alone says nothing of the option's values.
     whole = [line for line in lines if not flags.keys().isdisjoint(line.flags)]
     today = [(line.dialect, line) for line in lines if not line.until]
     return ServerOption(
         flags=tuple(flags),
         negations=negations,
         place=place,
-        arity=_ARITIES.get(tuple(sorted({line.n_values for line in whole})), Arity.UNTOLD),
+        arity=_ARITIES.get(tuple(sorted({line.n_values for line in whole})), Arity.VARIES),
         is_file=any(line.is_file for line in lines),
         dialects={
             dialect: frozenset(name for one, line in today if one is dialect for name in line.names)

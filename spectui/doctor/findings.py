@@ -20,7 +20,7 @@ def finding(severity: Severity, text: str, flag: str = "-m") -> Finding:
 
 
 def findings(examination: Examination) -> tuple[Finding, ...]:
-    """Everything that is to be said, the worst first."""
+    """All findings on an examination, the worst first."""
     found = [
         *_memory_findings(examination),
         *_training_findings(examination),
@@ -45,7 +45,7 @@ def _draft_findings(examination: Examination, draft: ExaminedDraft) -> Iterator[
 
 
 def hard_to_win(bound: DraftBound) -> str | None:
-    """Say why reading weights leaves a draft little chance; None if it leaves enough."""
+    """Return why reading weights leaves a draft little chance; None if it has a good one."""
     if bound.draft_step >= 1:
         return (
             "cannot pay by bandwidth: reading its weights takes as long as reading the target's, "

@@ -1,4 +1,4 @@
-"""A diagnosis, as a page and as a document: machine, models, their memory, what was found."""
+"""Prints a diagnosis as a page and as a document: machine, models, their memory, findings."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -38,8 +38,8 @@ def diagnosis(
     Args:
         around: the machine.
         examination: of the models; None without any.
-        found: what is to be said of the examination.
-        refused: places of libraries that would come before the one in use, with why none can be.
+        found: findings on the examination.
+        refused: places of libraries before the one in use, with reasons why they cannot be used.
     """
     page = _section("Machine", _machine(around, refused))
     if examination is None:
@@ -242,7 +242,7 @@ def doctor_document(
     backend = around.backend
     device = ("name", "description", "in_ram", "free_bytes", "total_bytes")
     no_room = "there is no room for what measuring takes, up to half a gigabyte"
-    no_driver = "no NVIDIA driver tells it of a GPU that llama.cpp uses"
+    no_driver = "no NVIDIA driver reports it for a GPU that llama.cpp uses"
     no_target = or_reason("target", None, "no target was given, or no library is here")
     return {
         **head("doctor"),
@@ -308,6 +308,6 @@ def _demand_document(demand: Demand) -> Json:
     return {
         **encoded(demand),
         "title": demand.where,
-        **fields_of(demand, "nobody tells what is free", "free_bytes", "left_bytes"),
+        **fields_of(demand, "the device does not report it", "free_bytes", "left_bytes"),
         **fields_of(demand, "", "fits", "can_load"),
     }

@@ -1,7 +1,7 @@
-"""Bandwidth of memories, and bounds by it: throughput, longer batches, what a draft must do.
+"""Bounds by the bandwidth of memories: throughput, costs of batches, and a draft's break-even.
 
-Decoding one token reads every active weight once. Where that is what it waits for, bytes over
-bandwidth is its time, and everything else comes on top: these are bounds, not predictions.
+Decoding one token reads every active weight once. Its time is at least bytes over bandwidth, and
+everything else comes on top: these are bounds, not predictions.
 """
 
 from collections.abc import Collection
@@ -16,7 +16,7 @@ from spectui.monitor.readings import pci_address
 from spectui.trace.terms import ideal_speedup
 
 LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16)
-"""Drafts that are looked at."""
+"""Lengths of drafts, in tokens, for which bounds are computed."""
 
 
 class DraftBound(NamedTuple):
@@ -103,7 +103,7 @@ def speed_bound(
 
 
 def fastest_gpu_bytes_per_s(devices: Collection[DeviceMemory]) -> float | None:
-    """Return the fastest GPU's memory bandwidth, by its clock and width; None if not told.
+    """Return the fastest GPU's memory bandwidth, by its clock and width; None if unknown.
 
     Args:
         devices: those of llama.cpp that count; a card is found by its address.
@@ -115,5 +115,5 @@ def fastest_gpu_bytes_per_s(devices: Collection[DeviceMemory]) -> float | None:
             used = [gpu for gpu in gpus if nvml.address(gpu) in addresses]
             return max((nvml.memory_bytes_per_s(gpu) for gpu in used), default=None)
     except NvmlError:
-        # No driver, or one that does not tell: then nothing is said of it.
+        # No driver, or one without this reading: the bound is left out.
         return None

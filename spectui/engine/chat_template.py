@@ -1,11 +1,11 @@
 """Child process that renders chat templates, which come with model files, within limits.
 
-``templates.py`` starts it, and sends it a template with what to render. A template that takes more
-time ends it; one that takes more memory is refused.
+``templates.py`` starts the process and sends it templates with messages to render. A template that
+takes too much time ends the process; one that takes too much memory is refused.
 
-A template gets what llama-server gives it (``common_chat_templates_apply_jinja``): by trying it,
-llama-server finds out whether it shows system messages, and reads parts in place of text. It may
-think, as where llama-server finds that it can.
+A template gets the variables and messages that llama-server gives it, as in
+``common_chat_templates_apply_jinja``: test renderings show whether the template has a place for
+system messages, and whether it reads lists of parts instead of text. Thinking is enabled.
 """
 
 import json
@@ -26,26 +26,26 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from spectui.children import parent_channel
 
 MOST_BYTES = 1 << 30
-"""Limit of the whole process."""
+"""Address space of the whole process, at most."""
 MOST_CPU_S = 2.0
-"""Limit of one template. They take milliseconds."""
+"""Processor time of one rendering, at most. Usual templates take milliseconds."""
 _MARK = "spectui-mark"
-_CHANNELS = "<|channel|>"
-"""Stands in templates that have a role ``developer`` of their own."""
-_TRIMMED = "You have access to the following functions in JSONSchema format"
-"""Stands in templates, as StepFun's, whose contents llama-server gives without blanks around."""
+_DEVELOPER_MARK = "<|channel|>"
+"""Text that marks templates with a role ``developer`` of their own."""
+_STRIPPED_MARK = "You have access to the following functions in JSONSchema format"
+"""Text that marks templates, such as StepFun's, for which llama-server strips all contents."""
 
 Message = dict[str, Any]
 
 
 def main() -> None:
-    """Render until nobody asks any more."""
+    """Render requests until the parent closes the connection."""
     resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with parent_channel((dict,)) as channel, suppress(EOFError):
         while True:
             asked = channel.receive()
-            # Of the processor's time, so that a busy machine refuses nothing. The signal ends us.
+            # Processor time, so that a busy machine refuses nothing. The signal ends this process.
             signal.setitimer(signal.ITIMER_PROF, MOST_CPU_S)
             answer = _answer(**asked)
             signal.setitimer(signal.ITIMER_PROF, 0)
@@ -65,7 +65,7 @@ def _answer(
 
 
 class _Template:
-    """A template, and what trying it tells."""
+    """A compiled template, and the message forms that test renderings show it to read."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -99,15 +99,15 @@ class _Template:
         }
         if context["reasoning_strength"] is None:
             del context["reasoning_strength"]
-        return self._compiled.render(context, messages=self._in_its_form(messages))
+        return self._compiled.render(context, messages=self._adapted(messages))
 
-    def _in_its_form(self, messages: list[Message]) -> list[Message]:
+    def _adapted(self, messages: list[Message]) -> list[Message]:
         """The messages with roles and content that the template reads."""
-        if _CHANNELS not in self._source:
+        if _DEVELOPER_MARK not in self._source:
             messages = [
                 one | {"role": "system"} if one["role"] == "developer" else one for one in messages
             ]
-        if _TRIMMED in self._source:
+        if _STRIPPED_MARK in self._source:
             messages = [one | {"content": one["content"].strip(" \t\n\r\f\v")} for one in messages]
         if messages[0]["role"] == "system" and not self._shows_system:
             first, *messages = messages
@@ -122,18 +122,18 @@ class _Template:
     def _shows_system(self) -> bool:
         content = _parts(_MARK) if self._reads_parts else _MARK
         system = {"role": "system", "content": content}
-        return _MARK in self._tried([system, {"role": "user", "content": "user"}])
+        return _MARK in self._rendered_or_empty([system, {"role": "user", "content": "user"}])
 
     @cached_property
     def _reads_parts(self) -> bool:
-        """Whether it does so and does not read text."""
+        """Whether the template reads lists of parts and does not read plain text."""
         texts = (
-            self._tried([{"role": "user", "content": content}])
+            self._rendered_or_empty([{"role": "user", "content": content}])
             for content in (_MARK, _parts(_MARK))
         )
         return [_MARK in text for text in texts] == [False, True]
 
-    def _tried(self, messages: list[Message]) -> str:
+    def _rendered_or_empty(self, messages: list[Message]) -> str:
         """Rendered messages; empty where the template refuses them."""
         context = {"tools": [], "bos_token": "", "eos_token": "", "add_generation_prompt": True}
         try:
@@ -169,7 +169,7 @@ class _Generation(Extension):
 
 
 def _environment() -> ImmutableSandboxedEnvironment:
-    """The one that Hugging Face's ``apply_chat_template`` gives templates, and a sandbox."""
+    """The environment of Hugging Face's ``apply_chat_template``, as a sandbox."""
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True,
         lstrip_blocks=True,

@@ -1,7 +1,7 @@
 """The process with the models: executes the commands of ``spectui.engine.isolation``.
 
 ``python -m spectui.engine.child FD`` answers each command that comes over the connection.
-What ends it, an abort of llama.cpp's or the kernel where memory ends, does not end the program.
+An abort in llama.cpp, or the kernel's out-of-memory killer, ends this process but not the program.
 """
 
 import ctypes
@@ -23,7 +23,7 @@ from spectui.llama.log import native_log
 _SET_DEATH_SIGNAL = 1
 """``PR_SET_PDEATHSIG`` of ``prctl``."""
 _OOM_SCORE = "900"
-"""Of at most 1000: when memory ends, the kernel kills this process before those of the user."""
+"""``oom_score_adj``, at most 1000: out of memory, the kernel kills this process before others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def receive(channel: Channel, worker: LocalWorker, waiting: _Waiting) -> None:
     except EOFError:
         pass
     finally:
-        # Nor does anything more come where there was no memory for a message.
+        # Nothing more is received either where there was no memory for a message.
         waiting.put(None)
 
 
@@ -61,7 +61,7 @@ def main() -> None:
     """Answer commands until the connection closes."""
     with parent_channel((*get_args(Command), Cancel)) as channel, suppress(OSError):
         _end_with_parent()
-        _end_before_others()
+        _be_first_killed()
         # A text is a line of llama.cpp's log.
         native_log.listen(channel.send)
         worker, waiting = LocalWorker(), _Waiting()
@@ -93,7 +93,7 @@ def _end_with_parent() -> None:
     ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
 
 
-def _end_before_others() -> None:
+def _be_first_killed() -> None:
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE, encoding="ascii")
 

@@ -65,7 +65,7 @@ class Tokenize:
     messages: tuple[tuple[str, str], ...] = ()
     """(role, content) pairs, rendered with the target's chat template."""
     rendering: Rendering = OWN_TEMPLATE
-    """Another template, and what it is given."""
+    """Template to use instead of the model's own, and arguments for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +116,7 @@ class ReadAnswer:
     n_most: int
     """Tokens that are read at most."""
     temp: float
-    """Temperature above 0 at which probabilities are told."""
+    """Temperature above 0 at which probabilities are computed."""
 
 
 SEGMENT_S = 0.5
@@ -129,7 +129,7 @@ class GeneratePair:
     """Continue a prompt without and with speculation, in turns. Answered by ``PairGenerated``.
 
     Speculation writes the answer, a segment at a time. Before or after each the target decodes
-    alone, and forgets what it wrote. On the way only the prompt's evaluation is told of.
+    alone, and forgets what it wrote. The only event on the way is ``PromptEvaluated``.
     """
 
     doing: ClassVar = "generating"
@@ -140,8 +140,8 @@ class GeneratePair:
     segment_s: float = SEGMENT_S
     """Seconds that the first of the two decodes before the other's turn."""
     baseline_share: float = 1.0
-    """Share of the answer that the target decodes alone, at most 1. Its seconds per token differ
-    much less than what is accepted, so that a part tells them."""
+    """Share of the answer that the target decodes alone, at most 1. The target's seconds per token
+    vary much less than the acceptance, so that a part of the answer is enough to measure them."""
 
     @property
     def baseline(self) -> Generate:
@@ -173,9 +173,9 @@ class RecordChains:
     output: tuple[int, ...]
     """The target's continuation of the prompt."""
     depth: int
-    """Longest draft that the chains shall answer for."""
+    """Longest draft that the chains must cover, in tokens."""
     floor: float = 0.0
-    """Least ``draft_p_min`` above 0 that they shall answer for, see ``Chains.floor``."""
+    """Lowest ``draft_p_min`` above 0 that the chains must cover, see ``Chains.floor``."""
     reuse_prompt: bool = False
     """Keep the caches of the prompt for the next time, and use kept ones."""
     sampling: SamplingConfig | None = None
@@ -192,7 +192,7 @@ class ReadExperts:
 
     doing: ClassVar = "reading which experts answers use"
     texts: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
-    """Prompt and answer of each. Prompts are read, and not told of."""
+    """Prompt and answer of each. Prompts are read, but their routing is not reported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +201,7 @@ class ComparePair:
 
     doing: ClassVar = "reading a model's header"
     request: PlanRequest
-    """The pair as it would be loaded in place of what is."""
+    """The pair as it would be loaded, in place of the loaded models."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

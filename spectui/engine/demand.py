@@ -93,13 +93,13 @@ def free_memory(gpus: tuple[DeviceMemory, ...]) -> FreeMemory:
     The host's contains the page cache, in which mapped weights live. CUDA with unified memory goes
     on in RAM where a GPU is full, so that what is free there bounds nothing.
     """
-    told = {
+    reported = {
         gpu.name: gpu.free_bytes
         for gpu in gpus
         if gpu.free_bytes is not None and not (_UNIFIED in os.environ and gpu.name[:4] == "CUDA")
     }
     return FreeMemory(
-        by_memory={**told, HOST: free_ram()},
+        by_memory={**reported, HOST: free_ram()},
         in_ram=frozenset(gpu.name for gpu in gpus if gpu.in_ram),
         titles={gpu.name: gpu.title for gpu in gpus if gpu.title != gpu.name},
     )
@@ -116,7 +116,7 @@ class Demand:
     """Weights that mmap leaves in the page cache: without room for them they are read from disk
     again and again."""
     free_bytes: int | None
-    """None where nobody knows."""
+    """None where it is unknown."""
     includes: tuple[str, ...] = ()
     """GPUs that compute in this memory: what they take is counted here, too."""
     margin_bytes: int = 0
@@ -213,10 +213,10 @@ def reads_from_disk(plan: Plan, free: FreeMemory) -> bool:
 
 
 def least_left(found: Sequence[Demand], *, from_disk: bool = False) -> int:
-    """Bytes beyond the margin that remain where that is least; negative if it does not fit.
+    """Smallest number of bytes left beyond the margin of any memory; negative if one is too small.
 
     Args:
-        found: memories that nothing is wanted of do not count.
+        found: demands on memories; one that takes nothing of its memory does not count.
         from_disk: whether mapped weights need no room.
     """
     left = [

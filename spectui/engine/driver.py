@@ -17,7 +17,7 @@ from spectui.trace.routing import Routing
 
 T = TypeVar("T")
 _INTERRUPTIBLE_S = 0.1
-"""Seconds that an interrupt may wait for, beside a call that tells nothing."""
+"""Seconds between checks for an interrupt while a call emits no events."""
 
 
 def _nothing() -> None:
@@ -50,8 +50,8 @@ class Engine(Closing):
             on_event: called on the caller's thread.
             from_disk: whether it loads models even if weights will be read from disk again and
                 again.
-            shared: an engine that others use as well, for whom this one gives way; None starts
-                one of its own, which ends with ``close``.
+            shared: an engine that other callers use as well, whose commands go first; None starts
+                an own one, which ends with ``close``.
             worker: executes the commands of an engine of its own; None for a process of its own.
         """
         self.on_event = on_event
@@ -112,19 +112,19 @@ class Engine(Closing):
     def write_answers(
         self, command: commands.WriteAnswers, on_answer: Callable[[events.AnswerWritten], None]
     ) -> None:
-        """Continue several prompts. Where it has to begin again, answers are told of again.
+        """Continue several prompts. After a restart, answers are reported again.
 
         Args:
             command: the prompts.
-            on_answer: told of each answer that is complete.
+            on_answer: called with each complete answer.
         """
 
-        def hear(event: events.Event) -> None:
+        def sink(event: events.Event) -> None:
             if isinstance(event, events.AnswerWritten):
                 on_answer(event)
             self.on_event(event)
 
-        self._call(command, events.Done, hear)
+        self._call(command, events.Done, sink)
 
     def read_answer(self, command: commands.ReadAnswer) -> events.AnswerRead:
         """Read an answer that is there already."""
@@ -166,7 +166,7 @@ class Engine(Closing):
         self,
         command: commands.Command,
         kind: type[T],
-        hear: events.Sink | None = None,
+        sink: events.Sink | None = None,
     ) -> T:
         self._drain()
         try:
@@ -175,7 +175,7 @@ class Engine(Closing):
                 self.client.submit(command)
                 self._n_unanswered += 1
             while not isinstance(answer := self._next(self.check), events.Answer):
-                (hear or self.on_event)(answer)
+                (sink or self.on_event)(answer)
         except BaseException:
             # An interrupt, or a failure of on_event or check.
             self.client.stop()
@@ -192,7 +192,7 @@ class Engine(Closing):
     def _next(self, check: Callable[[], None] = _nothing) -> events.Event:
         while True:
             check()
-            # An interrupt behind the get would lose an answer, which is then waited for for ever.
+            # An interrupt after the get would lose an answer, and the caller would wait for ever.
             with interrupts.deferred(), suppress(queue.Empty):
                 event = self._events.get(timeout=_INTERRUPTIBLE_S)
                 if isinstance(event, events.Answer):

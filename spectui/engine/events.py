@@ -37,7 +37,7 @@ class LoadProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadWarned:
-    """A model is loaded though there is hardly room for it, or where ``--fit`` has placed it."""
+    """A remark on a load: weights will be read from disk, or ``--fit`` has placed layers."""
 
     warning: str
 
@@ -125,10 +125,10 @@ class GenerationResult:
     """Tokens of the prompt that the target evaluated in ``prompt_s``: the others it still held.
     None where that is not known."""
     prompt_draft_s: float | None = None
-    """Part of ``prompt_s`` in which a draft model or MTP layers read the prompt, 0 where nobody
-    does; None where it is not known, as of a server."""
+    """Part of ``prompt_s`` in which a draft model or MTP layers read the prompt, 0 without either;
+    None where it is not known, as of a server."""
     n_read: int | None = None
-    """Tokens that they read in it."""
+    """Prompt tokens that the draft model or the MTP layers read in ``prompt_draft_s``."""
 
     @property
     def n_decoded(self) -> int:
@@ -242,11 +242,11 @@ class EngineFailed:
 
     error: SpectuiError
     trace: str | None
-    """The traceback, where the failure is a defect of ours."""
+    """The traceback, where the failure is a defect of spectui."""
 
     @classmethod
     def of(cls, error: Exception) -> "EngineFailed":
-        """The failure of a command by an error; one that is no sentence is a defect of ours."""
+        """The failure of a command; errors other than ``SpectuiError`` are defects of spectui."""
         if isinstance(error, SpectuiError):
             return cls(error=error, trace=None)
         trace = "".join(traceback.format_exception(error))
@@ -284,4 +284,4 @@ Event = (
 )
 
 Sink = Callable[[Event], None]
-"""Gets events on the engine's thread."""
+"""Called with each event, on the engine's thread."""

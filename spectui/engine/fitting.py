@@ -18,7 +18,7 @@ from spectui.llama.planned import CONTEXT_STEP, Plan, PlanRequest
 from spectui.options.setup import ModelOptions, TensorOverride
 
 PlanCall = Callable[[PlanRequest], Plan]
-"""Such as ``Planner.plan``. Best one that remembers: most are asked for more than once."""
+"""Such as ``Planner.plan``. Should be cached: most plans are made more than once."""
 _LONGEST = 1 << 20
 """Tokens up to which a context is looked for: a plan takes fifty bytes of each."""
 
@@ -63,7 +63,7 @@ def expert_overrides(options: ModelOptions) -> tuple[TensorOverride, ...]:
 
 
 def with_n_cpu_moe(options: ModelOptions, n_layers: int) -> ModelOptions:
-    """Return the same with the experts of so many layers in RAM, and no other word on experts."""
+    """Return the options with the experts of ``n_layers`` in RAM; other expert overrides go."""
     placed = expert_overrides(options)
     others = tuple(one for one in options.override_tensor if one not in placed)
     return replace(options, cpu_moe=False, n_cpu_moe=n_layers, override_tensor=others)
@@ -105,7 +105,10 @@ def smallest_n_cpu_moe(plan: PlanCall, request: PlanRequest, free: FreeMemory) -
 
 
 def _last_that_fits(left_bytes: Callable[[int], int], last: int) -> int:
-    """Last number from 1 to ``last`` with which nothing is missing, as with no smaller; or 0."""
+    """Largest number from 1 to ``last`` for which ``left_bytes``, which falls, is not negative.
+
+    0 if there is none.
+    """
 
     def lacks(number: int) -> bool:
         with suppress(DoesNotFitError):
@@ -116,5 +119,5 @@ def _last_that_fits(left_bytes: Callable[[int], int], last: int) -> int:
 
 
 def alone(request: PlanRequest) -> PlanRequest:
-    """The request for the target without anything that drafts."""
+    """The request for the target without a draft model or MTP layers."""
     return replace(request, draft=None, mtp=False)

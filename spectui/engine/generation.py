@@ -1,4 +1,4 @@
-"""One generation on the loaded models, told event by event."""
+"""Runs one generation on the loaded models, and emits its events."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -56,7 +56,7 @@ def _check_drafter(drafter: DrafterSetting, room: int) -> None:
             f"draft_max {drafter.longest} is more than the {room} tokens that the target was "
             "loaded for; lower it, or load the target for longer drafts"
         )
-    # A model that drops all its drafts costs what it costs, which some measure.
+    # A draft model may drop all its drafts: measurements do that to learn its cost.
     if isinstance(drafter, NgramDrafter) and (problem := drafter.check()):
         raise UsageError(f"{drafter.kind}: {problem}")
 
@@ -76,7 +76,7 @@ class Generation:
         Args:
             models: the loaded ones.
             command: the request.
-            emit: told of every token and round.
+            emit: called with the event of every token and round.
             clock: times the rounds; None for the wall clock.
 
         Raises:
@@ -139,7 +139,7 @@ class Generation:
 
     @contextmanager
     def attached(self) -> Iterator[SamplerChain]:
-        """Have the target sample, remember and be read along as this generation needs it.
+        """Attach to the target the sampler, snapshots and MTP layers that this generation needs.
 
         Yields:
             The sampler of its tokens: a copy draws what it would draw next.
@@ -161,7 +161,7 @@ class Generation:
 
     @contextmanager
     def detached(self, sampler: SamplerChain) -> Iterator[None]:
-        """Leave the target to others for a while, who sample with ``sampler``."""
+        """Lend the target to another decoder, which samples with ``sampler``."""
         target = self._models.target
         own, target.sampler = target.sampler, sampler
         target.show_states_to(None)
@@ -183,7 +183,7 @@ class Generation:
         self._n_read = n_prompt - min((one.n_past for one in readers), default=n_prompt)
         first = self._decoder.start(self._command.prompt)
         self._prompt_s = time.perf_counter() - began
-        # MTP layers may read while the target does; so it is asked what was spent in each of them.
+        # MTP layers may read while the target does, so the seconds come from each context.
         self._prompt_draft_s = sum(context.native_s for context in readers) - read_before_s
         self._keep_prompt(lacking)
         self._emit(
@@ -229,7 +229,7 @@ class Generation:
     def _follow_up(self, stop: Stop) -> None:
         """Let the MTP layers read the rest of the answer, which the chat's next turn begins with.
 
-        What they lack of it then, the target would have to decode again.
+        The target would have to decode again what they have not read by then.
         """
         if self._mtp is None or not self._command.conversation or stop is Stop.CANCELLED:
             return
@@ -273,7 +273,7 @@ class Generation:
             models.target.keep_prefix(prompt)
 
     def _keep_prompt(self, evaluated: Sequence[Context]) -> None:
-        """Keep the prompt; what was ``evaluated`` shall go on as if it had been kept."""
+        """Keep the prompt; contexts in ``evaluated`` go on as if restored from a kept cache."""
         if not self._command.reuse_prompt or self._command.conversation:
             return
         for context in self._contexts:

@@ -10,13 +10,13 @@ Three answers, by ``demands``:
 - *It would thrash.* It can be loaded, but mapped weights have no room in the page cache beside the
   rest. Each token of a dense model then reads from disk all that has no room. So does a mixture of
   experts, a part at a time: each token is routed to other experts, at random as far as the page
-  cache is concerned. Somebody has to want that.
+  cache is concerned. Loading takes explicit consent.
 - *It fits.*
 
 What cannot be planned, such as an architecture that this llama.cpp does not know, is not refused:
-who loads it says what is wrong. Free memory is read after everything that makes room is gone, so
-what stays counts as taken. A draft beside a loaded target is judged as a pair in the memory that
-there would be without the target.
+the load itself reports what is wrong. Free memory is read after the models that make room are
+freed, so what stays loaded counts as taken. A draft beside a loaded target is judged as a pair, in
+the memory that would be free without the target.
 """
 
 from collections import Counter
@@ -44,7 +44,7 @@ _MOST_HEADS = 128
 _MOST_WIDE = 1 << 18
 """Numbers per token between two layers, at most."""
 _SPARE = 2
-"""Factor on an upper bound from headers, with which no plan is needed."""
+"""Planning is skipped where free RAM is this many times the upper bound from headers."""
 _ADVICE = (
     "choose a shorter -c or a smaller quantization, keep more of it in RAM with -ngl or "
     "--n-cpu-moe, or close other programs (spectui doctor shows what fits)"
@@ -52,7 +52,7 @@ _ADVICE = (
 
 
 class Guard(Closing):
-    """Says before a load whether there is room, and remembers its plans. Not thread-safe."""
+    """Checks before a load whether there is room, and caches plans. Not thread-safe."""
 
     def __init__(
         self,
@@ -64,10 +64,10 @@ class Guard(Closing):
         """Plan nothing yet.
 
         Args:
-            free: reads what is free; None for ``free_memory``.
-            is_here: whether this process loads. If not, no GPU's driver is started in it, and the
-                child that plans tells what is free: what the driver takes for the child stands for
-                what it takes for the loader.
+            free: reads free memory; None for ``free_memory``.
+            is_here: whether this process loads. If not, no GPU driver is started in it, and the
+                planning child reports free memory: the driver's memory for the child stands for
+                that for the loading process.
             from_disk: whether weights may always be read from disk again and again.
         """
         self._free = free
@@ -103,12 +103,12 @@ class Guard(Closing):
 
         Args:
             request: what is to be loaded.
-            gone: buffers of its target, where that is loaded already and only the draft is to come:
-                the pair counts as a whole, and they as free.
+            gone: buffers of the target, where it is loaded already and only the draft is to come:
+                the pair counts as a whole, and these buffers count as free.
             from_disk: whether its weights may be read from disk again and again.
 
         Returns:
-            A warning, where it reads from disk and somebody wants that; else None.
+            A warning, where weights are read from disk and that is allowed; else None.
 
         Raises:
             DoesNotFitError: it cannot be loaded; says what would fit.
@@ -117,7 +117,7 @@ class Guard(Closing):
         with self:
             if self._is_obvious(request):
                 return None
-            # An RPC server takes one client at a time, which is who has loaded the target.
+            # An RPC server takes one client at a time: the process that has loaded the target.
             is_taken = bool(gone and request.target.devices.rpc)
             plan = None if is_taken else self._planned(request)
             if plan is None:
@@ -159,7 +159,7 @@ class Guard(Closing):
         return least_left(demands(whole, free)) >= 0
 
     def judge(self, request: PlanRequest, free: FreeMemory) -> tuple[str | None, str | None]:
-        """Say why a pair cannot be used, and why it would thrash; None where nothing tells so.
+        """Return why a pair cannot be used, and why it would thrash; None where it is not so.
 
         The process that plans stays for the next pair, until ``check``, ``free`` or ``close``.
         """
@@ -177,7 +177,7 @@ class Guard(Closing):
         return next(iter(shortages), None), next(iter(slow), None)
 
     def free(self, target: ModelOptions, gone: Iterable[Buffer] = ()) -> FreeMemory:
-        """Read what is free, with nobody planning.
+        """Read free memory, without the planning process's share.
 
         Args:
             target: what is to be loaded, with the RPC servers whose devices there are, and the
@@ -187,7 +187,7 @@ class Guard(Closing):
         rpc = target.devices.rpc
         if self._is_here:
             self.close()
-            # Where a server cannot be used, who loads a model says so.
+            # The load itself reports a server that cannot be used.
             with suppress(SpectuiError):
                 use_rpc(rpc)
             gpus = gpu_memories()
@@ -228,7 +228,7 @@ class Guard(Closing):
             except DoesNotFitError:
                 raise
             except SpectuiError:
-                # Who loads it says what is wrong.
+                # The load itself reports what is wrong.
                 pass
             if plan is None or len(planner.gpus()) < _SEVERAL:
                 self._plans[key] = plan
@@ -236,7 +236,7 @@ class Guard(Closing):
         return plan
 
     def _is_obvious(self, *requests: PlanRequest, free: FreeMemory | None = None) -> bool:
-        """Whether headers tell that there is room, which saves a second of planning.
+        """Whether headers alone show that there is room, which saves a second of planning.
 
         Only where RAM alone is used, and as much again is left.
         """

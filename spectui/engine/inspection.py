@@ -66,13 +66,13 @@ def record(models: LoadedModels, command: RecordChains) -> ChainsRecorded:
         UsageError: the drafter is not loaded.
     """
     check = partial(models.abort.check, "the recording was cancelled")
-    return (_of_mtp if command.mtp else _of_draft)(models, command, check)
+    return (_mtp_chains if command.mtp else _draft_chains)(models, command, check)
 
 
-def _of_draft(
+def _draft_chains(
     models: LoadedModels, command: RecordChains, check: Callable[[], None]
 ) -> ChainsRecorded:
-    """The target does nothing."""
+    """Chains of the loaded draft; the target does not decode."""
     draft, prompt, output, depth = models.draft, command.prompt, command.output, command.depth
     models.conversation.put_aside((draft,))
     draft.clear()
@@ -93,10 +93,10 @@ def _of_draft(
     return ChainsRecorded(chains=chains, seconds=time.perf_counter() - began, read_s=read_s)
 
 
-def _of_mtp(
+def _mtp_chains(
     models: LoadedModels, command: RecordChains, check: Callable[[], None]
 ) -> ChainsRecorded:
-    """The target decodes the output token by token, and shows what it makes of it."""
+    """Chains of MTP layers: the target decodes the output token by token, and they read along."""
     target, mtp = models.target, models.mtp
     models.conversation.put_aside(models.contexts)
     target.show_states_to(mtp)

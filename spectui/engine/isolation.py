@@ -1,7 +1,7 @@
-"""Executes the engine's commands in a process of their own, which may die without this one.
+"""Executes the engine's commands in a child process, whose death does not end this process.
 
-Who uses the engine notices nothing of it but the error of the command during which the process
-died: the next command starts another one, and loads the same models there first.
+Callers see only the error of the command during which the child died: the next command starts
+another child, and loads the same models there first.
 """
 
 import os
@@ -24,25 +24,26 @@ from spectui.engine.commands import (
 )
 from spectui.engine.events import Answer, Done, EngineFailed, Event, ModelLoaded, Sink
 from spectui.errors import EngineDiedError, EngineKilledError, SpectuiError, UsageError
-from spectui.llama.library import handed_down
+from spectui.llama.library import library_variables
 from spectui.llama.log import native_log
-from spectui.llama.planned import are_of_rpc
+from spectui.llama.planned import is_lost_rpc_server
 
-_LOOK_S = 1.0
+_CHECK_S = 1.0
 PATIENCE = 300
-"""Looks at a process that neither computes nor reads before it counts as hung: RPC servers compute
-for it."""
+"""Successive checks, one a second, that find a process idle before it counts as hung: it is idle
+while RPC servers compute for it."""
 PATIENCE_VARIABLE = "SPECTUI_PATIENCE"
-"""Environment variable with another number: a slow network's file system may need more."""
-_TAKING_S = 30
-"""Seconds in which a process takes a message, at most: a thread of its own does nothing else."""
-_CLOSING_LOOKS = 10
-"""As many where it was told to stop, so that nobody waits long for a process that hangs."""
+"""Environment variable with another number: a file system on a slow network may need more."""
+_SEND_TIMEOUT_S = 30
+"""Seconds for sending a message, at most: the child has a thread that does nothing but receive."""
+_CANCEL_PATIENCE = 10
+"""``PATIENCE`` after a cancellation, at most: nobody should wait long for a hung process."""
 _N_LINES = 10
 """Last lines of llama.cpp's log that the error of a death quotes."""
 _LOST_SERVER = "an RPC server went away, or answered what llama.cpp cannot read; start it again"
+_NO_MEMORY = "memory ran out while {doing} ({why}); close other programs, or choose a shorter -c"
 _BUSY_SHARE = 0.01
-"""Share of a look's seconds that a process computes which is not idle."""
+"""Share of the time between two checks above which a computing process is not idle."""
 
 
 def activity(pid: int) -> tuple[float, int]:
@@ -62,7 +63,7 @@ def activity(pid: int) -> tuple[float, int]:
 def is_idle(before: tuple[float, int], now: tuple[float, int]) -> bool:
     """Whether a process did nothing from one look at its ``activity`` to the next."""
     # Less time, once one of its own children has ended.
-    return abs(now[0] - before[0]) <= _BUSY_SHARE * _LOOK_S and now[1] == before[1]
+    return abs(now[0] - before[0]) <= _BUSY_SHARE * _CHECK_S and now[1] == before[1]
 
 
 class ProcessWorker:
@@ -74,7 +75,7 @@ class ProcessWorker:
         Raises:
             UsageError: ``PATIENCE_VARIABLE`` has no number of seconds.
         """
-        self._patience = _told_patience()
+        self._patience = _patience_from_environment()
         self._child: Child | None = None
         self._loads: list[LoadTarget | LoadDraft] = []
         """Commands that loaded what is loaded, or is to be loaded again."""
@@ -96,13 +97,13 @@ class ProcessWorker:
             self._cancel()
 
     def _cancel(self) -> None:
-        """Cancel what runs, once: a process that reads nothing any more takes only so many."""
+        """Cancel what runs, once: a process that no longer receives would fill the connection."""
         if self._is_interrupted and self._running is not None and not self._is_cancelled:
             self._is_cancelled = True
             self._tell(Cancel())
 
     def _tell(self, message: object) -> None:
-        # If it is dead, or takes nothing, that is told where its answer is waited for.
+        # A child that is dead or does not receive is reported where its answer is awaited.
         with suppress(OSError):
             if self._child is not None:
                 self._child.channel.send(message)
@@ -148,7 +149,7 @@ class ProcessWorker:
         while True:
             try:
                 if child.channel.is_cut:
-                    raise self._hung(command, min(self._patience, _TAKING_S))
+                    raise self._hung(command, min(self._patience, _SEND_TIMEOUT_S))
                 self._wait(command, child)
                 event: Event | str = child.channel.receive()
             except (EOFError, OSError):
@@ -156,7 +157,7 @@ class ProcessWorker:
             except ProtocolError as error:
                 self._drop()
                 raise EngineDiedError(
-                    f"the engine's process said what cannot be understood while {command.doing} "
+                    f"the engine's process sent an unreadable message while {command.doing} "
                     f"({error}); start the command again",
                     native_log.tail(_N_LINES),
                 ) from None
@@ -167,15 +168,15 @@ class ProcessWorker:
 
     def _wait(self, command: Command, child: Child) -> None:
         """Wait for what comes next, with an eye on whether the process still does anything."""
-        is_told, n_idle, before = False, 0, (-1.0, -1)
+        is_cancelling, n_idle, before = False, 0, (-1.0, -1)
         patience = self._patience
-        while not child.channel.poll(_LOOK_S):
+        while not child.channel.poll(_CHECK_S):
             now = activity(child.pid)
             n_idle = n_idle + 1 if is_idle(before, now) else 0
             before = now
-            if self._is_interrupted and not is_told:
+            if self._is_interrupted and not is_cancelling:
                 # It has had no time yet to end what it does.
-                is_told, n_idle, patience = True, 0, min(patience, _CLOSING_LOOKS)
+                is_cancelling, n_idle, patience = True, 0, min(patience, _CANCEL_PATIENCE)
             if n_idle >= patience:
                 raise self._hung(command, n_idle)
 
@@ -190,12 +191,12 @@ class ProcessWorker:
     def _started(self) -> Child:
         try:
             receives = (*get_args(Event), str)
-            child = Child("spectui.engine.child", receives, variables=handed_down())
+            child = Child("spectui.engine.child", receives, variables=library_variables())
         except OSError as error:
             raise SpectuiError(
                 f"no process for the models can be started ({error.strerror}); close other programs"
             ) from None
-        child.channel.bound(min(self._patience, _TAKING_S))
+        child.channel.bound(min(self._patience, _SEND_TIMEOUT_S))
         return child
 
     def _emit(self, event: Event | str, sink: Sink) -> None:
@@ -212,7 +213,7 @@ class ProcessWorker:
     def _hung(self, command: Command, n_idle: int) -> EngineDiedError:
         self._drop()
         return EngineDiedError(
-            f"the engine's process neither computed nor read for {n_idle * _LOOK_S:.0f} s while "
+            f"the engine's process neither computed nor read for {n_idle * _CHECK_S:.0f} s while "
             f"{command.doing}, and was ended; see whether a driver or a disk hangs",
             native_log.tail(_N_LINES),
         )
@@ -221,20 +222,17 @@ class ProcessWorker:
         end, words, no_memory = "", "none", None
         if self._child is not None:
             end, words = self._child.end(), self._child.last_words()
-            no_memory = self._child.words_of_no_memory()
+            no_memory = self._child.out_of_memory_line()
         self._drop()
-        if are_of_rpc(words):
+        if is_lost_rpc_server(words):
             return EngineDiedError(_LOST_SERVER)
         doing, log = command.doing, native_log.tail(_N_LINES)
         if end == "SIGKILL" or no_memory is not None:
             why = no_memory or "the kernel has killed the engine's process"
-            return EngineKilledError(
-                f"memory ended while {doing} ({why}); close other programs, or choose a shorter -c",
-                log,
-            )
+            return EngineKilledError(_NO_MEMORY.format(doing=doing, why=why), log)
         return EngineDiedError(
             f"the engine's process ended with {end} while {doing} (its last words: {words}); start "
-            "the command again, and tell llama.cpp's developers of a signal that comes again",
+            "the command again, and report a signal that comes again to llama.cpp's developers",
             log,
         )
 
@@ -246,9 +244,9 @@ class ProcessWorker:
         self._is_loaded = not self._loads
 
 
-def _told_patience() -> int:
-    """Looks before a process counts as hung, as the environment says."""
-    told = os.environ.get(PATIENCE_VARIABLE) or str(PATIENCE)
-    if told.isdecimal() and int(told):
-        return int(told)
-    raise UsageError(f"{PATIENCE_VARIABLE}={told} is no number of seconds; give one, such as 300")
+def _patience_from_environment() -> int:
+    """Checks before a process counts as hung: ``PATIENCE_VARIABLE``, or ``PATIENCE``."""
+    text = os.environ.get(PATIENCE_VARIABLE) or str(PATIENCE)
+    if text.isdecimal() and int(text):
+        return int(text)
+    raise UsageError(f"{PATIENCE_VARIABLE}={text} is no number of seconds; give one, such as 300")

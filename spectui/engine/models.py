@@ -253,7 +253,7 @@ class LoadedModels:
         with ExitStack() as stack:
             model = stack.enter_context(self._model(command, sink, load_mtp=command.mtp))
             check_pair(target, model)
-            context = self._draft_of(model, mtp=command.mtp)
+            context = self._new_draft_context(model, mtp=command.mtp)
             stack.enter_context(context)
             self.memory[Role.DRAFT] = _memory(model, context)
             self._draft_stack = stack.pop_all()
@@ -272,8 +272,8 @@ class LoadedModels:
             load_mtp=load_mtp,
         )
 
-    def _draft_of(self, model: Model, *, mtp: bool) -> DraftContext | MtpContext:
-        target, options = self.target, _of_draft(self.context_options)
+    def _new_draft_context(self, model: Model, *, mtp: bool) -> DraftContext | MtpContext:
+        target, options = self.target, _draft_options(self.context_options)
         if mtp and not self._loads_mtp:
             raise UsageError("the target was loaded for other drafts than MTP layers")
         if mtp:
@@ -297,7 +297,7 @@ class LoadedModels:
         self._target_stack.close()
 
 
-def _of_draft(options: ContextOptions) -> ContextOptions:
+def _draft_options(options: ContextOptions) -> ContextOptions:
     """Context options of a draft, by ``common_base_params_to_speculative``."""
     batch = options.threads_batch or options.threads or default_threads()
     return replace(

@@ -65,7 +65,7 @@ class PairGeneration:
     ) -> None:
         """Prepare; nothing runs yet.
 
-        ``emit`` is told when the prompt has been evaluated; to tell of tokens would take time.
+        ``emit`` gets ``PromptEvaluated`` alone; events of tokens would take time.
 
         Raises:
             BadInputError: the prompt is empty or does not fit in the context.
@@ -205,14 +205,14 @@ def _emitted(rounds: Iterable[Round]) -> list[int]:
 
 
 def _choices(written: Sequence[int], known: Iterable[tuple[int, Sequence[int]]]) -> tuple[int, ...]:
-    """The target's own choice after the text so far, as far as it can be told.
+    """The target's own choice after the text so far, as far as it is known.
 
-    After the first difference of a segment, and where it decoded less, the text itself.
+    After the first difference in a segment, and where the target decoded less, the text itself.
     """
     found = list(written)
     for begin, alone in known:
-        for position, (theirs, its) in enumerate(zip(written[begin:], alone, strict=False), begin):
-            found[position] = its
-            if theirs != its:
+        for position, (text, own) in enumerate(zip(written[begin:], alone, strict=False), begin):
+            found[position] = own
+            if text != own:
                 break
     return tuple(found)

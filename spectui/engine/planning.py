@@ -1,4 +1,4 @@
-"""Memory plans from a child process, so that no header of a file can end or fill this one.
+"""Memory plans from a child process, so that a broken header cannot crash or bloat this one.
 
 The same child places a target as llama-server's ``--fit`` would, before this process loads it.
 """
@@ -15,7 +15,7 @@ from spectui.engine.fitting import alone
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
 from spectui.llama.buffers import DeviceMemory, devices_of
 from spectui.llama.devices import has_gpu
-from spectui.llama.library import handed_down
+from spectui.llama.library import library_variables
 from spectui.llama.planned import (
     Answer,
     Backend,
@@ -26,8 +26,8 @@ from spectui.llama.planned import (
     PlanRequest,
     Question,
     Refused,
-    are_of_rpc,
     beside,
+    is_lost_rpc_server,
 )
 from spectui.options.setup import Fit, ModelOptions, Setup
 
@@ -38,10 +38,10 @@ T = TypeVar("T")
 
 
 class Planner(Closing):
-    """Plans as often as it is asked, in a process of ``spectui.llama.plan``.
+    """Makes plans in a child process that runs ``spectui.llama.plan``.
 
-    That is started anew if a header ends it. Not thread-safe. Close it, or use it as a context
-    manager: the process ends with it.
+    The child is started anew if a header ends it. Not thread-safe. Close the planner, or use it as
+    a context manager, to end the child.
     """
 
     def __init__(self, *, timeout_s: float = TIMEOUT_S, rpc: Sequence[str] = ()) -> None:
@@ -97,7 +97,7 @@ class Planner(Closing):
             self._child = None
 
     def _started(self) -> Child:
-        return Child("spectui.llama.plan", get_args(Answer), self.rpc, handed_down())
+        return Child("spectui.llama.plan", get_args(Answer), self.rpc, library_variables())
 
     def _ask(self, question: Question, kind: type[T]) -> T:
         """Put a question, and wait for its answer.
@@ -109,7 +109,7 @@ class Planner(Closing):
         try:
             answer = self._answer(child, question)
         except BaseException:
-            # It is dead, comes to no end, or is busy with what nobody wants any more.
+            # It is dead, hangs, or works on a plan that is no longer needed.
             self.close()
             raise
         if isinstance(answer, Refused):
@@ -119,7 +119,7 @@ class Planner(Closing):
         return answer
 
     def _answer(self, child: Child, question: Question) -> Answer:
-        # If it is dead, that is told where its answer is waited for.
+        # A dead child is reported where its answer is awaited.
         with suppress(OSError):
             child.channel.send(question)
         asked = question.request if isinstance(question, FitRequest) else question
@@ -130,7 +130,7 @@ class Planner(Closing):
                 return answer
         except ProtocolError as error:
             raise BadInputError(
-                f"{what}: what llama.cpp tells of it cannot be read ({error}); check that the "
+                f"{what}: llama.cpp's description of it cannot be read ({error}); check that the "
                 "download is complete"
             ) from None
         except (EOFError, OSError):
@@ -142,13 +142,13 @@ class Planner(Closing):
 
     def _died(self, child: Child, what: str) -> SpectuiError:
         end, words = child.end(), child.last_words()
-        no_memory = child.words_of_no_memory()
+        no_memory = child.out_of_memory_line()
         if no_memory is not None or end == "SIGKILL":
             return DoesNotFitError(
-                f"{what}: memory ended while it was planned ({no_memory or end}); close other "
+                f"{what}: memory ran out while it was planned ({no_memory or end}); close other "
                 "programs"
             )
-        if are_of_rpc(words):
+        if is_lost_rpc_server(words):
             return SpectuiError(
                 f"{what}: an RPC server of --rpc {','.join(self.rpc)} went away meanwhile, or "
                 "cannot be read; start it again"
@@ -163,7 +163,7 @@ class Planner(Closing):
 def fitted(planner: Planner, request: PlanRequest, options: Fit | None) -> Fitted | None:
     """The choice of ``--fit`` for a request; None where there is nothing to choose.
 
-    Beside an unusable draft it is what it would be without: who loads the draft says what is wrong.
+    An unusable draft is ignored: loading it reports what is wrong.
 
     Raises:
         SpectuiError: as ``Planner.plan`` does, of the target.
@@ -200,7 +200,7 @@ def placed(setup: Setup, options: Fit | None, say: Callable[[str], None]) -> Set
     Args:
         setup: target and draft as they were given.
         options: what may be chosen; None for nothing.
-        say: told what was chosen, if it is not everything.
+        say: called with a sentence on the choice, unless everything lies on devices.
 
     Returns:
         The setup itself where nothing may be chosen, or there is no device.

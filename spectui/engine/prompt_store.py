@@ -27,17 +27,17 @@ class PromptStore:
     A restored cache equals the evaluated one bit by bit, so results do not depend on whether a
     prompt was reused.
 
-    Measurements ask for the same prompts again and again. If what was asked for longest ago made
-    room for what comes, a store that is a little too small would never hold what is asked for next.
-    So what is kept stays, and what does not fit is refused.
+    Measurements use the same prompts again and again, in order. A store that is a little too small
+    and drops the least recently used prompt would never hold the next one. So what is kept stays,
+    and what does not fit is refused.
     """
 
     def __init__(self, free_bytes: Callable[[], int]) -> None:
         """Keep nothing yet.
 
         Args:
-            free_bytes: returns how much may be kept beside what is; if negative, how much of that
-                has to go.
+            free_bytes: returns how many bytes may be kept beside the present ones; if negative,
+                how many of those have to go.
         """
         self._free_bytes = free_bytes
         self._kept: dict[_Key, _Kept] = {}
@@ -58,9 +58,9 @@ class PromptStore:
             prompt: the prompt.
 
         Returns:
-            Whether it is kept of all; else they stay empty.
+            Whether the caches of all contexts are kept; if not, the contexts stay empty.
         """
-        self._give_back()
+        self._drop_excess()
         if not all((type(one), prompt) in self._kept for one in contexts):
             return False
         for context in contexts:
@@ -71,7 +71,7 @@ class PromptStore:
         return True
 
     def keep(self, context: Context, prompt: Tokens) -> bool:
-        """Keep the cache of a context that has just evaluated ``prompt``; tell if it is kept."""
+        """Keep the cache of a context that has just evaluated ``prompt``; False without room."""
         key = type(context), prompt
         if key not in self._kept:
             logits = context.logits(0) if isinstance(context, TargetContext) else None
@@ -103,8 +103,8 @@ class PromptStore:
         """Drop all caches, since another target has other ones."""
         self._kept.clear()
 
-    def _give_back(self) -> None:
-        """Drop what was kept last, if others need the memory: the rest is met as before."""
+    def _drop_excess(self) -> None:
+        """Drop what was kept last, if others need the memory: earlier prompts still hit."""
         missing = -self._free_bytes()
         while missing > 0 and self._kept:
             missing -= _n_bytes(self._kept.popitem()[1])

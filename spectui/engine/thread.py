@@ -50,8 +50,8 @@ class EngineClient:
         """Cancel all commands, those yet to come included."""
         self._engine.stop(self, for_good=True)
 
-    def tell(self, event: Event) -> None:
-        """Call the sink. One that raises is told so, and the engine lives on for the others."""
+    def deliver(self, event: Event) -> None:
+        """Call the sink. If it raises, it gets an ``EngineFailed``; the engine's thread goes on."""
         try:
             try:
                 self.sink(event)
@@ -121,7 +121,7 @@ class EngineThread:
         with self._changed:
             if self._closed:
                 raise UsageError("the engine is closed; start another one")
-            # Answered as cancelled: who submits it, a sink perhaps, cannot know yet.
+            # Answered as cancelled: the caller, a sink perhaps, cannot know yet.
             stopped = client.has_quit or self._is_closing
             job = _Job(command=command, client=client, since_s=self._clock(), stopped=stopped)
             self._pending.append(job)
@@ -156,16 +156,16 @@ class EngineThread:
             event = self._answer(job)
             with self._changed:
                 self._running = None
-                if job.preempted and not job.stopped and _was_cut(event):
-                    # It begins again: what it has told so far is void.
+                if job.preempted and not job.stopped and _is_cancelled(event):
+                    # It begins again: its events so far are void.
                     job.preempted = False
                     self._pending.insert(0, job)
                     continue
-            job.client.tell(event)
+            job.client.deliver(event)
         self._worker.interrupt(on=False)
         event = self._executed(Shutdown(), lambda _event: None)
         for client in tuple(self._clients):
-            client.tell(event)
+            client.deliver(event)
 
     def _next(self) -> _Job | None:
         """Wait for what is to be done next; None once the engine closes and all is answered."""
@@ -195,7 +195,7 @@ class EngineThread:
             return EngineFailed.of(error)
 
 
-def _was_cut(event: Event) -> bool:
+def _is_cancelled(event: Event) -> bool:
     """Whether an answer reports a cancellation instead of a result."""
     if isinstance(event, GenerationResult):
         return event.stop is Stop.CANCELLED

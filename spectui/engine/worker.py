@@ -6,11 +6,11 @@ from typing import Protocol
 from spectui.engine import commands, events
 from spectui.engine.demand import FreeMemory
 from spectui.engine.generation import Generation, probe_margin
-from spectui.engine.given import read_answer
 from spectui.engine.guard import Guard
 from spectui.engine.inspection import read_experts, record
 from spectui.engine.models import LoadedModels
 from spectui.engine.pairing import PairGeneration
+from spectui.engine.reading import read_answer
 from spectui.engine.templates import Templates
 from spectui.engine.writing import Writing
 from spectui.llama.architectures import inspect_pair
@@ -145,15 +145,15 @@ class LocalWorker:
 
     def _compare(self, request: PlanRequest) -> ModelInspected:
         target = request.target
-        told = inspect_pair(target.path, (request.draft or target).path)
+        inspected = inspect_pair(target.path, (request.draft or target).path)
         if self._free is None or self._free[0] != target:
             # Before anything is planned: the process that plans may take some of it.
             gone = (one for one in self.models.buffers if not one.is_mapped)
             self._free = target, self.guard.free(target, gone)
-        if told.reason is not None:
-            return told
+        if inspected.reason is not None:
+            return inspected
         reason, slowness = self.guard.judge(request, self._free[1])
-        return replace(told, reason=reason, slowness=slowness)
+        return replace(inspected, reason=reason, slowness=slowness)
 
     def _tokenize(self, command: commands.Tokenize) -> events.Tokenized:
         model = self.models.target.model

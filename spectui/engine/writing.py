@@ -24,7 +24,7 @@ from spectui.errors import DoesNotFitError, UsageError
 from spectui.llama.context import Context
 from spectui.llama.pair import AnswersContext
 from spectui.llama.sampling import SamplerChain
-from spectui.speculative.decoder import stop_of
+from spectui.speculative.decoder import stop_reason
 from spectui.speculative.models import Outputs, Row
 
 _MOST_AT_ONCE = 8
@@ -62,7 +62,7 @@ class Writing:
         Args:
             models: the loaded ones.
             command: the request.
-            emit: told of every token and answer.
+            emit: called with the event of every token and answer.
 
         Raises:
             BadInputError: a prompt is empty or does not fit in the context.
@@ -189,13 +189,13 @@ class Writing:
             self._append(answer, token)
 
     def _append(self, answer: _Answer, token: int) -> None:
-        """Append a token to an answer; tell of it where it is complete, and free its cells."""
+        """Append a token to an answer; emit the answer once complete, and free its cells."""
         target = self._target
         answer.tokens.append(token)
         answer.probabilities.append(answer.sampler.probability)
         piece = target.vocabulary.piece(token)
         self._emit(TokenEmitted(token=token, piece=piece, from_draft=False))
-        stop = stop_of(
+        stop = stop_reason(
             target,
             token,
             n_emitted=len(answer.tokens),

@@ -1,4 +1,4 @@
-"""Models that can continue a text, told by their headers and by what llama.cpp knows."""
+"""Checks by header, and by what llama.cpp knows, whether a model can continue a text."""
 
 import ctypes
 from collections.abc import Iterator
@@ -30,14 +30,14 @@ class Architecture:
     kind: str | None
     """Kind of model that does not generate; None for one that does."""
     has_state: bool = False
-    """Whether they keep a recurrent state, which cannot forget single tokens."""
+    """Whether its models keep a recurrent state, which cannot forget single tokens."""
 
 
 @cache
 def architecture(name: str) -> Architecture:
-    """Ask llama.cpp about ``general.architecture``, so that no list of them grows old here.
+    """Ask llama.cpp about ``general.architecture``, instead of keeping a list here.
 
-    It is given a model of nothing but this name: neither a file is read nor a vocabulary.
+    llama.cpp gets a model that consists of this name alone: it reads no file and no vocabulary.
     """
     try:
         ensure_backend()
@@ -78,7 +78,7 @@ def check_generates(path: Path, gguf: GgufFile) -> None:
     is_pooled = gguf.metadata.get(f"{name}.pooling_type", 0)
     known = architecture(name)
     if known.is_known is False:
-        # Loading says so.
+        # Loading reports it.
         return
     kind = "an embedding model" if is_pooled or not is_causal else known.kind
     if kind is None and gguf.metadata.get("tokenizer.ggml.model") in _NO_TOKENIZER:
@@ -120,22 +120,22 @@ def _check_loadable(path: Path, gguf: GgufFile, facts: ModelFacts) -> None:
 
 
 def inspect_pair(target: Path, draft: Path) -> ModelInspected:
-    """Look at a draft beside a target by their headers, or at a model beside itself.
+    """Compare a draft with its target by their headers; the same file twice inspects one model.
 
-    A target that cannot be used is told as the draft of itself.
+    For an unusable target the result is the target's own, as if it were its draft.
     """
     own = inspect_header(target)
     if own.reason is not None or own.facts is None or draft == target:
         return own
-    told = compare_headers(header_of(target), draft)
-    if told.facts is None or told.facts.draft_kind is not None:
+    pair = compare_headers(header_of(target), draft)
+    if pair.facts is None or pair.facts.draft_kind is not None:
         # MTP layers: their cache forgets, whatever other layers their architecture has.
-        return told
+        return pair
     alone = inspect_header(draft)
     if alone.reason is not None:
         return replace(alone, target=target, facts=None)
-    reason = told.reason or unserved(_rollback(own.facts), _rollback(told.facts))
-    return replace(told, reason=reason)
+    reason = pair.reason or unserved(_rollback(own.facts), _rollback(pair.facts))
+    return replace(pair, reason=reason)
 
 
 def _rollback(facts: ModelFacts) -> Rollback:

@@ -59,10 +59,10 @@ def memory_breakdown(context: object) -> tuple[tuple[str, Share], ...]:
     """Return the memory of a ``llama_context`` and its model, planned or allocated, by buffer type.
 
     Llama.cpp has it for its own fitting of models to memory (``common/fit.cpp``), as a C++ function
-    that returns a ``std::map``. It is the one thing that tells a plan's bytes: the log of a plan
-    has zeros. The map is read as libstdc++ lays it out.
+    that returns a ``std::map``. No other source has a plan's bytes: the log of a plan has zeros.
+    The map is read as libstdc++ lays it out.
 
-    The buffer of its outputs is not among it. The map's few nodes are never freed.
+    The context's output buffer is missing there. The map's few nodes are never freed.
     """
     # By value in C++ is by hidden pointer here, as for a C structure of this size.
     found = native_function(_SYMBOL, _Map, ctypes.c_void_p)(context)
@@ -122,6 +122,6 @@ def compute_bytes(context: object) -> dict[str, int]:
     sizes = (ctypes.c_size_t * _MOST_BACKENDS)()
     reserve = native_function("ggml_gallocr_reserve_n_size", None, *[pointer] * 5)
     reserve(found.allocator, graph, found.node_backends, found.leaf_backends, sizes)
-    # Backends with the same buffer type have one buffer, which is told of each.
+    # Backends with the same buffer type share one buffer, whose size each of them reports.
     types = found.buffer_types[: found.n_backends]
     return {buffer_name(one): n for one, n in dict(zip(types, sizes, strict=False)).items()}

@@ -35,7 +35,7 @@ class Buffer:
 
     @property
     def gpu(self) -> int | None:
-        """Number of this machine's GPU it lives on; None for other memory."""
+        """Number of this machine's GPU that holds the buffer; None for other memory."""
         match = _GPU.fullmatch(self.device)
         return int(match["number"]) if match and not match["server"] else None
 
@@ -66,8 +66,8 @@ _LINE = re.compile(
 )
 """The cache of experts counts as the other cache: llama.cpp's breakdown adds them up as well."""
 _MIB = 1 << 20
-_MADE_ANEW = frozenset({BufferKind.COMPUTE, BufferKind.OUTPUT})
-"""Kinds of which a context has one per device: a further line says that it was made anew."""
+_REPLACED_KINDS = frozenset({BufferKind.COMPUTE, BufferKind.OUTPUT})
+"""Kinds of which a context has one per device: a later line in the log replaces the earlier."""
 
 
 def parse_buffers(lines: Iterable[str]) -> tuple[Buffer, ...]:
@@ -84,7 +84,7 @@ def parse_buffers(lines: Iterable[str]) -> tuple[Buffer, ...]:
             continue
         key = match["device"], _KINDS[match["kind"] or "KV"]
         size_bytes = round(float(match["mib"]) * _MIB)
-        sizes[key] = size_bytes if key[1] in _MADE_ANEW else sizes.get(key, 0) + size_bytes
+        sizes[key] = size_bytes if key[1] in _REPLACED_KINDS else sizes.get(key, 0) + size_bytes
     return _buffers(sizes)
 
 
@@ -112,7 +112,7 @@ class DeviceMemory:
     description: str
     """Such as the GPU's product name."""
     free_bytes: int | None
-    """None where the device does not tell, as ``total_bytes``."""
+    """None, as ``total_bytes``, where the device does not report it."""
     total_bytes: int | None
     in_ram: bool = False
     """Whether that memory is the host's: what it takes is not free there either."""
@@ -152,7 +152,7 @@ class ModelMemory:
 
     buffers: tuple[Buffer, ...]
     traffic: WeightTraffic | None
-    """None if its file does not tell."""
+    """None where it cannot be found from the file's header."""
     mtp_traffic: WeightTraffic | None = None
     """Traffic of the MTP layers, where these may draft."""
     devices: tuple[DeviceMemory, ...] = ()

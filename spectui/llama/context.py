@@ -60,7 +60,7 @@ _MOST_SEQUENCES = 16
 class Context(Closing):
     """Owns a ``llama_context``; implements ``SequenceModel`` with its sequence 0.
 
-    ``native_s`` adds up the seconds inside llama.cpp, so that what is ours can be told apart.
+    ``native_s`` adds up the seconds inside llama.cpp, as opposed to those of spectui's own code.
     """
 
     native_s = 0.0
@@ -133,19 +133,19 @@ class Context(Closing):
         return self._memory.rollback
 
     def _adapt(self, params: Any) -> None:  # noqa: ANN401 - a C structure
-        """Change what another kind of context has otherwise, before it is made."""
+        """Adjust the parameters for a kind of context, before it is created."""
 
     def _new_batch(self) -> Batch:
         return Batch(self.n_batch)
 
     def _prepare(self) -> None:
-        """Find out how it forgets; a target makes its compute threads before."""
+        """Detect how the context forgets tokens; a target creates its compute threads first."""
         if self.model.no_alloc:
-            self._memory.foresee(self.model.rollback)
+            self._memory.predict_rollback(self.model.rollback)
             return
         # As common_context_can_seq_rm: decode two tokens and try to forget one.
         self.decode((0, 0), Outputs.LAST)
-        self._memory.tried()
+        self._memory.detect_rollback()
         self.clear()
         self.native_s = 0.0
 
@@ -282,7 +282,7 @@ class Context(Closing):
         self._n_last = self.n_outputs = 0
 
     def mark(self) -> None:
-        """Make it cheap to come back to what is held now: it may soon be truncated to that."""
+        """Save a checkpoint where truncating to the tokens held now needs one."""
         self._memory.mark(self.n_past)
 
     @property
@@ -332,10 +332,10 @@ class Context(Closing):
         self.tokens.extend(tokens)
 
     def settle(self) -> None:
-        """Lie in memory as after ``restore``. No logits are left.
+        """Lay the cache out in memory as after ``restore``. No logits are left.
 
-        A window that was filled while tokens were decoded lies elsewhere than one that comes back,
-        and sums are rounded in another order then.
+        A sliding window that was filled by decoding has its cells in another order than a restored
+        one, so that sums would be rounded otherwise.
         """
         if self._memory.has_window:
             self.restore(self.save(), tuple(self.tokens))
@@ -394,7 +394,7 @@ def _n_sequences(model: Model, params: Any) -> int:  # noqa: ANN401 - a C struct
 def n_common(tokens: Sequence[int], prompt: Sequence[int]) -> int:
     """Tokens at the beginning that a cache has in common with a prompt but for its last token."""
     pairs = zip(tokens, prompt[:-1], strict=False)
-    differing = (index for index, (ours, theirs) in enumerate(pairs) if ours != theirs)
+    differing = (index for index, (cached, wanted) in enumerate(pairs) if cached != wanted)
     return next(differing, min(len(tokens), len(prompt) - 1))
 
 

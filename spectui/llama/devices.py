@@ -29,7 +29,7 @@ _connected: set[str] = set()
 
 
 def use_rpc(endpoints: Sequence[str]) -> None:
-    """Have the devices of RPC servers, beside those that there are, as ``--rpc`` does.
+    """Add the devices of RPC servers to those of this machine, as ``--rpc`` does.
 
     Args:
         endpoints: ``HOST:PORT`` of each.
@@ -46,7 +46,7 @@ def use_rpc(endpoints: Sequence[str]) -> None:
                 f"{install_command('-DGGML_RPC=on')}, or name libggml-rpc.so of the same llama.cpp "
                 "in GGML_BACKEND_PATH"
             )
-        # Each time: a server may have gone, or serve somebody else by now.
+        # Each time: a server may have gone, or serve another client by now.
         ensure_free(endpoint)
         if endpoint not in _connected:
             native_function("ggml_backend_register", None, _POINTER)(connect(endpoint.encode()))
@@ -67,7 +67,7 @@ def devices() -> tuple[int, ...]:
     return tuple(map(get, range(n_devices)))
 
 
-def named(names: Sequence[str]) -> tuple[int, ...]:
+def find_devices(names: Sequence[str]) -> tuple[int, ...]:
     """Devices that ``-dev`` names, as C pointers; the processor is none (``parse_device_list``).
 
     Raises:
@@ -131,7 +131,7 @@ class _Properties(ctypes.Structure):
 
 def gpu_memories() -> tuple[DeviceMemory, ...]:
     """Every device that a model would be put on; the first call starts the drivers."""
-    # Others need not be asked: some take long to describe themselves.
+    # Other devices are left out: some take long to describe themselves.
     return used([describe(one) for one in devices() if _type(one) in {GPU, INTEGRATED}])
 
 
@@ -169,7 +169,7 @@ def describe(device: int) -> DeviceMemory:
     fill(device, ctypes.byref(properties))
     name = properties.name.decode(errors="replace")
     backend = backend_name(_property(device, "backend_reg"))
-    # Devices that do not tell it say 0; and more may be told free than there is.
+    # Devices without this reading report 0, and some report more free than there is in all.
     free_bytes, total_bytes = properties.memory_free, properties.memory_total
     device_id = properties.device_id
     buffer_type = _property(device, "buffer_type") if backend == _RPC else None

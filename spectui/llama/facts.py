@@ -1,4 +1,7 @@
-"""Which llama.cpp measured, and what of the processor it uses: prices hold for it alone."""
+"""Facts on the llama.cpp library that measured, and on the CPU features that it uses.
+
+Measured prices hold for this library alone.
+"""
 
 import re
 from pathlib import Path
@@ -54,7 +57,7 @@ class LibraryFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def without_folder(self) -> str:
-        """Whose it is, without a folder of this machine, such as ``xllamacpp, without AVX512``."""
+        """Origin and unused features, but no folder, such as ``xllamacpp, without AVX512``."""
         origin = f"beside a {self.origin}" if self.origin == Origin.SERVER else self.origin
         return ", without ".join([origin, *self.unused])
 
@@ -80,10 +83,10 @@ def engine_document(library: Known[LibraryFacts], binding: str) -> Json:
 
 
 def features_in(system_info: str) -> tuple[str, ...]:
-    """The processor's features in what ``llama_print_system_info`` says of all backends."""
-    _before, has_cpu, of_cpu = system_info.partition("CPU : ")
+    """The CPU's features in the output of ``llama_print_system_info``, which has all backends."""
+    _before, has_cpu, cpu_part = system_info.partition("CPU : ")
     # Another backend may follow.
-    words = re.split(r" [|] \w+ : ", of_cpu)[0].split(" | ") if has_cpu else []
+    words = re.split(r" [|] \w+ : ", cpu_part)[0].split(" | ") if has_cpu else []
     pairs = (word.partition(" = ") for word in words)
     return tuple(name.strip() for name, _, value in pairs if value.strip().isdigit() and int(value))
 
@@ -110,7 +113,7 @@ def price_note(facts: LibraryFacts | None) -> str | None:
     """
     if facts is None:
         return None
-    # Of a library that the user chose, or that lies beside a llama-server, nothing is to be said.
+    # A library that the user chose, or one beside a llama-server, needs no note.
     server = None if facts.origin in {Origin.VARIABLE, Origin.SERVER} else find_server()
     if server is not None:
         return (

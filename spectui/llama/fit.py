@@ -30,7 +30,7 @@ _ERROR = 4
 
 
 class _Extra(ctypes.Structure):
-    """``struct common_fit_extra_model``: what drafts beside the target."""
+    """``struct common_fit_extra_model``: the model that drafts beside the target."""
 
     _fields_ = (
         ("path", ctypes.c_char_p),
@@ -72,7 +72,7 @@ def fit(request: PlanRequest, target: Model, draft: Model | None) -> Fitted:
     n_layers = target.info.n_layers + 1 + (target.info.mtp_layers if request.mtp else 0)
     found = Fitted(target=own, n_layers=n_layers)
     if function is None:
-        return replace(found, failure=f"{library()} has none of its own beside it; give -ngl")
+        return replace(found, failure=f"{library()} lacks libllama-common; give -ngl")
     options, most = own.fit or Fit(), C.llama_max_devices()
     params, context = _params(request, target), _target_params(request, target)
     split = (ctypes.c_float * most)()
@@ -94,7 +94,7 @@ def fit(request: PlanRequest, target: Model, draft: Model | None) -> Fitted:
     del kept
     if failed:
         return replace(
-            found, failure="llama.cpp does not with these options, nor does llama-server"
+            found, failure="llama.cpp refuses these options, as llama-server does; give -ngl"
         )
     if params.c.n_gpu_layers == own.n_gpu_layers:
         return found

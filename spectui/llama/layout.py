@@ -58,7 +58,7 @@ _TO_TYPES = (
 _FROM_ABORT = (*(0, 0, 0, 1, 1, 1, 1, 0), *(0, 0, 0))
 CONTEXT = _known("9I5i6fIf2P2i2P6?PNP", (134, 135), *_TO_TYPES, *_FROM_ABORT)
 """``llama_context_params`` from b10715 or before to b11413 or later, with the pinned
-llama-cpp-python. Which builds have what is known of those that were looked at."""
+llama-cpp-python. Builds in between were examined, not all of them."""
 WITH_MOE_CACHE = _known("9I5i6fIf2P2iN2P6?PNP", (142, 143), *_TO_TYPES, 0, *_FROM_ABORT)
 """With ``moe_cache_size`` behind ``type_v``: from a build after b11413, b11548 at the latest."""
 
@@ -87,7 +87,7 @@ class Reading:
         """Refuse structures of another layout than those that are known.
 
         Raises:
-            LookupError: they have one, or could not be read; the message goes on after the name.
+            LookupError: the layout is unknown or unreadable; the message follows the file's name.
         """
         if self.model is None or self.context is None or self.batch is None:
             raise LookupError(

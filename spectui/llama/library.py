@@ -32,7 +32,7 @@ from spectui.llama.search import LIBRARY_VARIABLE, PREBUILT, Origin, Place, plac
 os.environ.setdefault("GGML_NO_BACKTRACE", "1")
 
 _CHOSEN_VARIABLE = "_SPECTUI_LIBRARY"
-"""Variable with which a process of spectui tells its children the library that it has chosen."""
+"""Environment variable that passes the chosen library on to child processes of spectui."""
 _READING_S = 60.0
 """Seconds that a library may take to be opened: one for GPUs looks for drivers."""
 
@@ -46,7 +46,7 @@ class _Binding:
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - ctypes
         value = getattr(_module(self._name), name)
-        # It is asked for in every round.
+        # Kept, since every round looks names up.
         self.__dict__[name] = value
         return value
 
@@ -90,8 +90,8 @@ def library() -> Library:
     Raises:
         MissingLibraryError: there is none that can be used.
     """
-    if handed := os.environ.get(_CHOSEN_VARIABLE):
-        return msgspec.json.decode(handed, type=Library, dec_hook=lambda kind, text: kind(text))
+    if inherited := os.environ.get(_CHOSEN_VARIABLE):
+        return msgspec.json.decode(inherited, type=Library, dec_hook=lambda kind, text: kind(text))
     refused: dict[Place, str] = {}
     for place in places():
         found = examine(place)
@@ -106,8 +106,8 @@ def library() -> Library:
     raise MissingLibraryError(_missing(refused))
 
 
-def passed_over() -> dict[Place, str]:
-    """The places before that of the library in use, with why theirs cannot be used."""
+def unusable_places() -> dict[Place, str]:
+    """The places searched before that of the library in use, and why theirs cannot be used."""
     used = library()
     earlier = takewhile(lambda place: used.file not in place.files(), places())
     found = {place: examine(place) for place in earlier if any(place.files())}
@@ -123,7 +123,7 @@ def has_library() -> bool:
     return True
 
 
-def handed_down() -> dict[str, str]:
+def library_variables() -> dict[str, str]:
     """Environment variables that let a child use this process's library."""
     if not has_library():
         return {}
@@ -159,7 +159,7 @@ def _read(file: Path, folders: list[Path]) -> Reading:
     """Read a library, whose backends may lie in these folders, in a process of its own.
 
     Raises:
-        LookupError: it cannot be opened; the message goes on after the file's name.
+        LookupError: it cannot be opened; the message follows the file's name.
     """
     command = [sys.executable, "-I", "-S", layout.__file__, *map(str, [file, *folders])]
     try:
@@ -188,7 +188,7 @@ def _check(reading: Reading, origin: Origin) -> None:
     """Refuse a library of an unknown layout; that of one built with the binding is the binding's.
 
     Raises:
-        LookupError: it is one; the message goes on after the file's name.
+        LookupError: it is one; the message follows the file's name.
     """
     if origin is Origin.BINDING and reading.context is None:
         return
@@ -215,12 +215,12 @@ def _missing(refused: dict[Place, str]) -> str:
 def install_command(options: str = "") -> str:
     """The command that compiles the library anew, with CMake options such as ``-DGGML_CUDA=on``.
 
-    It is for the environment that spectui runs in, whoever made that. It takes no wheel from a
-    cache, since that may be one without a library.
+    It installs into the environment that spectui runs in, by pip or uv. It takes no wheel from a
+    cache, since a cached one may lack the library.
     """
-    given = f'CMAKE_ARGS="{options}" ' if options else ""
-    anew = "--force-reinstall --no-cache-dir --no-deps"
-    return f"{given}{_pip_install()} {anew} llama-cpp-python=={binding_version()}"
+    cmake = f'CMAKE_ARGS="{options}" ' if options else ""
+    flags = "--force-reinstall --no-cache-dir --no-deps"
+    return f"{cmake}{_pip_install()} {flags} llama-cpp-python=={binding_version()}"
 
 
 def _pip_install() -> str:
@@ -264,7 +264,7 @@ def native() -> ctypes.CDLL:
 
 
 class _Native(ctypes.CDLL):
-    """A library whose missing functions are missed when they are called."""
+    """A library in which a missing function raises when it is called, not when it is looked up."""
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - ctypes
         try:
@@ -319,7 +319,7 @@ def _binding(chosen: Library) -> Any:  # noqa: ANN401 - ctypes
 
 
 def _staging(name: str, binding: Any) -> ModuleType:  # noqa: ANN401 - ctypes
-    """Import what tries several names of a function, and takes the first that is there."""
+    """Import a module that tries several names of a function, so that missing ones must raise."""
     tolerant = binding._lib
     binding._lib = ctypes.CDLL(tolerant._name, handle=tolerant._handle)
     try:

@@ -34,7 +34,7 @@ class NativeLog:
         binding.llama_log_set(self._callback, ctypes.c_void_p(0))
 
     def listen(self, listener: LogListener | None) -> None:
-        """Hand every further line to ``listener`` as well, or to nobody."""
+        """Pass every further line to ``listener`` as well; None for no listener."""
         self._listener = listener
 
     def tail(self, n_lines: int | None = None) -> tuple[str, ...]:

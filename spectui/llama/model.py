@@ -10,7 +10,7 @@ from typing import Any
 from spectui.closing import Closing
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
 from spectui.llama.buffers import parse_buffers
-from spectui.llama.devices import buffer_types, named, use_rpc
+from spectui.llama.devices import buffer_types, find_devices, use_rpc
 from spectui.llama.library import C
 from spectui.llama.log import native_log
 from spectui.llama.native import ensure_backend
@@ -93,7 +93,7 @@ class ModelParams:
         if n_shares:
             self.c.tensor_split = self._split
         if devices.names is not None:
-            chosen = named(devices.names)
+            chosen = find_devices(devices.names)
             self._devices = (ctypes.c_void_p * (len(chosen) + 1))(*chosen, None)
             self.c.devices = ctypes.addressof(self._devices)
         self.c.split_mode = getattr(C, f"LLAMA_SPLIT_MODE_{devices.split_mode.name}")
@@ -118,8 +118,8 @@ class AbortFlag:
     """Ends a running ``llama_decode`` from another thread, without Python in the compute loop.
 
     ggml asks an abort callback before every graph node. A Python callback would take the GIL
-    thousands of times per token, so the callback is libc's ``strlen`` on a buffer of ours: the
-    empty string is 0, that is false, and one character makes it true.
+    thousands of times per token, so the callback is libc's ``strlen`` on a buffer of this object:
+    the empty string is 0, that is false, and one character makes it true.
     """
 
     def __init__(self) -> None:
@@ -133,11 +133,11 @@ class AbortFlag:
         return ctypes.cast(ctypes.CDLL(None).strlen, C.ggml_abort_callback)
 
     def is_set(self) -> bool:
-        """Whether what runs is to end."""
+        """Whether loading and decoding must end."""
         return self._text[0] != b"\0"
 
     def check(self, sentence: str) -> None:
-        """Raise what is to be said of the end.
+        """Raise with ``sentence`` as the message if the flag is set.
 
         Raises:
             CancelledError: it is set.
@@ -150,7 +150,7 @@ class AbortFlag:
         self._text[0] = b"x"
 
     def clear(self) -> None:
-        """Decode again."""
+        """Allow decoding again."""
         self._text[0] = b"\0"
 
 
@@ -181,8 +181,8 @@ class Model(Closing):
 
         Args:
             options: file and placement.
-            vocab_only: leave the weights where they are: for metadata and tokens.
-            no_alloc: leave them there, but place them: for a plan. Contexts on it cannot decode.
+            vocab_only: load no weights: for metadata and tokens.
+            no_alloc: place tensors, but load none: for a plan. Contexts on it cannot decode.
             load_mtp: load the layers of multi-token prediction as well, where the file has them.
             on_progress: called with the loaded fraction, 0 to 1.
             abort: ends the load, and decodes of its contexts, when set; None for one of its own.
@@ -272,7 +272,7 @@ class Model(Closing):
         return Rollback.CHECKPOINT if recurrent else Rollback.TRUNCATE
 
     def check_overrides(self) -> None:
-        """Refuse overrides that llama.cpp has passed over; those of a target are meant for it.
+        """Refuse overrides that llama.cpp has ignored; to be called for targets alone.
 
         Raises:
             UsageError: the architecture does not know a key, or wants another type.
@@ -330,11 +330,11 @@ def _load_error(options: ModelOptions) -> BadInputError | DoesNotFitError | Usag
         )
     reasons = [line for line in lines if "error" in line or "invalid" in line or "failed" in line]
     reason = reasons[0].split(": ", 1)[-1] if reasons else "llama.cpp gave no reason"
-    given = [f"--override-kv {one}" for one in _overridden(options, native_log.tail())]
-    given += [f"-ot {one.pattern}={one.buffer}" for one in options.override_tensor]
-    if given:
+    flags = [f"--override-kv {one}" for one in _overridden(options, native_log.tail())]
+    flags += [f"-ot {one.pattern}={one.buffer}" for one in options.override_tensor]
+    if flags:
         return UsageError(
-            f"{' '.join(given)}: {path} cannot be loaded with it ({reason}); correct it, or leave "
+            f"{' '.join(flags)}: {path} cannot be loaded with it ({reason}); correct it, or leave "
             "it out"
         )
     return BadInputError(

@@ -57,7 +57,7 @@ class _BehindTargetBatch(_PairBatch):
 class MtpContext(Context):
     """MTP layers over the sequence that the target decodes; implements ``DraftModel``.
 
-    It reads along where the target was told to ``show_states_to`` it.
+    It reads along once it is the follower in the target's ``show_states_to``.
     """
 
     _batch: _PairBatch
@@ -110,7 +110,7 @@ class MtpContext(Context):
 
     def _prepare(self) -> None:
         EXT.llama_set_embeddings_nextn(self.c, True, True)
-        # Where nothing can be decoded: their cache is of tokens, also in a hybrid model.
+        # On a plan nothing can be decoded, nor need be: the cache holds tokens, in hybrids as well.
         if not self.model.no_alloc:
             super()._prepare()
 
@@ -125,10 +125,10 @@ class MtpContext(Context):
         n_followed = self.n_past if is_known else max(self.n_past - 1, 0)
         self._target.keep_prefix(prompt[: n_followed + 1])
 
-    def saw(self, position: int, states: HiddenStates) -> None:
+    def receive(self, position: int, states: HiddenStates) -> None:
         """Take the hidden states of what the target has just decoded from ``position`` on.
 
-        What it has read itself needs none of them, but for the last one before the next token.
+        Tokens that these layers have read already need none, except the last of them, for the next.
         """
         n_past = max(self.n_past - 1 - position, 0)
         self._states.update(enumerate(states[n_past:].copy(), start=position + n_past))
@@ -243,7 +243,7 @@ class MtpContext(Context):
 
 
 class SharingMtpContext(MtpContext):
-    """MTP layers without a cache of their own: they look at what the target's holds.
+    """MTP layers without a cache of their own: they attend to the target's.
 
     All tokens of a draft stand at the place behind that, as llama-server has it.
     """
@@ -252,7 +252,7 @@ class SharingMtpContext(MtpContext):
         return _BehindTargetBatch(self.n_batch, self._n_embd, self._target)
 
     def _prepare(self) -> None:
-        """Leave it at forgetting, of which nothing has to be done."""
+        """Forget by truncation, which does nothing here: the cache is the target's."""
         EXT.llama_set_embeddings_nextn(self.c, True, True)
         self._memory = SequenceMemory(self.c, swa_full=True)
 

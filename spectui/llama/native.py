@@ -61,7 +61,7 @@ def backends() -> tuple[str, ...]:
     n_backends = native_function("ggml_backend_reg_count", ctypes.c_size_t)()
     get = native_function("ggml_backend_reg_get", ctypes.c_void_p, ctypes.c_size_t)
     names = {backend_name(get(index)).lower() for index in range(n_backends)}
-    # Of a processor there may be a file for each of its kinds.
+    # The CPU's backend may come as a file for each kind of processor.
     return tuple(sorted(names | {name for name in files if name.partition("-")[0] not in names}))
 
 

@@ -33,7 +33,7 @@ class Follower(Protocol):
         """Use what it was shown, if ``n`` more are too many to keep."""
         ...
 
-    def saw(self, position: int, states: HiddenStates) -> None:
+    def receive(self, position: int, states: HiddenStates) -> None:
         """Take the states of what was decoded from ``position`` on; valid during the call."""
         ...
 
@@ -96,7 +96,7 @@ class TargetContext(Context):
         self._memory.n_snapshots = min(n, C.llama_n_rs_seq(self.c))
 
     def show_states_to(self, follower: Follower | None) -> None:
-        """Let ``follower`` read along from now on; None for nobody, which is faster."""
+        """Let ``follower`` read along from now on; None for no follower, which is faster."""
         self._follower = follower
         EXT.llama_set_embeddings_nextn(self.c, follower is not None, False)
 
@@ -109,7 +109,7 @@ class TargetContext(Context):
         if follower is not None:
             states = EXT.llama_get_embeddings_nextn(self.c)
             shape = (len(piece), self._n_embd)
-            follower.saw(position, np.ctypeslib.as_array(states, shape))
+            follower.receive(position, np.ctypeslib.as_array(states, shape))
 
     def decode(self, tokens: Sequence[int], outputs: Outputs) -> None:
         """Decode like ``Context.decode``, and drop the logits of a restored prompt."""

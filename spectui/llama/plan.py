@@ -5,8 +5,8 @@ them, and both say what they would allocate. A recurrent state is allocated all 
 
 ``python -m spectui.llama.plan FD [HOST:PORT]...`` is the process in which that is done, with the
 devices of RPC servers. It answers the questions that come over a connection, one after the other.
-What llama.cpp makes of a broken header, an abort, all memory, or no end, happens there and not in
-the program that asks.
+A broken header may make llama.cpp abort, take all memory or never end: that hits this process, and
+not the program that asks.
 """
 
 import resource
@@ -58,7 +58,7 @@ _SEVERAL = 2
 _MAPPED = "CPU_Mapped"
 """llama.cpp's name of the buffer of weights that are a part of the page cache."""
 _Role = Literal["target", "draft"]
-_Wanted = tuple[FileIdentity, ModelOptions, bool]
+_Key = tuple[FileIdentity, ModelOptions, bool]
 """File and placement of a header, and whether with MTP layers."""
 
 
@@ -67,7 +67,7 @@ class PlanMaker(Closing):
 
     def __init__(self) -> None:
         """Open nothing yet."""
-        self._opened: dict[_Role, tuple[_Wanted, Model]] = {}
+        self._opened: dict[_Role, tuple[_Key, Model]] = {}
         self._gpus: tuple[DeviceMemory, ...] | None = None
         """As they were reported last: the plans of one search split a draft's layers alike."""
 
@@ -101,26 +101,26 @@ class PlanMaker(Closing):
             n_snapshots=request.max_draft if request.mtp else 0,
             n_slots=request.n_slots,
         ) as context:
-            ours = _planned(context, _traffic(target))
+            planned = _planned(context, _traffic(target))
             if request.mtp or request.draft is None:
-                theirs = _mtp_plan(context, gguf, request) if request.mtp else None
-                return Plan(target=ours, draft=theirs, incompatibility=None)
+                draft_plan = _mtp_plan(context, gguf, request) if request.mtp else None
+                return Plan(target=planned, draft=draft_plan, incompatibility=None)
         options, devices = request.draft, request.draft.devices
         if not devices.split:
-            split = split_beside(ours, gpu_memories() if self._gpus is None else self._gpus)
+            split = split_beside(planned, gpu_memories() if self._gpus is None else self._gpus)
             options = replace(options, devices=replace(devices, split=split))
         draft = self._open("draft", options, check_is_model)
-        # The target's tokens bound what a draft says, not what it takes.
+        # The target's vocabulary bounds the draft's tokens, not its memory.
         vocabulary = target.vocabulary
         with DraftContext(
             draft, request.context, target_vocabulary=vocabulary, n_slots=request.n_slots
         ) as drafting:
-            theirs = _planned(drafting, _traffic(draft))
+            draft_plan = _planned(drafting, _traffic(draft))
             reason = incompatibility(vocabulary.outline, draft.vocabulary.outline)
         return Plan(
-            target=ours,
-            draft=theirs,
-            incompatibility=reason or unserved(ours.rollback, theirs.rollback),
+            target=planned,
+            draft=draft_plan,
+            incompatibility=reason or unserved(planned.rollback, draft_plan.rollback),
         )
 
     def fit(self, request: PlanRequest) -> Fitted:
@@ -169,7 +169,7 @@ def _traffic(model: Model) -> WeightTraffic:
 
 
 def _mtp_plan(target: TargetContext, gguf: GgufFile, request: PlanRequest) -> ModelPlan:
-    """Plan the MTP layers of a target, or of a file beside it, as whose header ``gguf`` is.
+    """Plan MTP layers: those of the target, whose header is ``gguf``, or of a file beside it.
 
     Raises:
         BadInputError: the file has none that can draft for the target.
@@ -191,7 +191,7 @@ def split_beside(target: ModelPlan, gpus: tuple[DeviceMemory, ...]) -> tuple[flo
     """Return the percentages of a draft's layers by GPU, once the target is loaded.
 
     Llama.cpp splits layers by what is free at that moment. Empty where there is nothing to split,
-    or where a GPU does not tell.
+    or where a GPU does not report its memory.
     """
     if len(gpus) < _SEVERAL:
         return ()
@@ -213,7 +213,7 @@ def _without_weights(plan: ModelPlan) -> ModelPlan:
 def _planned(context: Context, traffic: WeightTraffic) -> ModelPlan:
     model = context.model
     options = model.options
-    # Where it is left open, a device that cannot map decides; llama-server's own word is final.
+    # With load mode auto, a device that cannot map files decides; any other mode is final.
     is_open = options.load_mode == "auto"
     maps_files = options.mmap and not options.direct_io
     maps_files = maps_files and not (is_open and any(not one.maps_files for one in gpu_memories()))
@@ -281,7 +281,7 @@ def _bound_memory() -> None:
     """Bound what this process takes by what is free.
 
     A broken header may ask for more, and so may a recurrent state, which is allocated even for a
-    plan; of one that does not fit that is said.
+    plan, and which is then reported as too large.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     bound = psutil.Process().memory_info().data + psutil.virtual_memory().available

@@ -181,8 +181,8 @@ class Refused:
 Answer = Backend | Plan | Fitted | Refused
 
 
-def are_of_rpc(words: str) -> bool:
-    """Whether llama.cpp's last words are of a lost RPC server: only that ends the process there."""
+def is_lost_rpc_server(words: str) -> bool:
+    """Whether llama.cpp's last words come from its RPC backend, which aborts on a lost server."""
     return "ggml-rpc" in words
 
 

@@ -33,7 +33,7 @@ _INT32 = np.dtype(np.int32)
 
 
 class RoutingContext(Context):
-    """A context beside the target's own, which reads texts and notes where their tokens went."""
+    """A context beside the target's own, which reads texts and records their tokens' experts."""
 
     def __init__(self, model: Model, options: ContextOptions, *, n_tokens: int) -> None:
         """Room for one text.
@@ -47,7 +47,7 @@ class RoutingContext(Context):
             DoesNotFitError: there is no memory for it.
         """
         self._rows: defaultdict[int, list[Experts]] = defaultdict(list)
-        self._observe = C.ggml_backend_sched_eval_callback(self._seen)
+        self._observe = C.ggml_backend_sched_eval_callback(self._on_node)
         own = replace(options, ctx_size=n_tokens, batch_size=_AT_ONCE, ubatch_size=_AT_ONCE)
         super().__init__(model, own, max_outputs=_AT_ONCE)
 
@@ -66,7 +66,7 @@ class RoutingContext(Context):
             self.decode(tokens[at : at + _AT_ONCE], Outputs.ALL)
         return {layer: np.concatenate(rows) for layer, rows in sorted(self._rows.items())}
 
-    def _seen(self, tensor: int, is_question: bool, _data: object) -> bool:  # noqa: FBT001 - C's
+    def _on_node(self, tensor: int, is_question: bool, _data: object) -> bool:  # noqa: FBT001 - C's
         """``ggml_backend_sched_eval_callback``: whether to stop behind a node, or to go on."""
         name = native_function("ggml_get_name", ctypes.c_char_p, ctypes.c_void_p)(tensor)
         node = _NODE.fullmatch(name)

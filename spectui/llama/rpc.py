@@ -1,8 +1,8 @@
-"""llama.cpp's RPC servers, asked over their own protocol: whether they answer, and their version.
+"""Checks llama.cpp's RPC servers over their own protocol: whether they answer, and their version.
 
 The library ends the whole process where a server cannot be reached, answers wrongly or has another
 version (``get_dispatcher`` in llama.cpp's ``ggml-rpc.cpp``), and waits for ever for one that serves
-somebody else: it takes one client at a time. So a server is asked here before the library is.
+another client: it takes one at a time. So a server is checked here before the library connects.
 """
 
 import socket
@@ -15,7 +15,7 @@ from spectui.errors import UsageError
 PROTOCOL = (7, 0)
 """``RPC_PROTO_MAJOR_VERSION`` and ``_MINOR_VERSION`` of the pinned llama.cpp."""
 TIMEOUT_S = 3.0
-"""Limit for the answer. A server that does not know anybody yet answers in milliseconds."""
+"""Limit for the answer. A server without a client answers in milliseconds."""
 _RESET = struct.pack("ii", 1, 0)
 """``struct linger``: nothing is waited for."""
 _HELLO = struct.pack("<BQ24x", 14, 24)
@@ -53,14 +53,14 @@ def _serves_this_process(endpoint: str) -> bool:
 
 
 def connected(endpoint: str, *, timeout_s: float = TIMEOUT_S) -> socket.socket:
-    """Connect to a server, and compare versions. While it is open, nobody else is served.
+    """Connect to a server, and compare versions. While it is open, no other client is served.
 
     Args:
         endpoint: ``HOST:PORT``.
         timeout_s: limit for its answer.
 
     Raises:
-        UsageError: nobody listens there, it serves another client, is no RPC server of llama.cpp's,
+        UsageError: there is no listener, it serves another client, is no RPC server of llama.cpp's,
             or has another version.
     """
     host, _, port = endpoint.rpartition(":")
@@ -71,8 +71,8 @@ def connected(endpoint: str, *, timeout_s: float = TIMEOUT_S) -> socket.socket:
             f"--rpc {endpoint}: no RPC server answers there ({error}); start one with "
             f"ggml-rpc-server -H {host} -p {port}"
         ) from None
-    # Closed by a reset: a server that is busy reads the question once it is free, and a signal
-    # would end it for answering who has hung up. Of a reset it is told, and goes on.
+    # Closed by a reset: a busy server reads the question once it is free, and would be ended by a
+    # signal for answering on a closed connection. A reset makes its read fail, and it goes on.
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
     if (reason := _objection(connection)) is not None:
         connection.close()
@@ -99,8 +99,8 @@ def _objection(connection: socket.socket) -> str | None:
         return "no RPC server of llama.cpp's answers there"
     if version[0] == PROTOCOL[0] and version[1] <= PROTOCOL[1]:
         return None
-    theirs, ours = (".".join(map(str, one)) for one in (version, PROTOCOL))
+    served, own = (".".join(map(str, one)) for one in (version, PROTOCOL))
     return (
-        f"the server speaks version {theirs} of llama.cpp's RPC protocol, and this llama.cpp "
-        f"version {ours}; build both from the same llama.cpp"
+        f"the server speaks version {served} of llama.cpp's RPC protocol, and this llama.cpp "
+        f"version {own}; build both from the same llama.cpp"
     )

@@ -1,4 +1,4 @@
-"""Finds what this machine has of llama.cpp: the user's llama-server, and libraries to load.
+"""Finds llama.cpp on this machine: the user's llama-server, and libraries to load.
 
 Nothing that a command, a preset or a study names is looked at here: only the user's own settings,
 the PATH, the programs that the user runs, the usual folders, and what is installed beside spectui.
@@ -38,7 +38,7 @@ _FOLDERS = (
     "/home/linuxbrew/.linuxbrew/bin",
     "/app",
 )
-"""Where builds and packages put it; ``/app`` in llama.cpp's container."""
+"""Folders where builds and packages put llama-server; ``/app`` in llama.cpp's container."""
 _BUNDLES = (
     # LM Studio: lmstudio-ai/lms, issue 610.
     "~/.lmstudio/extensions/backends/llama.cpp-*",
@@ -52,7 +52,7 @@ _BUNDLES = (
     "/usr/local/lib/ollama",
     "/usr/lib/ollama",
 )
-"""Where programs put it that bring one, as patterns: it may need libraries that they bring, too."""
+"""Folders of programs that bundle a llama-server, as patterns. It may need their libraries."""
 _BESIDE = (".", "../lib", "../lib64", f"../lib/{platform.machine()}-linux-gnu")
 """Where a library lies, seen from its llama-server: builds and archives, then what is installed."""
 _NAMES = ("libllama.so", "libllama.so.*", "libllama.*.so", "*llama*.so")
@@ -100,9 +100,9 @@ def find_server() -> Path | None:
 
 
 def find_servers() -> Iterator[Path]:
-    """Yield that one, the others, and those that other programs or spectui's tools brought.
+    """Yield llama-servers: as ``find_server``, then those of other programs and spectui's tools.
 
-    Of these the newest comes first.
+    Of the latter the newest comes first.
     """
     yield from chain(_on_path(), _running(), _in_folders())
     patterns = (*_BUNDLES, str(cache_dir() / "build" / "*" / "server"))
@@ -140,7 +140,7 @@ def places() -> Iterator[Place]:
     if chosen := os.environ.get(LIBRARY_VARIABLE):
         yield Place(Origin.VARIABLE, Path(chosen).absolute())
     seen = set[Path]()
-    # Not those that run: what measures must not change with what runs.
+    # Without running servers: the choice of the library must not change with what runs.
     for program in chain(_on_path(), _in_folders()):
         with suppress(OSError):
             real = program.resolve(strict=True)

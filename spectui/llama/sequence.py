@@ -65,7 +65,7 @@ class SequenceMemory:
     """The memory of a context's own sequence, and of others that share its cells."""
 
     def __init__(self, context: Any, *, swa_full: bool) -> None:  # noqa: ANN401 - a C pointer
-        """Take the memory of a new context. It is taken to forget a suffix until ``tried``.
+        """Take the memory of a new context; ``rollback`` is a guess until ``detect_rollback``.
 
         Args:
             context: the pointer.
@@ -96,7 +96,7 @@ class SequenceMemory:
         """Whether a layer forgets what lies behind a window."""
         return self._window > 0
 
-    def tried(self) -> None:
+    def detect_rollback(self) -> None:
         """Find out how it forgets, once two tokens have been decoded; it is empty afterwards."""
         self.n_snapshots = C.llama_n_rs_seq(self._context)
         if self.n_snapshots > 0:
@@ -105,7 +105,7 @@ class SequenceMemory:
             self.rollback = Rollback.CHECKPOINT
         self.clear()
 
-    def foresee(self, without_snapshots: Rollback) -> None:
+    def predict_rollback(self, without_snapshots: Rollback) -> None:
         """Predict how it would forget, where nothing can be decoded."""
         has_snapshots = C.llama_n_rs_seq(self._context) > 0
         self.rollback = Rollback.SNAPSHOT if has_snapshots else without_snapshots

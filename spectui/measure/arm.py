@@ -1,4 +1,4 @@
-"""Settings that are measured against one another."""
+"""A setting that is measured: a drafter with its numbers, or the target alone."""
 
 from dataclasses import dataclass
 
@@ -45,8 +45,8 @@ class Arm:
         settings = [one.summary for one in chain]
         if self.layout is not None:
             settings.append(self.layout)
-        told = "; ".join(filter(None, settings))
-        return f"{self.drafter}: {told}" if told else self.drafter
+        text = "; ".join(filter(None, settings))
+        return f"{self.drafter}: {text}" if text else self.drafter
 
     def document(self) -> Json:
         """Drafter and setting in documents; ``draft`` is null where no draft model is needed.

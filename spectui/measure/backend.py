@@ -17,18 +17,18 @@ from spectui.options.setup import Setup
 Measured = TypeVar("Measured")
 
 ENGINE: Json = {"backend": "engine"}
-"""The engine in documents, as who decoded."""
+"""The engine as the backend of a measurement, in documents."""
 
 
 class Backend(Protocol):
     """Decoding engine, as far as measuring needs it: an ``Engine`` or its stand-in.
 
-    Who drafts is what was loaded last, by ``Loading``.
+    The draft is the one that was loaded last, by ``Loading``.
     """
 
     @property
     def waited_s(self) -> float:
-        """Seconds that others had it."""
+        """Seconds in which other clients used the engine."""
         ...
 
     @property
@@ -48,14 +48,14 @@ class Backend(Protocol):
         ...
 
     def probe_margin(self, command: ProbeMargin) -> MarginProbed | None:
-        """Probe how clear the target's choice is; None where a server does not tell."""
+        """Probe how clear the target's choice is; None where a server does not report it."""
         ...
 
 
 def again_after_a_death(measure: Callable[[], Measured]) -> Measured:
-    """Measure, and once more where the engine's process ends meanwhile: another takes its place.
+    """Measure; repeat once if the engine's process dies meanwhile and another takes its place.
 
-    That it ends again would be no chance.
+    A second death in a row would be no coincidence, and is raised.
     """
     try:
         return measure()

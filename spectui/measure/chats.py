@@ -1,7 +1,7 @@
-"""Chats as text of a measurement: the answers that the target has written itself.
+"""Takes answers of exported chats as text of a measurement, if the target has written them itself.
 
-Whether it has, the probabilities tell that the target gives to their tokens (``excess``). What
-another model has written says nothing of this one: other drafts of it would be accepted.
+The target's probabilities of the tokens show whether it has (``excess``). Another model's text
+would be misleading: other drafts of it would be accepted.
 """
 
 import math
@@ -26,17 +26,18 @@ from spectui.speculative.decoder import Stop
 MOST_ANSWERS = 48
 """Answers that are taken, as many as the built-in suite has prompts."""
 _READ_TOKENS = 128
-"""Tokens of an answer that are read, where it has them: from fewer its author is less sure."""
+"""Tokens of an answer that are read, at most: with fewer its author is less certain."""
 _LEAST_TEMP = SamplingConfig().temp
 """Least temperature at which answers are judged: colder text is more probable, and passes."""
 _Z = 2.5
 """Standard deviations of the surprise above the entropy from which on a text is another's."""
 _BEGINNINGS = (16, 32, 64)
-"""Tokens of an answer that are looked at by themselves: one odd token is not enough."""
+"""Beginnings of an answer, in tokens, that are tested by themselves: not shorter ones, so that one
+odd token is not enough."""
 _TOLERANCE = 0.4
 """Nats per token above the entropy up to which it is not; four bits a weight add as much."""
 _REFUSALS = 4
-"""Refused answers of one model's name, with none taken, behind which its others are not read."""
+"""Refused answers under one model name, with none taken, after which the rest are skipped."""
 _FOREIGN = "of another model"
 
 
@@ -59,7 +60,7 @@ def tokenize_with_chats(
         n_predict: tokens that each prompt is continued with, at most.
         sampling: how answers are sampled.
         target: as it was loaded.
-        say: told which prompts are left out, and which answers are of another model.
+        say: called with a sentence on prompts that are left out, and on another model's answers.
 
     Raises:
         BadInputError: one of the prompts does not fit in the context, or there is nothing to
@@ -109,11 +110,11 @@ def with_chats(
             taken[item.tokens] = item
             own.add(name)
     items = (*(one for one in workload.items if one.tokens not in taken), *taken.values())
-    told = _told(tuple(taken.values()), sorted(own - {""}), left_out)
+    summary = _summary(tuple(taken.values()), sorted(own - {""}), left_out)
     if not items:
-        raise BadInputError(f"{told}; give chats that this model has written, or --prompts")
-    say(told)
-    return replace(workload, items=items, chats=told)
+        raise BadInputError(f"{summary}; give chats that this model has written, or --prompts")
+    say(summary)
+    return replace(workload, items=items, chats=summary)
 
 
 def _read(
@@ -154,9 +155,9 @@ def excess(read: AnswerRead) -> float | None:
 
     Of text that the target samples, the surprise ``-log_p`` exceeds the entropy by nothing in the
     mean; where sampling leaves out what is least probable, or takes the most probable token, it
-    stays below. So only a surprise that is too high tells another author: by a z test, and by more
-    than another quantisation of the target adds. Text that repeats itself is probable to any model,
-    so that beginnings are looked at as well.
+    stays below. So only a surprise that is too high reveals another author: by a z test, and by
+    more than another quantisation of the target adds. Text that repeats itself is probable to any
+    model, so that beginnings are tested as well.
     """
     n_whole = len(read.log_p)
     over = [*accumulate(-p - h for p, h in zip(read.log_p, read.entropy, strict=True))]
@@ -169,11 +170,11 @@ def excess(read: AnswerRead) -> float | None:
     return max(found, default=None)
 
 
-def _told(taken: Sequence[WorkItem], names: Sequence[str], left_out: Mapping[str, int]) -> str:
-    """How much text was taken, of which names in the exports, and what was not."""
+def _summary(taken: Sequence[WorkItem], names: Sequence[str], left_out: Mapping[str, int]) -> str:
+    """Clause on the answers and tokens taken, the models' names there, and what was left out."""
     n_tokens = sum(len(one.given.tokens) for one in taken if one.given is not None)
-    told = f"chats: {counted(len(taken), 'answer')}, {n_tokens:,} tokens of this model"
+    text = f"chats: {counted(len(taken), 'answer')}, {n_tokens:,} tokens of this model"
     if names:
-        told = f"{told} (there {', '.join(names)})"
+        text = f"{text} (there {', '.join(names)})"
     others = reasons_text(left_out)
-    return f"{told}; {others} left out" if others else told
+    return f"{text}; {others} left out" if others else text

@@ -30,18 +30,18 @@ _ANY = "with other settings"
 """Difference in conditions that only another version of spectui has."""
 
 
-_LATER = frozenset(
+_ADDED_FIELDS = frozenset(
     {
         *("devices", "fit", "kv_offload", "op_offload", "cache_type_k_mtp", "cache_type_v_mtp"),
         *("mlock", "direct_io", "repack", "numa", "threads_draft", "threads_batch_draft"),
         "moe_cache_mib",
     }
 )
-"""Fields that came when there were studies, of which each is what its default says."""
+"""Fields that were added when there were studies already, which stand for their defaults there."""
 _DRIVER = "driver"
-"""Version of the GPUs' driver, of which earlier conditions say nothing."""
-_FORMER = frozenset({"host"})
-"""Conditions that studies of before keep, and no measurement has any more."""
+"""Version of the GPUs' driver, which earlier conditions lack."""
+_REMOVED = frozenset({"host"})
+"""Conditions that are stored in older studies, and that no measurement has any more."""
 
 
 def differences(known: Mapping[str, Any], spec: Mapping[str, Any]) -> str | None:
@@ -54,7 +54,7 @@ def differences(known: Mapping[str, Any], spec: Mapping[str, Any]) -> str | None
     Returns:
         None where nothing differs.
     """
-    compared = {*known, *spec} - _FORMER
+    compared = {*known, *spec} - _REMOVED
     is_here = known.get("machine") == spec.get("machine")
     if not is_here or None in {known.get(_DRIVER), spec.get(_DRIVER)}:
         compared -= {_DRIVER}
@@ -62,8 +62,8 @@ def differences(known: Mapping[str, Any], spec: Mapping[str, Any]) -> str | None
     return " and ".join(_words(key, known.get(key), spec.get(key)) for key in differing) or None
 
 
-_PRICED = frozenset({"machine", _DRIVER, "llama.cpp", "server", "knobs"}) | _FORMER
-"""Conditions that prices depend on, and counts do not but for near ties."""
+_PRICED = frozenset({"machine", _DRIVER, "llama.cpp", "server", "knobs"}) | _REMOVED
+"""Conditions that prices depend on, and on which counts do not, except at near ties."""
 _COUNTED = frozenset(
     {
         *("file", "size_bytes", "n_params", "override_kv", "ctx_size", "swa_full"),
@@ -94,12 +94,12 @@ def _flat(one: Mapping[str, Any]) -> dict[str, Any]:
 
 def _words(key: str, known: Any, spec: Any) -> str:  # noqa: ANN401 - plain data of any shape
     """The difference in one condition, with the fields of it that differ."""
-    told = _WORDS.get(key, _ANY)
+    words = _WORDS.get(key, _ANY)
     if not isinstance(known, dict) or not isinstance(spec, dict):
-        return told
+        return words
     before, now = _flat(known), _flat(spec)
     differing = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
-    return f"{told} ({', '.join(differing)})"
+    return f"{words} ({', '.join(differing)})"
 
 
 def model_identity(options: ModelOptions, size_bytes: int) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -115,7 +115,7 @@ def conditions(options: ModelOptions | ContextOptions) -> dict[str, Any]:
     return {
         one.name: plain[one.name]
         for one in fields(options)
-        if one.name not in _LATER or getattr(options, one.name) != one.default
+        if one.name not in _ADDED_FIELDS or getattr(options, one.name) != one.default
     }
 
 

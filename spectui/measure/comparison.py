@@ -13,7 +13,7 @@ from spectui.errors import (
 )
 from spectui.format import counted, percent_text, rate_text, times_text
 from spectui.measure.backend import header
-from spectui.measure.lossless import UNTOLD, LosslessCheck, check_lossless, lossless_document
+from spectui.measure.lossless import NO_MARGIN, LosslessCheck, check_lossless, lossless_document
 from spectui.measure.measurer import (
     NO_ROUNDS,
     NOTHING_DRAFTED,
@@ -107,7 +107,7 @@ def compare(
         measurer: decodes its workload.
         speculation: the setting.
         repeats: how often every prompt is measured.
-        on_pair: told of every prompt.
+        on_pair: called with the results of every prompt.
         watch: watches the machine meanwhile; it is started and closed here.
 
     Raises:
@@ -225,8 +225,8 @@ class BenchRun:
 
     def page(self) -> Page:
         """The summary, and notes."""
-        told = (doubt(self.found.speedup), self.alteration, *self.notes)
-        notes = [*(f"{note}." for note in told if note), *self.found.disturbance.notes]
+        remarks = (doubt(self.found.speedup), self.alteration, *self.notes)
+        notes = [*(f"{note}." for note in remarks if note), *self.found.disturbance.notes]
         lines = (Paragraph(line, indent=_BESIDE) for line in self._lines())
         return [*lines, *(Paragraph(f"note: {note}") for note in notes)]
 
@@ -242,7 +242,7 @@ class BenchRun:
         yield f"acceptance  {accepted}, {per_round} tokens per round"
         yield f"lossless    {_lossless(one)}"
         for request in self.requests.value or ():
-            yield f"request     {request.told}"
+            yield f"request     {request.summary}"
 
     def _interval(self, speedup: Speedup) -> str:
         ends = speedup.capped.interval
@@ -267,6 +267,6 @@ def _lossless(one: Comparison) -> str:
     others = f"; {counted(n_others, 'prompt')} more" if n_others > 0 else ""
     where = f"prompt {d.prompt_id}, token {d.position}"
     if d.margin is None or d.noise is None:
-        return f"the outputs part ({where}{others}); {UNTOLD}"
+        return f"the outputs part ({where}{others}); {NO_MARGIN}"
     where += f": margin {d.margin:.2g}, noise {d.noise:.2g}{others}"
     return f"yes, but for rounding ({where})" if check.lossless else f"NO ({where})"

@@ -1,4 +1,4 @@
-"""Whether speculation changed the output, and whether rounding explains where it did."""
+"""Checks whether speculation changed the output, and whether rounding explains a difference."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Divergence:
     position: int
     margin: float | None
     """Gap between the two best logits of the target-only run; None where a server decoded, which
-    does not tell."""
+    does not report logits."""
     noise: float | None
     """Largest difference of a logit between one-by-one and batched decoding of the same text; None
     as ``margin``."""
@@ -51,7 +51,7 @@ class LosslessCheck:
         return True if self.divergence is None else self.divergence.explained
 
 
-UNTOLD = (
+NO_MARGIN = (
     "llama-server does not tell how close the target's choice was, so whether rounding explains "
     "where the outputs part is not known"
 )
@@ -66,13 +66,13 @@ def lossless_document(check: LosslessCheck | None) -> Json:
         return {**or_reason("lossless", None, reason), "n_compared": 0, "divergence": None}
     worst = check.divergence
     return {
-        **or_reason("lossless", check.lossless, UNTOLD),
+        **or_reason("lossless", check.lossless, NO_MARGIN),
         **or_reason("n_compared", check.n_compared, _NOT_COUNTED),
         "divergence": worst
         and {
             "prompt": worst.prompt_id,
             "position": worst.position,
-            **fields_of(worst, UNTOLD, "margin", "noise"),
+            **fields_of(worst, NO_MARGIN, "margin", "noise"),
             "n_prompts": check.n_different,
         },
     }
@@ -101,16 +101,16 @@ def differs(pair: Pair) -> bool:
     return pair.baseline.tokens != pair.speculative.tokens
 
 
-def parting(ours: Sequence[int], theirs: Sequence[int]) -> int:
+def first_difference(one: Sequence[int], other: Sequence[int]) -> int:
     """Position of the first token at which two outputs differ; the shorter one's end if none."""
-    shorter = min(len(ours), len(theirs))
-    return next((i for i in range(shorter) if ours[i] != theirs[i]), shorter)
+    shorter = min(len(one), len(other))
+    return next((i for i in range(shorter) if one[i] != other[i]), shorter)
 
 
 def _probe(engine: Backend, pair: Pair) -> Divergence:
-    ours = pair.baseline.tokens
-    position = parting(ours, pair.speculative.tokens)
-    probe = engine.probe_margin(ProbeMargin(prompt=pair.item.tokens, continuation=ours[:position]))
+    own = pair.baseline.tokens
+    position = first_difference(own, pair.speculative.tokens)
+    probe = engine.probe_margin(ProbeMargin(prompt=pair.item.tokens, continuation=own[:position]))
     return Divergence(
         prompt_id=pair.item.id,
         position=position,

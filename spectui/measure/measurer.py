@@ -20,12 +20,12 @@ from spectui.speculative.decoder import Stop
 
 _ANCHOR_TOKENS = 8
 _SHORTEST_READ = 16
-"""Tokens of a prompt from which on their reading tells what one of them takes."""
+"""Tokens of the shortest prompt whose reading shows how long one token takes."""
 
 
 NOTHING_DRAFTED = "nothing was drafted"
 NO_ROUNDS = "llama-server does not tell how many rounds it ran"
-"""The tokens do not tell either: a text ended inside a draft, or the target redoes rounds."""
+"""Nor do the tokens show it: a text ended inside a draft, or the target redoes rounds."""
 _NOTHING_DECODED = "the answer ended before anything was decoded"
 
 
@@ -170,8 +170,8 @@ class Measurer:
     ) -> Iterator[Pair]:
         """Decode every prompt without and with speculation, ``repeats`` times.
 
-        Of two prompts in a row, chance says who begins with the first, and the second has the
-        opposite order: a machine that grows slower or faster at an even pace favours neither side.
+        Of two prompts in a row, the first has a random order and the second the opposite one: a
+        machine that grows slower or faster at an even pace favours neither side.
 
         Args:
             items: the prompts.
@@ -220,8 +220,8 @@ class Measurer:
         Args:
             items: the prompts.
             speculation: what drafts.
-            turn: number of the block. Of two in a row, chance says whether the target alone begins
-                the first one, and the second has the opposite order.
+            turn: number of the block. Of two in a row, the first has a random order, and the
+                second the opposite one.
         """
         if self.n_streams == 1:
             return tuple(self.pair(item, speculation, turn) for item in items)
@@ -229,7 +229,7 @@ class Measurer:
         return tuple(self._in_turn(items, speculation, baseline_first=first))
 
     def _begins_with_off(self, turn: int) -> bool:
-        """Whether a block begins without speculation: of two in a row, by chance one does."""
+        """Whether a block begins without speculation: one of two in a row does, at random."""
         seed = self.workload.sampling.seed
         chance = Random(f"{seed} {turn // 2}")  # noqa: S311 - an order, not a secret
         return chance.randrange(2) == turn % 2
@@ -244,7 +244,7 @@ class Measurer:
         done = self.engine.generate_pair(command)
         for result in (done.speculative, done.baseline):
             _check_complete(result)
-        self._learn(done.speculative)
+        self._record_reading(done.speculative)
         return Pair(
             item=item, baseline=done.baseline, speculative=done.speculative, segments=done.segments
         )
@@ -252,7 +252,7 @@ class Measurer:
     def _generate(self, command: Generate) -> GenerationResult:
         result = self.engine.generate(command)
         _check_complete(result)
-        self._learn(result)
+        self._record_reading(result)
         return result
 
     def _command(
@@ -266,8 +266,8 @@ class Measurer:
             reuse_prompt=True,
         )
 
-    def _learn(self, result: GenerationResult) -> None:
-        """Keep what reading took, but for prompts that were taken up from memory."""
+    def _record_reading(self, result: GenerationResult) -> None:
+        """Record the seconds of reading a prompt, unless its cache was restored."""
         draft_s = result.prompt_draft_s or 0.0
         n_read = result.n_prompt_tokens if result.n_evaluated is None else result.n_evaluated
         if n_read >= _SHORTEST_READ:

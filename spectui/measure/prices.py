@@ -116,7 +116,7 @@ def _edges(kinds: _Array, relative: _Array) -> tuple[_Array, _Array]:
     of_kind = of_kind.reshape(-1)
     medians = np.array([np.median(relative[of_kind == kind]) for kind in range(len(distinct))])
     is_known = counts >= _FEWEST
-    # What kinds cost grows about evenly with their numbers: two that are known tell of the others.
+    # Costs grow about linearly with a kind's numbers, so two known kinds give those of the others.
     fitted = is_known if is_known.sum() > 1 else np.ones(len(distinct), dtype=bool)
     terms = np.column_stack([np.ones(len(distinct)), distinct])
     weights = np.sqrt(counts) * fitted

@@ -1,4 +1,4 @@
-"""Gain measured with spectui's own engine, kept to check it against llama-server."""
+"""The gain that a search measured, kept so that llama-server can be held against it."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path

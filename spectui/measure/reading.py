@@ -1,6 +1,6 @@
-"""Seconds of evaluating prompts, by their length, without and with a draft. Pure.
+"""Fits the seconds of evaluating a prompt to its length, without and with a draft. Pure.
 
-They rest on prompts that were evaluated for the first time, by the target and by the draft.
+The data are prompts that were evaluated for the first time, by the target and by the draft.
 """
 
 import math
@@ -52,7 +52,7 @@ class ReadingTime(NamedTuple):
     factors: tuple[float, float, float]
     """Seconds, seconds per token, and per token squared, as attention takes; none is negative."""
     longest: int
-    """Tokens of the longest prompt that it rests on."""
+    """Tokens of the longest prompt that it was fitted to."""
 
     def seconds(self, n_tokens: int) -> float:
         """Seconds of a prompt."""
@@ -72,7 +72,7 @@ def fit_readings(readings: Sequence[Reading]) -> ReadingTime | None:
     found, least = ReadingTime((0.0, 0.0, 0.0), longest), math.inf
     if median(seconds) <= 0:
         return found
-    # A reading of no time says nothing relative to itself.
+    # Deviations are relative, so a reading of 0 seconds cannot count.
     is_read = seconds > 0
     lengths, seconds = lengths[is_read], seconds[is_read]
     for powers, spread in _TERMS:
@@ -91,7 +91,7 @@ def fit_readings(readings: Sequence[Reading]) -> ReadingTime | None:
 
 
 def _least_absolute_deviations(rows: _Array) -> tuple[_Array, float]:
-    """Factors for which every row comes near to 1, and the sum of what is missing."""
+    """Factors for which every row comes near to 1, and the sum of the absolute deviations."""
     weights: _Array = np.ones(len(rows))
     factors: _Array = np.zeros(rows.shape[1])
     for _ in range(_ROUNDS):
@@ -146,7 +146,7 @@ def prompt_times(
     if not reads:
         off = [*off, *_target(on)]
     alone = fit_readings([*off, *apart.target])
-    # Servers do not tell who took how long.
+    # Servers do not report the draft's part.
     whole, parts = _target(one for one in on if one.prompt_draft_s is None), [alone]
     if reads and whole:
         parts = [fit_readings(whole)]

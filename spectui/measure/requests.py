@@ -119,7 +119,7 @@ class Request:
         return f"it pays from answers of {least:,} tokens on" if pays else ""
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """Seconds without and with speculation, for reports."""
         beyond = "" if self.is_covered else ", as extrapolated: no prompt was as long"
         first = f"{time_text(self.prompt_off_s)} off, {time_text(self.prompt_on_s)} on"

@@ -74,7 +74,7 @@ class ServerBackend:
 
     @property
     def waited_s(self) -> float:
-        """Nobody else has the servers."""
+        """0: the servers have no other clients."""
         return 0.0
 
     def load(self, draft: str | None) -> None:
@@ -134,7 +134,7 @@ class ServerBackend:
             (result_of(one, len(command.prompt), redoes_rounds=self.redoes_rounds), took_s)
             for command, (one, took_s) in zip(commands, done, strict=True)
         ]
-        if setup.used_draft is not None and not self.servers.tells_reading:
+        if setup.used_draft is not None and not self.servers.prompt_times_include_draft:
             found = [(replace(one, n_evaluated=None), took_s) for one, took_s in found]
         return found
 
@@ -170,7 +170,7 @@ class ServerBackend:
         """Return None: a server does not report how close a choice was."""
 
     def _started(self, setup: Setup, commands: Sequence[Generate]) -> LlamaClient:
-        # It would draft what it answered then.
+        # Its drafters would draft their earlier answer.
         if not self._had.get(setup, set()).isdisjoint(one.prompt for one in commands):
             self.servers.end(setup)
         n_starts, began_s = self.servers.n_starts, self.clock()

@@ -1,4 +1,4 @@
-"""The llama-servers that decode, started for it."""
+"""Starts the llama-servers that decode in measurements, and ends them."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +37,7 @@ def measuring_arguments(setup: Setup, binary: ServerBinary) -> tuple[str, ...]:
     for those that say who may reach the server, or that would write the user's files.
 
     Raises:
-        BadInputError: the binary has no words for what is asked for.
+        BadInputError: the binary has no options for the setup.
     """
     reader = binary.reader
     written = (
@@ -53,7 +53,7 @@ def measuring_arguments(setup: Setup, binary: ServerBinary) -> tuple[str, ...]:
         .launch(reader.dialect)
         .command.arguments
     )
-    # No export has them: they make acceptance up, which shows what rounds cost.
+    # No export has them: they fake the acceptance, to measure what rounds cost.
     rates = words_of(item for item in divide(setup.extra) if item.spelling == SYNTHETIC_RATES)
     cache = (_CACHE, "0") if _CACHE in reader.flags else ()
     return (*written, *rates, "-np", str(setup.n_slots), *cache)
@@ -78,7 +78,7 @@ class Fleet(Closing):
     timeout_s: float
     """Most seconds for loading the models, and for an answer."""
     say: Callable[[str], None]
-    """Told of every start, and why nothing is measured now."""
+    """Called with a sentence on every start, which interrupts the measuring."""
     from_disk: bool = False
     """Whether servers may read weights from disk again and again."""
 
@@ -88,19 +88,19 @@ class Fleet(Closing):
         self.n_starts = 0
 
     @property
-    def tells_reading(self) -> bool:
-        """Whether the seconds that they tell of a prompt hold its reading by a draft model."""
-        return self.binary.tells_reading
+    def prompt_times_include_draft(self) -> bool:
+        """Whether prompt seconds that the servers report include the reading by a draft model."""
+        return self.binary.prompt_times_include_draft
 
     def of(self, setup: Setup) -> LlamaServer:
         """The server of a setup, started if it is not running.
 
         Raises:
-            BadInputError: the binary has no words for what is asked for.
+            BadInputError: the binary has no options for the setup.
             DoesNotFitError: its models have no room, or not beside the other server.
             HopelessError: it speculates, and should not.
             ServerError: it does not start.
-            UsageError: an RPC server is gone or serves somebody else: it would wait for ever.
+            UsageError: an RPC server is gone, or serves another client and would never answer.
         """
         if setup not in self._alive:
             arguments = measuring_arguments(setup, self.binary)
@@ -203,15 +203,15 @@ def turns(*, keeps_off: bool) -> str:
     return "one llama-server at a time, as memory has room for no more: each start loads its models"
 
 
-UNTOLD = "the binary does not tell"
+NOT_REPORTED = "the binary does not tell"
 
 
 def version_document(version: Version | None) -> Json:
     """Version, build and commit of a binary, in documents."""
-    told = version or Version(text="", build=None, commit=None)
+    found = version or Version(text="", build=None, commit=None)
     return {
-        **or_reason("version", told.text or None, UNTOLD),
-        **fields_of(told, UNTOLD, "build", "commit"),
+        **or_reason("version", found.text or None, NOT_REPORTED),
+        **fields_of(found, NOT_REPORTED, "build", "commit"),
     }
 
 

@@ -7,7 +7,7 @@ and those of its draft that were accepted; one that a checkpoint makes the targe
 more, for a second evaluation. So a prompt that decodes ``N`` tokens, of which ``A`` were accepted,
 makes the target work ``N - A`` times at least, and once at least. If each of these costs no less
 than a token of the target alone does on that prompt, which took ``T`` seconds for ``M`` tokens,
-speculation takes ``(N - A) * T / M`` seconds at least, whoever drafts and even if for nothing. With
+speculation takes ``(N - A) * T / M`` seconds at least, even with a drafter that costs nothing. With
 this for the measured seconds of every prompt, the ratio of throughputs is the ceiling; for one
 prompt, or prompts that are alike, it is ``N / (N - A)``.
 
@@ -29,7 +29,7 @@ NO_INTERVAL = "the interval is not known"
 _SMALL_PERCENT = 9.95
 """Gain below which, as it is printed, a decimal is shown."""
 _EVEN = 1.5
-"""Sides of an interval that differ by no more than this factor are told as one ±."""
+"""Sides of an interval that differ by no more than this factor are written as one ±."""
 CEILING_DIGITS = 9
 """Digits of a ceiling: sums in another order may not make noise of what is equal."""
 
@@ -99,7 +99,7 @@ class Speedup:
 
     @property
     def is_noise(self) -> bool:
-        """Whether all of the interval, or the estimate where there is none, is more than can be.
+        """Whether all of the interval, or the estimate without one, is above the ceiling.
 
         No gain follows from such a measurement.
         """
@@ -107,16 +107,16 @@ class Speedup:
 
     @property
     def is_capped(self) -> bool:
-        """Whether any of its numbers is more than can be."""
+        """Whether any of its numbers is above the ceiling."""
         return self.exceeds_ceiling(max(self.estimate, self.high or 0.0))
 
     def exceeds_ceiling(self, value: float) -> bool:
-        """Whether a speedup is more than can be: noise is part of it."""
+        """Whether a speedup is above the ceiling: noise is part of it."""
         return self.ceiling is not None and round(value, CEILING_DIGITS) > self.ceiling
 
     @property
     def capped(self) -> "Speedup":
-        """The speedup as it is told to people: no number is more than can be."""
+        """The speedup as it is shown: no number is above the ceiling."""
         ceiling = self.ceiling
         if ceiling is None or not self.is_capped:
             return self
@@ -130,7 +130,7 @@ class Speedup:
 
     @property
     def values(self) -> tuple[float, ...]:
-        """The estimate, and both ends where they are known, as people are told them."""
+        """The estimate, and both ends where they are known, as they are shown."""
         return (self.capped.estimate, *(self.capped.interval or ()))
 
     def document(self) -> Json:
@@ -174,7 +174,7 @@ def spread_text(speedups: Sequence[float]) -> str:
     """The interval of a gain as `` ± 4``, in the notation of ``gain_texts``.
 
     Empty without one, where its sides are uneven, where it holds 0 but a ± would not (or the other
-    way round), and where gains are told as factors.
+    way round), and where gains are written as factors.
 
     Args:
         speedups: the estimate, and both ends of its interval.

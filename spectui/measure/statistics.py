@@ -107,12 +107,12 @@ def speedup_within(parts: Sequence[PairedMeasurement], *, level: float = 0.95) -
 
 
 _BLOCK = 4
-"""Prompts that followed each other, whose common error is the machine's at that time."""
+"""Consecutive prompts of a block, which share the machine's error at that time."""
 FEWEST_CHANGED = 3
 """Prompts below which the error of a factor is not known."""
 
 
-def changed(
+def rescaled(
     whole: Speedup, ours: Sequence[PairedMeasurement], theirs: Sequence[PairedMeasurement]
 ) -> Speedup:
     """``whole`` times the ratio of the speedup of ``ours`` to that of ``theirs``.
@@ -125,8 +125,8 @@ def changed(
     blocks of them are left out in turn, which is the larger error (Künsch 1989, "The Jackknife and
     the Bootstrap for General Stationary Observations").
 
-    What is known of ``whole`` was measured at another time. A machine that differs between the two
-    will differ again, so the interval reaches to the estimate of ``whole`` as well.
+    ``whole`` was measured at another time. A machine that differs between the two times will differ
+    again, so the interval reaches to the estimate of ``whole`` as well.
 
     Args:
         whole: of all prompts.
@@ -210,7 +210,7 @@ def _on_both(
 
 
 def _reach(speedup: Speedup) -> tuple[float, float]:
-    """How far the interval, which is known, reaches below and above the estimate, in logs."""
+    """Distances of the ends of a known interval below and above the estimate, in logs."""
     low, high = speedup.interval or (speedup.estimate, speedup.estimate)
     return math.log(speedup.estimate / low), math.log(high / speedup.estimate)
 

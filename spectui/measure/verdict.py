@@ -1,4 +1,4 @@
-"""Whether to use speculation, in one sentence that says what it rests on."""
+"""The verdict: whether to use speculation, in one sentence with the measurement behind it."""
 
 import math
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ class Basis(StrEnum):
     CROSSED = "crossed"
     """Prompts that were counted with the setting that the others had chosen, some of them timed."""
     THESE = "these"
-    """The answers to just these prompts: what other prompts gain is told beside it."""
+    """The answers to just these prompts: the gain on other prompts is reported beside it."""
     SAME = "same"
     """The prompts that chose the setting, which flatter it: nothing is recommended then."""
 
@@ -102,7 +102,7 @@ def judge(
     temp: float | None = None,
     requests: Sequence[Request] = (),
 ) -> Verdict:
-    """Say whether to use speculation: only if the whole interval is above the least gain.
+    """Judge whether to use speculation: only if the whole interval is above the least gain.
 
     Args:
         speedup: measured speedup of the best setting over off.
@@ -196,23 +196,23 @@ def _what_decides(more: int | None, min_gain: float) -> str:
 def _measured(speedup: Speedup, basis: Basis | None, temp: float | None) -> str:
     """A measured speedup with its interval and what it was measured on."""
     n, n_timed = speedup.n_prompts, speedup.n_timed
-    told = [counted(n, "prompt")]
+    facts = [counted(n, "prompt")]
     if basis is Basis.THESE:
-        told = ["this prompt" if n == 1 else f"these {told[0]}"]
+        facts = ["this prompt" if n == 1 else f"these {facts[0]}"]
     if n_timed is not None and n_timed < n:
-        told.append(f"{n_timed} of them timed")
+        facts.append(f"{n_timed} of them timed")
     if temp is not None:
-        told.append(SamplingConfig(temp=temp).label)
+        facts.append(SamplingConfig(temp=temp).label)
     if speedup.is_noise:
-        return f"more than can be ({', '.join(told)})"
+        return f"more than is possible ({', '.join(facts)})"
     value, *ends = gain_texts(speedup.values)
     if not speedup.is_capped:
         value += spread_text(speedup.values)
     if ends:
-        told.insert(0, f"{100 * speedup.level:g} % interval {' to '.join(ends)}")
+        facts.insert(0, f"{100 * speedup.level:g} % interval {' to '.join(ends)}")
     if speedup.is_capped:
-        told.append("cut at what the accepted tokens can give")
-    return f"{value} ({', '.join(told)})"
+        facts.append("cut at what the accepted tokens can give")
+    return f"{value} ({', '.join(facts)})"
 
 
 def _use_it(requests: Sequence[Request]) -> str:

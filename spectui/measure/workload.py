@@ -29,9 +29,9 @@ class WorkItem:
     category: str
     tokens: tuple[int, ...]
     sample: int = 0
-    """Which of the prompt's samples, from 0: each is drawn with a seed of its own."""
+    """Number of the prompt's sample, from 0: each is drawn with its own seed."""
     given: AnswerWritten | None = None
-    """The answer where it is there already, of a chat: a recording takes it as it is."""
+    """Existing answer of a chat, which a recording takes as it is; None if it must be written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class Workload:
     repeated: tuple[str, ...] = ()
     """Prompts that were left out, the same text as another one."""
     chats: str | None = None
-    """How much text of chats was taken, as a clause; None without chats."""
+    """Clause on the text of chats that was taken; None without chats."""
 
     @property
     def note(self) -> str | None:
@@ -95,7 +95,7 @@ def tokenize(
         sampling: how they are chosen.
         n_ctx: tokens that the target has room for.
         remedy: what to do where there is too little.
-        say: told which prompts are left out.
+        say: called with a clause on the prompts that are left out.
 
     Raises:
         BadInputError: a prompt does not fit in the context with ``n_predict`` tokens after it,
@@ -107,7 +107,7 @@ def tokenize(
         try:
             items.append(_item(prompt, tokens_of(source, prompt), n_predict, n_ctx, remedy))
         except BadInputError:
-            # Nobody has chosen those of chats, and what does not fit is no error.
+            # The user did not choose single answers of chats: one that does not fit is left out.
             if not isinstance(prompt, AnsweredPrompt):
                 raise
     if not items:
@@ -131,8 +131,8 @@ def tokens_of(source: "Engine | LlamaClient", prompt: Prompt) -> tuple[int, ...]
     if not hasattr(source, "apply_template"):
         return source.tokenize(Tokenize(text=prompt.text, messages=messages))
     server = cast("LlamaClient", source)
-    told: list[ChatMessage] = [{"role": role, "content": content} for role, content in messages]
-    return server.tokenize(server.apply_template(told) if prompt.text is None else prompt.text)
+    turns: list[ChatMessage] = [{"role": role, "content": content} for role, content in messages]
+    return server.tokenize(server.apply_template(turns) if prompt.text is None else prompt.text)
 
 
 def _item(
@@ -149,7 +149,7 @@ def _item(
 
 
 def left_out_note(repeated: Sequence[str]) -> str | None:
-    """How many duplicates there were, as a clause; None without any."""
+    """Clause on the number of duplicates; None without any."""
     if not repeated:
         return None
     return f"left out, the same text as another: {counted(len(repeated), 'prompt')}"

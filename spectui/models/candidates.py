@@ -1,4 +1,4 @@
-"""Drafts that a hub may have for a target: searches by its header, and which files to look at."""
+"""Searches a hub for drafts of a target, by the target's header, and chooses files to inspect."""
 
 import re
 from collections import Counter
@@ -12,7 +12,7 @@ from spectui.models.header import GgufFile
 from spectui.models.ranking import GOOD_SHARE, distance
 
 _HEADS = ("eagle3", "dflash", "mtp")
-"""Drafts of one model alone, by what their files and repositories are called."""
+"""Words in names of files and repositories with drafts for one model alone."""
 _HEAD = re.compile(r"(?<![a-z])(?:mtp|eagle-?3?|dflash|dspark)(?![a-z])", re.IGNORECASE)
 _SERIES = re.compile(r"(?:meta-)?([a-z]+(?:-[a-z]+)*-?\d+)", re.IGNORECASE)
 """A family without its minor version and what follows it: drafts are often of another one."""
@@ -20,7 +20,7 @@ _PRECISION = re.compile(r"[-._](?=(?:UD-)?(?:I?Q\d|B?F16|F32|MXFP4))", re.IGNORE
 _MOST_LISTED, _MOST_HEADS = 100, 10
 """Repositories of one search."""
 _MOST_SHARE = 0.6
-"""Parameters of a draft, as a share of its target's, above which nothing is won."""
+"""Parameters of a draft, as a share of its target's, above which it cannot pay."""
 _MOST_ALIKE = 2
 """Repositories of models of one size that are looked at: most are one model, quantised again."""
 _QUANTS = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q4_K_S", "Q4_0", "MXFP4")
@@ -70,7 +70,7 @@ class Origin(NamedTuple):
 
     @classmethod
     def of(cls, gguf: GgufFile, file_name: str) -> "Origin":
-        """Take the names in a header, which is not always right, and that of its file."""
+        """Take the names from the header, which may be wrong, and from the file's name."""
         own = (gguf.text("general.name"), _PRECISION.split(model_name(file_name))[0])
         names = tuple(dict.fromkeys("-".join(name.split()) for name in own if name))
         base_model = gguf.text("general.base_model.0.repo_url").rpartition("/")[2]

@@ -71,8 +71,8 @@ class ModelFacts:
     def document(self, *, rollback: str | None, n_ctx: int) -> Json:
         """A model, loaded or planned.
 
-        ``size_bytes`` is that of its tensors, whoever measures: what ``llama_model_size`` says of a
-        model that is loaded, which a llama-server tells as well, and what its header says.
+        ``size_bytes`` is the size of its tensors in every case: by the header, by
+        ``llama_model_size`` of a loaded model, and by a llama-server.
         """
         return {
             "path": str(self.path),
@@ -136,7 +136,7 @@ def _kv_bytes_per_token(gguf: GgufFile) -> int | None:
 
 
 def _read_bytes_per_token(path: Path, gguf: GgufFile) -> int | None:
-    """All in RAM: where the weights lie does not matter to how many are read."""
+    """Bytes read per token; computed with all weights in RAM, since their place does not matter."""
     traffic_of = mtp_traffic if kind_of_draft(gguf) == MTP_KIND else weight_traffic
     traffic = traffic_of(gguf, ModelOptions(path=path), gpu_devices=False)
     n_bytes = round(traffic.cpu_bytes_per_decode(1))
@@ -153,11 +153,11 @@ _NAMES = {
 """Names by the kind in ``--spec-type``."""
 
 _MTP_OF = {"gemma4-assistant": "gemma4"}
-"""Architectures of nothing but MTP layers, with that of the target, whose cache they look at."""
+"""Architectures that consist of MTP layers alone, with that of the target, whose cache they use."""
 
 
 def shares_cache(arch: str) -> bool:
-    """Whether MTP layers of this architecture look at the target's cache, and have none."""
+    """Whether MTP layers of this architecture attend to the target's cache, without an own one."""
     return arch in _MTP_OF
 
 
@@ -192,7 +192,7 @@ def _without_mtp(gguf: GgufFile) -> str | None:
 
 
 def _width(gguf: GgufFile) -> int:
-    """Numbers in a hidden state that is given on."""
+    """Width of the hidden states that a model outputs."""
     return gguf.number("embedding_length_out") or gguf.number("embedding_length")
 
 
@@ -211,10 +211,10 @@ def check_is_model(path: Path, gguf: GgufFile) -> None:
 
 
 def check_is_target(path: Path, gguf: GgufFile) -> None:
-    """Refuse a target that lacks what only the model that it drafts for has.
+    """Refuse a draft file as the target: it needs the model that it drafts for.
 
     Raises:
-        BadInputError: it does.
+        BadInputError: it is such a file.
     """
     kind = kind_of_draft(gguf)
     if kind is not None:
@@ -282,7 +282,7 @@ def unmeasured_sentences(path: Path) -> tuple[str, ...]:
 
 def _header_or_empty(path: Path) -> GgufFile:
     try:
-        # A server that runs already may not tell which file it has.
+        # The file of a running server may be unknown.
         return read_gguf(path) if path.name else _EMPTY
     except BadInputError:
         return _EMPTY

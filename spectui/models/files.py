@@ -1,4 +1,4 @@
-"""Models on disk: where they usually lie, the files of each, and what a file's name tells."""
+"""Finds models on disk: usual folders, the files of each model, and facts in a file's name."""
 
 import os
 import re
@@ -100,12 +100,12 @@ def expand_home(folder: str) -> Path:
 
 
 class Scan:
-    """One search: iterating it gives the models, one by one, as the disk gives them.
+    """One search of folders: iterating it yields the models, one by one.
 
     Links are followed, so that a hub's snapshots and a link to another disk are seen; a file or
     folder that is reached twice counts once. Hidden sub-folders are passed over. The shards of a
-    model are one entry. Left out is what no one can chat with: projectors, importance matrices,
-    bare vocabularies, adapters, and what only bears the name.
+    model are one entry. Files that cannot generate are left out: projectors, importance matrices,
+    bare vocabularies, adapters, and files that are no GGUF despite their name.
     """
 
     def __init__(

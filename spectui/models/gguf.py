@@ -89,7 +89,7 @@ def shards(path: Path) -> tuple[Path, ...]:
     """
     parts = tuple(path.with_name(name) for name in shard_names(path.name))
     n_there = sum(part.exists() for part in parts)
-    # Of a model that is missing altogether it is said so where it is opened.
+    # A model without any of its files is reported where it is opened.
     if 0 < n_there < len(parts):
         raise BadInputError(
             f"{path} is one of {len(parts)} parts, of which {n_there} can be found; "
@@ -118,5 +118,5 @@ def _shard_header(path: Path) -> GgufFile:
 
 @lru_cache(maxsize=16)
 def _cached_header(file: FileIdentity) -> GgufFile:
-    """Several look at a file before it is loaded, and a vocabulary takes a tenth of a second."""
+    """Cached: several callers read a file before a load, and a vocabulary takes 0.1 s."""
     return read_header(file.path)

@@ -48,8 +48,8 @@ _TENSORS = tuple(struct.Struct(f"<{n}QIQ") for n in range(_MAX_DIMS + 1))
 """Fields behind a tensor's name, by number of dimensions: dimensions, type, offset."""
 _LARGE_VOCABULARY, _MOST_VOCABULARIES = 10_000, 8
 _vocabularies: dict[int, bytes] = {}
-"""The last lists of texts that were gone over, by their lengths: models of one family have the same
-ones, and comparing megabytes takes a hundredth of the time of going over them."""
+"""The last lists of texts that were skipped, by their lengths: models of one family have the same
+ones, and comparing megabytes takes a hundredth of the time of skipping text by text."""
 _BLOCKS = (
     (1, "0 F32 4, 1 F16 2, 24 I8 1, 25 I16 2, 26 I32 4, 27 I64 8"),
     (1, "28 F64 8, 30 BF16 2"),
@@ -134,9 +134,8 @@ def parse_header(
 ) -> GgufFile:
     """Read a header; refuse one whose lengths lead out of the file, or beyond any model's.
 
-    Llama.cpp believes more of it and may take all memory, or all time, for it. What else is wrong
-    with a file passes, and a version that is not known here with nothing in it: llama.cpp says what
-    is wrong with them.
+    Llama.cpp trusts such lengths, and may take all memory, or never end. Other errors pass here,
+    and a file of an unknown version has no entries: llama.cpp reports what is wrong with those.
 
     Args:
         read: reads the file from its beginning, as far as its header goes.
@@ -163,7 +162,7 @@ def parse_header(
 
 
 class _Walk:
-    """Goes from front to back, reading as far as it looks."""
+    """Parses a header from front to back, and reads no more of the file than it needs."""
 
     def __init__(self, read: Read, size_bytes: int, on_token: OnToken | None) -> None:
         self.read, self.size_bytes, self.on_token = read, size_bytes, on_token
@@ -204,7 +203,7 @@ class _Walk:
         self._allow(end)
         raw = self._bytes(min(n, _MAX_TEXT_BYTES))
         self.at = end
-        # A name that could not be told in one line.
+        # Errors name the architecture in one line.
         if key == _ARCHITECTURE_KEY and not (name := raw.decode(errors="replace")).isprintable():
             raise BrokenError(f"its architecture is called {name[:_SHOWN]!r}")
         return _c_text(raw)
@@ -297,7 +296,7 @@ class _Walk:
         self._allow(self.at)
 
     def _count(self, n: int, most: int) -> None:
-        """Note that ``n`` more entries are announced, of a kind of which there are ``most``."""
+        """Count ``n`` more announced entries; refuse more than ``most``, or than all may be."""
         self.entries_left -= n
         if n > most or self.entries_left < 0:
             raise BrokenError(f"it announces {n} entries, more than any model has")
@@ -309,7 +308,7 @@ class _Walk:
             raise BrokenError(f"it takes more than {MAX_BYTES >> 20} MiB")
 
     def _need(self, end: int) -> None:
-        """Have the first ``end`` bytes of the file at hand."""
+        """Read on until the first ``end`` bytes of the file are in ``data``."""
         if end > len(self.data):
             self._allow(end)
             while end > len(self.data):

@@ -1,7 +1,7 @@
 """Hugging Face's hub, through ``huggingface_hub``: searches, and headers of files.
 
 Endpoint and token are those of ``huggingface_hub``: ``HF_ENDPOINT``, ``HF_TOKEN`` or ``hf auth
-login``. Its errors are told in one sentence each, which holds neither a token nor a signed address.
+login``. Its errors become one sentence each, which holds neither a token nor a signed address.
 """
 
 from collections.abc import Iterable, Iterator
@@ -106,7 +106,7 @@ class Hub:
         with _one_sentence(name), get_session().stream("GET", url, headers=headers) as response:
             hf_raise_for_status(response)
             chunks = response.iter_raw()
-            # No more arrives than is read.
+            # Chunks are fetched only as they are read.
             gguf = parse_header(
                 lambda _n_bytes: next(chunks, b""), model.size_bytes, name, texts.append
             )

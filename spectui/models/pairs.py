@@ -1,6 +1,6 @@
-"""Pairs: whether a draft's tokens are those of its target, and what their headers say of it.
+"""Checks by headers whether a draft can serve a target: the same tokens, and a fitting kind.
 
-Headers are all there is without a llama.cpp library.
+Works without a llama.cpp library.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,32 +42,32 @@ class Outline(NamedTuple):
 
 
 def incompatibility(target: Outline, draft: Outline) -> str | None:
-    """Say why a draft cannot serve a target, None if it can.
+    """Return why a draft cannot serve a target; None if it can.
 
     llama.cpp's own rule, ``common_speculative_are_compatible``: same tokenizer type, same BOS and
     EOS where they are added, sizes at most 128 apart, equal token texts from id 5 on.
     """
     if target.type_name != draft.type_name:
         return f"the tokenizers differ: {target.type_name} (target), {draft.type_name} (draft)"
-    for name, ours, theirs in (
+    for name, own, other in (
         ("BOS", target.bos, draft.bos),
         ("EOS", target.eos, draft.eos),
     ):
-        if ours.added != theirs.added:
+        if own.added != other.added:
             return (
-                f"the {name} rules differ: added by the {'target' if ours.added else 'draft'} only"
+                f"the {name} rules differ: added by the {'target' if own.added else 'draft'} only"
             )
-        if ours.added and ours.id != theirs.id:
-            return f"the {name} tokens differ: {ours.id} (target), {theirs.id} (draft)"
+        if own.added and own.id != other.id:
+            return f"the {name} tokens differ: {own.id} (target), {other.id} (draft)"
     if abs(target.n_tokens - draft.n_tokens) > _MAX_SIZE_DIFFERENCE:
         return (
             f"the vocabularies differ in size: {target.n_tokens} (target), {draft.n_tokens} "
             f"(draft), at most {_MAX_SIZE_DIFFERENCE} apart is allowed"
         )
-    for id_, (own, other) in enumerate(zip(target.texts, draft.texts, strict=False)):
-        if id_ >= _FIRST_COMPARED_TOKEN and own != other:
-            ours_shown, theirs_shown = (one.decode(errors="replace") for one in (own, other))
-            return f"token {id_} differs: {ours_shown!r} (target), {theirs_shown!r} (draft)"
+    for id_, texts in enumerate(zip(target.texts, draft.texts, strict=False)):
+        if id_ >= _FIRST_COMPARED_TOKEN and texts[0] != texts[1]:
+            own_text, other_text = (one.decode(errors="replace") for one in texts)
+            return f"token {id_} differs: {own_text!r} (target), {other_text!r} (draft)"
     return None
 
 
@@ -101,7 +101,7 @@ def _texts(file: FileIdentity) -> Sequence[bytes]:
 def compare_headers(
     target: Header, path: Path, read: Callable[[Path], Header] = header_of, *, here: bool = True
 ) -> ModelInspected:
-    """Look at a draft beside a target, as far as headers tell.
+    """Inspect a draft beside a target, by their headers alone.
 
     BOS and EOS are compared where both headers say whether they are added: what llama.cpp does
     otherwise depends on the tokenizer.
@@ -110,7 +110,7 @@ def compare_headers(
         target: the model that is drafted for.
         path: the draft.
         read: reads its header.
-        here: whether it shall draft in this process, where EAGLE-3 and its like cannot.
+        here: whether it is to draft in this process, where EAGLE-3, DFlash and DSpark cannot.
     """
     facts = reason = None
     try:

@@ -14,7 +14,7 @@ GOOD_SHARE = (0.01, 0.15)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInspected:
-    """Result of looking at a model in view of a target, or at the target itself."""
+    """Result of inspecting a draft beside its target, or the target itself."""
 
     target: Path
     path: Path
@@ -34,7 +34,7 @@ class DraftOption:
     facts: ModelFacts | None
     """None until its file was read, and where that failed."""
     reason: str | None
-    """Why it does not fit; None if it does, and as long as nothing speaks against it."""
+    """Why it does not fit; None if it does, or as long as no reason is known."""
     memory_bytes: int | None
     """Weights and cache at the context size; None while the cache's part is not known."""
     slowness: str | None = None
@@ -49,7 +49,7 @@ class DraftOption:
 def look_at(
     target: ModelFacts, model: FoundModel, compare: Callable[[Path], ModelInspected], n_ctx: int
 ) -> DraftOption:
-    """Look at ``model`` as a draft of ``target``, unless its size is enough to exclude it.
+    """Inspect ``model`` as a draft of ``target``, unless its size alone excludes it.
 
     Args:
         target: the target.
@@ -66,7 +66,7 @@ def look_at(
 def assess(
     target_bytes: int, model: FoundModel, inspected: ModelInspected | None, n_ctx: int
 ) -> DraftOption:
-    """Describe ``model`` as a draft, with what its inspection told so far.
+    """Describe ``model`` as a draft, with the result of its inspection so far.
 
     Args:
         target_bytes: bytes of the target's files.
@@ -114,18 +114,18 @@ def read_share(target: ModelFacts, draft: ModelFacts | None) -> float | None:
 def rank(
     target: FoundModel | ModelFacts, options: Sequence[DraftOption]
 ) -> tuple[DraftOption, ...]:
-    """Order drafts: those that fit, those not looked at yet, slow ones, those that do not fit.
+    """Order drafts: those that fit, those not inspected yet, slow ones, those that do not fit.
 
-    Within each, by what generating a token reads: a draft that reads 10 % of what its target reads
-    costs about 10 % of a target step per drafted token. Above some 15 % a draft has to be accepted
-    nearly always to win anything back; below 1 % it seldom guesses what so much larger a model
-    says. Whatever lies between comes first, the rest the later the farther it is off; of two
-    equally far ones the one that takes less memory. Only a measurement tells which draft is the
-    best: the order says where to begin. Demo models draft for demo targets alone.
+    Within each group, by the bytes that generating a token reads: a draft that reads 10 % of its
+    target's bytes costs about 10 % of a target step per drafted token. Above some 15 % a draft must
+    be accepted nearly always to pay; below 1 % it seldom agrees with so much larger a model. Drafts
+    between these come first, then the others by their distance from that range, and of two at the
+    same distance the one that takes less memory. Only a measurement shows which draft is the best:
+    the order is one to begin with. Demo models draft for demo targets alone.
 
     Args:
-        target: its file alone as long as it was not read; then sizes of files stand for what is
-            read, as they do for drafts of which no more is known.
+        target: its file alone while its header was not read: then sizes of files stand in for the
+            bytes of a token, as they do for drafts whose headers were not read.
         options: every other model.
     """
     folder = demo_folder()

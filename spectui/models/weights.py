@@ -1,4 +1,4 @@
-"""Weights that a decode reads, by the memory that they lie in.
+"""Computes the bytes of weights that a decode reads, by the memory that holds them.
 
 Tensors are placed as llama.cpp places them, in ``load_tensors`` of ``llama-model.cpp`` and in
 ``create_tensor`` of ``llama-model-loader.cpp``.
@@ -38,7 +38,7 @@ EXPERTS_FFN = rf"\.{EXPERTS}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightTraffic:
-    """Weights that decoding reads, split by where they live.
+    """Weights that decoding reads, in bytes, by the memory that holds them.
 
     A decode reads every dense weight once, and of the experts those that its tokens are routed to.
     """
@@ -78,7 +78,7 @@ class WeightTraffic:
 
 
 def weight_traffic(gguf: GgufFile, options: ModelOptions, *, gpu_devices: bool) -> WeightTraffic:
-    """Find out what decoding reads from RAM and from the GPUs.
+    """Compute the weights that decoding reads from RAM and from the GPUs.
 
     Args:
         gguf: the model's file.
@@ -95,7 +95,7 @@ def weight_traffic(gguf: GgufFile, options: ModelOptions, *, gpu_devices: bool) 
 
 
 def mtp_traffic(gguf: GgufFile, options: ModelOptions, *, gpu_devices: bool) -> WeightTraffic:
-    """Find out what a decode of MTP layers reads; of several, which take turns, one.
+    """Compute the weights that a decode of MTP layers reads; of several that take turns, one.
 
     Args:
         gguf: the file that has them: the target's, or one of their own.
@@ -156,7 +156,7 @@ def _layer(name: str, n_layers: int) -> int:
 
 
 def _mtp_test(gguf: GgufFile) -> Callable[[str], bool]:
-    """Return a function that tells whether a tensor is of the last layers, for MTP."""
+    """Return a function of a tensor's name: whether it belongs to the MTP layers at the end."""
     n_layers = gguf.number("block_count")
     first = n_layers - gguf.mtp_layers
     return lambda name: first <= _layer(name, n_layers) < n_layers
@@ -167,7 +167,7 @@ def _names(gguf: GgufFile) -> Iterator[str]:
 
 
 def _head(gguf: GgufFile) -> str:
-    """Name of what gives logits: the table of embeddings, where there is nothing else."""
+    """Name of the tensor that gives logits: the embeddings where there is no output tensor."""
     return _OUTPUT if _OUTPUT in _names(gguf) else _EMBEDDING
 
 
@@ -213,7 +213,7 @@ def _n_experts_used(gguf: GgufFile, options: ModelOptions) -> int:
 def _ram_test(
     options: ModelOptions, n_layers: int, *, gpu_devices: bool
 ) -> Callable[[str, int], bool]:
-    """Return a function that tells by a tensor's name and layer whether it is in RAM."""
+    """Return a function of a tensor's name and layer: whether the tensor is in RAM."""
     n_offloaded = options.n_gpu_layers if options.n_gpu_layers >= 0 else n_layers + 1
     # The output goes to the GPU first, then the layers from the last one on.
     first_on_gpu = n_layers + 1 - n_offloaded if gpu_devices else n_layers + 1

@@ -1,7 +1,7 @@
-"""Counters of the machine at one moment: whom the processors served, who waited, what clocks show.
+"""Reads counters of the machine: processor times by owner, waiting for memory, clocks.
 
-A ``Mark`` costs less than 0.1 ms, so that one may stand at each end of whatever is measured. What
-counts is the difference of two (``disturbance.between``).
+A ``Mark`` takes less than 0.1 ms, so that one can be set at each end of a measurement. The
+difference of two is used (``disturbance.between``).
 """
 
 import os
@@ -87,10 +87,10 @@ class Counters:
         root: Path = Path("/"),
         clocks: Callable[[], Clocks] = read_clocks,
     ) -> None:
-        """Find out what the system reports.
+        """Find the counters that the system has.
 
         Args:
-            processes: knows the living processes that belong to this one.
+            processes: tracks the living processes that belong to this one.
             root: folder with ``proc`` and ``sys``.
             clocks: the clocks now.
         """

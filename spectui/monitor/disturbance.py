@@ -1,4 +1,4 @@
-"""Disturbances of a measurement by the rest of the machine: how much, of what kind, by whom."""
+"""Disturbances of a measurement by the rest of the machine: their size, kinds and causes."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,8 +21,8 @@ own, even where two share a physical one, and what is left is their part of the 
 bandwidth."""
 _ROOMY_IDLE = 0.5
 _LEAST_S = 0.03
-"""CPU seconds of others below which nothing is told: /proc/stat counts in steps of 10 ms, and two
-counters that are not read at the same instant differ by a step or two."""
+"""CPU seconds of others below which no disturbance is reported: /proc/stat counts in steps of
+10 ms, and two counters that are not read at the same instant differ by a step or two."""
 _BACK_S = 0.1
 """A counter of the kernel's may step back so far: idle and I/O time are corrected afterwards."""
 _SLEPT_S = 0.5
@@ -30,9 +30,9 @@ _MEMORY_SHARE = 0.10
 """Share of the time in which a task waited for memory: weights that are read again, or swap."""
 _GPU_SHARE = 0.05
 """Share of the GPU: a desktop that draws next to nothing stays below."""
-_TOLD_SHARE = 0.02
+_NOTED_SHARE = 0.02
 """Share of the time watched from which on disturbances are worth a user's attention."""
-_N_TOLD = 2
+_N_NOTED = 2
 _SHORT_S = 10.0
 
 
@@ -42,7 +42,7 @@ class Kind(StrEnum):
     PROCESS = "process"
     """Another process had the processor."""
     UNSEEN = "unseen"
-    """So had processes that were not seen, the kernel, or many that took little each."""
+    """Processes that were not seen, the kernel, or many small processes had the processor."""
     STEAL = "steal"
     """The hypervisor gave the processor to other machines."""
     THROTTLED = "throttled"
@@ -54,7 +54,7 @@ class Kind(StrEnum):
     GPU_PROCESS = "gpu_process"
     """Another process had the GPU."""
     GPU_UNSEEN = "gpu_unseen"
-    """So had processes without a name."""
+    """Processes without a name had the GPU."""
     GPU_SLOWED = "gpu_slowed"
     """The GPU held its clocks back."""
     SLEPT = "slept"
@@ -150,7 +150,7 @@ def _length_text(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < _SHORT_S else duration_text(seconds)
 
 
-_SUMMED = "others_s", "steal_s", "memory_pressure_s", "throttled_s", "n_throttles"
+_SUMMED_FIELDS = "others_s", "steal_s", "memory_pressure_s", "throttled_s", "n_throttles"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +195,7 @@ class Disturbance:
     def _causes(self) -> Iterator[Cause]:
         wall_s = self.wall_s
         steal_s, others_s = self.steal_s.value or 0.0, self.others_s.value or 0.0
-        # Either may be too little, and both together not.
+        # Both together may exceed the limit though neither does.
         is_crowded = others_s + steal_s > max(self._limit * wall_s, _LEAST_S)
         if is_crowded and others_s >= min(steal_s, _LEAST_S):
             yield Cause(kind=Kind.UNSEEN, seconds=wall_s, share=others_s / wall_s)
@@ -228,7 +228,7 @@ class Disturbance:
         wall_s = self.wall_s + other.wall_s
         idle_s = self.idle_share * self.wall_s + other.idle_share * other.wall_s
         sums: dict[str, Any] = {
-            name: _sum(getattr(self, name), getattr(other, name)) for name in _SUMMED
+            name: _sum(getattr(self, name), getattr(other, name)) for name in _SUMMED_FIELDS
         }
         return replace(
             other,
@@ -353,16 +353,16 @@ class DisturbanceSummary:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences that a user should know; none where nothing disturbed worth telling."""
+        """Sentences for the user on disturbances; none where they were too small."""
         found, watched_s = [], self.whole.wall_s
         moments = [one.text for one in self.causes if one.kind in _MOMENTS]
         others = [one.text for one in self.causes if one.kind not in _MOMENTS]
-        if watched_s > 0 and self.disturbed_s >= _TOLD_SHARE * watched_s and others:
-            n_more = len(others) - _N_TOLD
-            told = others[:_N_TOLD] + ([f"and {counted(n_more, 'more cause')}"] * (n_more > 0))
+        if watched_s > 0 and self.disturbed_s >= _NOTED_SHARE * watched_s and others:
+            n_more = len(others) - _N_NOTED
+            noted = others[:_N_NOTED] + ([f"and {counted(n_more, 'more cause')}"] * (n_more > 0))
             found.append(
                 f"The machine was disturbed for {_length_text(self.disturbed_s)} of "
-                f"{_length_text(watched_s)}: {'; '.join(told)}."
+                f"{_length_text(watched_s)}: {'; '.join(noted)}."
             )
         found += [f"Meanwhile {text}." for text in moments]
         if self.failure is not None:

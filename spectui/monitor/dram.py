@@ -1,4 +1,4 @@
-"""The speed at which this machine reads its RAM: measured, and kept as the limit of decoding."""
+"""Measures the speed at which this machine reads its RAM, and keeps it as the limit of decoding."""
 
 import threading
 import time
@@ -46,7 +46,7 @@ def measured_bytes(caches: Path = _CACHES) -> int:
             group = (index / "shared_cpu_list").read_text().strip()
             found[group] = int((index / "size").read_text().strip().removesuffix("K")) << 10
         except (OSError, ValueError):
-            # Some virtual machines and boards do not tell.
+            # Some virtual machines and boards do not report caches.
             return MEASURED_BYTES
     wanted = _TIMES_THE_CACHES * sum(found.values()) or MEASURED_BYTES
     return min(max(wanted, _LEAST_BYTES), MEASURED_BYTES)
@@ -69,7 +69,7 @@ def ram_bytes_per_s(
         n_threads: threads that read.
         n_bytes: to read in a pass; None for ``measured_bytes``.
         longest_s: time after which no pass begins, half of it for filling; None for no limit.
-        clock: tells seconds.
+        clock: seconds.
 
     Returns:
         None where there is no room for that, or no time.
@@ -116,7 +116,7 @@ def _pass_s(
 
 _FILE = "ram.json"
 _LONGEST_S = 0.25
-_LOOK_S = 0.1
+_LOAD_INTERVAL_S = 0.1
 _IDLE_PERCENT = 20.0
 """Load of the machine up to which it counts as idle."""
 _ROOM = 4
@@ -155,10 +155,10 @@ def _read() -> _Kept | None:
 
 
 def _is_idle() -> bool:
-    """Look for a moment whether there is time and room to measure."""
+    """Whether the machine is idle, and has free memory to measure in; takes a tenth of a second."""
     if psutil.virtual_memory().available < _ROOM * MEASURED_BYTES:
         return False
-    return psutil.cpu_percent(interval=_LOOK_S) <= _IDLE_PERCENT
+    return psutil.cpu_percent(interval=_LOAD_INTERVAL_S) <= _IDLE_PERCENT
 
 
 def ram_limit(
@@ -171,7 +171,7 @@ def ram_limit(
     Args:
         machine: fingerprint of this one.
         n_threads: threads that read.
-        is_idle: asked after it was measured: what runs beside slows it.
+        is_idle: called after the measurement, which other programs would slow down.
 
     Returns:
         Bytes per second; None where there is no room to measure.
@@ -185,7 +185,7 @@ def ram_limit(
 
 
 class RamGauge:
-    """Tells the limit of this machine's RAM, which is measured once, when nothing else runs."""
+    """Provides the limit of this machine's RAM, which is measured once, when nothing else runs."""
 
     def __init__(
         self, on_limit: Callable[[float], None], *, is_idle: Callable[[], bool] = _is_idle
@@ -193,8 +193,8 @@ class RamGauge:
         """Measure nothing yet.
 
         Args:
-            on_limit: told the bytes per second, on a thread of its own.
-            is_idle: asked before anything is measured, and after: what ran meanwhile slows it.
+            on_limit: called with the bytes per second, perhaps on another thread.
+            is_idle: called before and after the measurement, which other programs would slow down.
         """
         self._on_limit = on_limit
         self._is_idle = is_idle
@@ -202,7 +202,7 @@ class RamGauge:
         self._known: dict[int, float] = {}
 
     def ask(self, n_threads: int) -> None:
-        """Tell the limit for as many threads, or nothing where the machine is busy."""
+        """Call ``on_limit`` with the limit for so many threads, unless the machine is busy."""
         if n_threads in self._known:
             self._on_limit(self._known[n_threads])
         elif self._thread is None or not self._thread.is_alive():

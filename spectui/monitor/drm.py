@@ -1,7 +1,7 @@
-"""AMD's GPUs as the Linux kernel's amdgpu describes them, in sysfs.
+"""Reads AMD's GPUs from the sysfs files of the Linux kernel's amdgpu driver.
 
-Everything is told without root. What a kernel keeps to root, or does not count, is unknown with a
-reason: a file that is not there, cannot be read or holds something else is an error with one.
+No reading needs root. A reading that a kernel hides or does not count is missing with a reason: a
+file that is not there, cannot be read or holds something else raises an error with one.
 """
 
 import errno
@@ -22,9 +22,9 @@ _NODE = re.compile(r"card\d+")
 _SLEEPS = "the GPU sleeps; to ask it would wake it"
 _HEADER = struct.Struct("<HBB")
 """Header of ``gpu_metrics``: size, revision of the format, revision of the content."""
-_OF_PROCESSORS = {2, 3}
+_INTEGRATED_FORMATS = {2, 3}
 """Formats of the tables of processors with a GPU inside."""
-_UNTOLD_THROTTLES = "the kernel does not report why the clock is low"
+_NO_REASON = "the kernel does not report why the clock is low"
 
 _FILE_BYTES = 4096
 """Sysfs gives a page at most."""
@@ -84,10 +84,10 @@ def _integer(path: Path) -> int:
     Raises:
         KernelError: it cannot be read, or holds something else.
     """
-    told = _text(path)
-    if _NUMBER.fullmatch(told) is None:
+    text = _text(path)
+    if _NUMBER.fullmatch(text) is None:
         raise KernelError(None)
-    return int(told)
+    return int(text)
 
 
 class _Card:
@@ -100,7 +100,7 @@ class _Card:
             node: its folder among the graphics devices.
 
         Raises:
-            KernelError: it does not say what it is.
+            KernelError: its model cannot be read.
             OSError: it is not there.
         """
         self._device = device = (node / "device").resolve(strict=True)
@@ -114,10 +114,10 @@ class _Card:
         )
         # Weights lie in what a processor's GPU takes of the RAM.
         regions = ("vram", "gtt") if in_ram else ("vram",)
-        # Of all fields that no question is for: the link's.
-        untold = self.about.unread(KernelError(errno.ENOENT).reason(TRAFFIC))
+        # The reason of all fields without a query, which are those of the link.
+        without_link = self.about.unread(KernelError(errno.ENOENT).reason(TRAFFIC))
         self._meter = GpuMeter(
-            replace(untold, throttled_by=Known(None, _UNTOLD_THROTTLES)), _queries(device, regions)
+            replace(without_link, throttled_by=Known(None, _NO_REASON)), _queries(device, regions)
         )
 
     def read(self, now_s: float) -> GpuReading:
@@ -145,7 +145,7 @@ def _is_integrated(device: Path) -> bool:
     """Whether a GPU's memory is the host's, by the form of its table of measurements."""
     with suppress(KernelError):
         table = _content(device / "gpu_metrics")
-        return len(table) >= _HEADER.size and _HEADER.unpack_from(table)[1] in _OF_PROCESSORS
+        return len(table) >= _HEADER.size and _HEADER.unpack_from(table)[1] in _INTEGRATED_FORMATS
     return False
 
 

@@ -1,4 +1,4 @@
-"""The host by procfs: CPU, memory, the reads from disk of the process with the models."""
+"""Reads the host from procfs: CPU, memory, and disk reads of the process with the models."""
 
 import os
 import re
@@ -149,7 +149,7 @@ class _Cores:
         """Return the share per core, over at least 50 ms: before that, as it was."""
         last, cores = self._last, core_times(stat)
         if cores.keys() != last.keys():
-            # A core went offline or came back: how busy the others were, the next read tells.
+            # A core went offline or came back: shares are known again at the next read.
             self._last, self._shares = cores, ()
         elif max(sum(cores[core]) - sum(last[core]) for core in cores) >= _SHORTEST_S:
             self._last = cores

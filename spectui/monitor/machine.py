@@ -30,7 +30,7 @@ class Machine:
     gpu_problem: str | None = None
     """Why an NVIDIA driver that is there lists no GPUs; None where it does."""
     driver: str | None = None
-    """Version of the NVIDIA driver that lists the GPUs; None where none does, or it is untold."""
+    """Version of the NVIDIA driver that lists the GPUs; None without one, or if it is unknown."""
 
     @property
     def fingerprint(self) -> str:
@@ -91,7 +91,7 @@ def _gpus() -> tuple[tuple[str, ...], str | None, str | None]:
             names = tuple(map(nvml.name, nvml.gpus()))
             driver = None
             with suppress(NvmlError):
-                # GPUs without it compare as those of which it was never kept.
+                # Without a version, GPUs compare as in results that did not store it.
                 driver = nvml.driver_version()
             return names, driver if names else None, None
     except NvmlError as error:

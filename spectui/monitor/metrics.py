@@ -1,4 +1,4 @@
-"""Numbers of a GPU, each asked for at its own cadence; what a driver refuses is a reason."""
+"""Reads numbers of a GPU, each at its own interval; a refusal of the driver becomes a reason."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ _METRICS = {
     "power_w": ("power", _EACH_SECOND_S),
     "temperature_c": ("temperature", _SLOWLY_S),
     "throttled_by": ("why the clock is low", _EACH_SECOND_S),
-    # A link slows down with the power state: what it was once is not what it is.
+    # Read again and again, since a link slows down with the power state.
     "pcie_generation": ("the PCIe generation", _SLOWLY_S),
     "pcie_width": ("the PCIe width", _SLOWLY_S),
 }
@@ -34,7 +34,7 @@ Traffic = tuple[Reading, Reading]
 """Bytes per second received and sent by the GPU."""
 _JOIN_S = 0.2
 _PATIENCE = 100
-"""Reads within which traffic is to be measured: at the shortest interval, some seconds."""
+"""Reads without a new measurement of traffic until the driver counts as stuck: some seconds."""
 _STUCK = Reading(None, "the driver has stopped answering about PCIe traffic")
 _NO_MEMORY = Reading(None, "the driver reports a memory of no size")
 _TOO_MUCH = Reading(None, "the driver reports more memory in use than there is")

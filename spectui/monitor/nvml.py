@@ -1,8 +1,8 @@
-"""NVIDIA's GPUs: the choke point of NVML, and its GPUs as it tells of them.
+"""Reads NVIDIA's GPUs through NVML.
 
-Every call of ``pynvml`` (``nvidia-ml-py``) goes through ``call``. What NVML refuses becomes an
-``NvmlError``, which can say in a short sentence why: every question below, in our units, may raise
-it.
+Every call of ``pynvml`` (``nvidia-ml-py``) goes through ``call``, which turns a refusal into an
+``NvmlError`` with a short sentence as its reason. Every query below may raise it; results are in
+spectui's units.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -45,7 +45,7 @@ _LOST = (
     pynvml.NVML_ERROR_GPU_IS_LOST,
     pynvml.NVML_ERROR_RESET_REQUIRED,
     pynvml.NVML_ERROR_GPU_NOT_FOUND,
-    # Another part of this process ended the session: to us that is the same.
+    # Another part of this process ended the session, which has the same effect.
     pynvml.NVML_ERROR_UNINITIALIZED,
 )
 
@@ -157,11 +157,11 @@ _THROTTLES = {
 
 
 def throttled_by(gpu: Handle) -> tuple[Throttle, ...]:
-    """Return the reasons for which the clocks are held back; not that there is nothing to do."""
+    """Return the reasons for which the clocks are held back; being idle is none of them."""
     reasons = int(call(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, gpu))
     found = [one for one, bits in _THROTTLES.items() if reasons & bits]
     if len(found) > 1 and Throttle.HARDWARE in found:
-        # It stands beside what has a name of its own.
+        # It accompanies reasons that have names of their own.
         found.remove(Throttle.HARDWARE)
     return tuple(found)
 

@@ -1,4 +1,4 @@
-"""CPU time of processes, and which of them belong to this one."""
+"""Reads the CPU time of processes, and finds those that belong to this one."""
 
 import os
 import socket

@@ -37,11 +37,11 @@ class Throttle(StrEnum):
     HARDWARE = "its hardware"
     """One that the driver does not name."""
     POWER = "its power limit"
-    """A GPU that works hard is at it all the time, as at the next."""
+    """Reached all the time by a GPU under full load, so no fault."""
 
     @property
     def is_fault(self) -> bool:
-        """Whether it is no limit of everyday."""
+        """Whether it does not occur in normal operation."""
         return self is not Throttle.POWER
 
 

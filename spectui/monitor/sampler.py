@@ -1,4 +1,4 @@
-"""Sources of snapshots, this machine among them, and the one thread that reads them steadily."""
+"""Sources of snapshots of a machine, and the thread that reads one at a steady interval."""
 
 import threading
 import time
@@ -27,7 +27,7 @@ class Source(Protocol):
 
 
 class LiveSource:
-    """Reads this machine. GPUs that are missing, refuse or get lost explain themselves."""
+    """Reads this machine. Readings of GPUs that are missing, refuse or get lost have reasons."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class Sampler:
                 self._on_failure(_sentence(error))
 
     def _pause(self, began_s: float) -> None:
-        """Wait for the next read; a change ends the waiting, and is looked at anew."""
+        """Wait for the next read; a changed interval takes effect at once."""
         while not self._closed and (left_s := began_s + self._interval_s - time.monotonic()) > 0:
             self._changed.wait(left_s)
             self._changed.clear()

@@ -1,4 +1,4 @@
-"""A watch over the machine while something is measured on it.
+"""Watches the machine for disturbances while something is measured on it.
 
 Once a second it compares the machine's counters. Where they show a disturbance, it looks for the
 processes that caused it, at most so often that looking takes half a per cent of one core.
@@ -34,8 +34,8 @@ _SHORTEST_S = 0.25
 """Seconds below which nothing is compared: /proc/stat counts in steps of 10 ms, so that a
 disturbance would be lost in each of many short intervals."""
 _QUIET_S = 5.0
-"""Age from which on a scan is renewed without a disturbance: the younger it is, the better tells
-the next one what a process used during a disturbance, and not before."""
+"""Age from which on a scan is renewed without a disturbance: the younger it is, the less of the CPU
+time that the next scan finds was used before a disturbance."""
 _SCAN_SHARE = 0.005
 """Most of a core's time that scans take."""
 _NAMED_SHARE = 0.05
@@ -102,7 +102,7 @@ class GpuClients(Closing):
         self._session.close()
 
     def _shares(self, index: int, gpu: Handle) -> Mapping[int, float]:
-        """Mean share of each process since the last read; without a sample there is nobody."""
+        """Mean share of each process since the last read; empty without a sample."""
         try:
             samples = call(pynvml.nvmlDeviceGetProcessUtilization, gpu, self._seen_us.get(index, 0))
         except NvmlError as error:
@@ -146,7 +146,7 @@ def driver_knows_our_ids() -> bool:
 class MachineWatch(Closing):
     """Watches from ``start`` to ``close``. ``mark`` may be called from any thread.
 
-    Who else uses a GPU is known where NVML tells it, of NVIDIA's alone.
+    Other users of a GPU are known through NVML, so for NVIDIA's GPUs alone.
     """
 
     def __init__(
@@ -201,7 +201,7 @@ class MachineWatch(Closing):
         """Compare the counters with those of the last time: what the watch's thread does.
 
         Args:
-            gpus: asked who else uses the GPUs; None for nobody.
+            gpus: finds other users of the GPUs; None to skip that.
         """
         own = frozenset(pid for pid, _ in self._processes.belonging(self._scan))
         use = None if gpus is None else gpus.read(own)
@@ -251,7 +251,7 @@ class MachineWatch(Closing):
         return Slow(n_throttles=Reading(float(sum(counts))) if counts else _NO_THROTTLES)
 
     def _compare(self) -> None:
-        """Book what has happened since the last time; whose the processor was, a scan will tell."""
+        """Record disturbances since the last comparison; a later scan finds the processes."""
         mark = self.mark()
         interval = between(self._last, mark)
         wall_s, causes = interval.wall_s, interval.causes
@@ -294,7 +294,7 @@ class MachineWatch(Closing):
             return
         own, used = self._processes.belonging(self._scan), used_s(before, self._scan)
         wall_s = sum(seconds for seconds, _, _ in pending)
-        # What this process has started since the last scan was taken for another's.
+        # Children that started since the last scan were counted as others.
         mistaken_s = sum(used[key] for key in own if key not in before)
         others_s = sum(took_s for _, took_s, _ in pending) - mistaken_s
         if mistaken_s and others_s <= CORE_SHARE * wall_s:

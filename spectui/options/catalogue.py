@@ -94,7 +94,7 @@ SAMPLING = (
         "min_p",
         "Draw from those with this share of the likeliest one's probability; 0 for all.",
     ),
-    _sampler("--seed -s", Whole(0, 2**32 - 1), "seed", "Of sampling, and of the search."),
+    _sampler("--seed -s", Whole(0, 2**32 - 1), "seed", "Seed of sampling, and of the search."),
     Option(("--ignore-eos",), "Go on after the end of the text.", Form.SWITCH, is_written=False),
 )
 """The target's samplers, less the temperature."""
@@ -129,12 +129,12 @@ OPTIONS: tuple[Option, ...] = (
     Option(("-ndio", "--no-direct-io"), values=Form.SWITCH, is_ours=False),
     *CONTEXT,
     Option(("-no-fa", "--no-flash-attn"), values=Form.SWITCH, is_ours=False),
-    Option(("--spec-type", "--spec-stage"), "What drafts."),
+    Option(("--spec-type", "--spec-stage"), "Kinds of the drafters."),
     Option(("--spec-default",), values=Form.SWITCH, is_ours=False),
     *(Option((f"--{name}",), is_ours=False) for name in SHARED_BY_NGRAMS),
     *NUMBERS,
     *(TEMPERATURE, *SAMPLING),
 )
-"""Everything that the export writes or that spectui's command line has."""
+"""All options that the export writes or that spectui's command line has."""
 
 BY_FLAG = {flag: option for option in OPTIONS for flag in option.flags}

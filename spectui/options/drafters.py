@@ -1,9 +1,9 @@
 """Drafters: the models and n-grams that draft, their numbers, and rules for these.
 
-A drafter is one class of a sum type. Its fields are its numbers; what is known of a number (range,
-default, help, its names in llama.cpp and ik_llama.cpp) stands in the field's annotation, and every
-option, form, axis, dialect and check is made from there. A new drafter is a new class here, in
-``DRAFTERS``, and what runs it (``spectui.speculative``).
+A drafter is one class of a sum type. Its fields are its numbers. The annotation of a field holds
+the number's range, default, help, and names in llama.cpp and ik_llama.cpp; every option, form,
+axis, dialect and check is made from it. A new drafter is a new class here, in ``DRAFTERS``, and an
+implementation in ``spectui.speculative``.
 """
 
 from collections.abc import Callable
@@ -25,11 +25,11 @@ class DrafterOptions(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"
     needs_draft: ClassVar[bool] = False
     """Whether it drafts with a model file of its own."""
     takes_draft: ClassVar[bool] = False
-    """Whether it may."""
+    """Whether it can draft with a model file of its own."""
     ik_kind: ClassVar[str | None] = None
     """Name in ik_llama.cpp of a kind that has another name there."""
     bounds: ClassVar[tuple[str, ...]] = ()
-    """Two fields of which the first must not be above the second: no draft would be long enough."""
+    """Fields of the least and the greatest length of a draft, the first at most the second."""
 
     @property
     def kind(self) -> str:
@@ -61,7 +61,7 @@ class DrafterOptions(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"
         return ", ".join(f"{one.short} {one.text(getattr(self, one.name))}" for one in numbers)
 
     def check(self, spelled: Callable[[Number], str] = lambda number: number.name) -> str | None:
-        """Reason why it would never draft, None if it can.
+        """Return why it would never draft; None if it can.
 
         Args:
             spelled: returns a number's name for the reader.
@@ -78,7 +78,7 @@ class DrafterOptions(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"
         )
 
     def within_bounds(self) -> Self:
-        """The same with the shortest draft no longer than the longest, so that it can draft."""
+        """These options with the least length lowered to the greatest, so that it can draft."""
         if not self.bounds:
             return self
         shortest, longest = self.bounds
@@ -179,7 +179,7 @@ class DraftDspark(HiddenStateDrafter, frozen=True, kw_only=True, tag="draft-dspa
 
 
 FEWEST_SEARCHED = 2
-"""One token that stood before says little about the next."""
+"""Least length of n-grams in a search: one token says little about the next."""
 
 
 def _size_n(*replayed: int, most: int = 12) -> Meta:

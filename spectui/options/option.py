@@ -1,4 +1,4 @@
-"""One option of llama-server: its names in every dialect, what it takes, and what it does."""
+"""One option of llama-server: its names in every dialect, its values and its help."""
 
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from enum import Enum, StrEnum
@@ -76,9 +76,9 @@ class Option:
     repeats: bool = False
     """Whether it may be given several times."""
     is_ours: bool = True
-    """spectui's command line has it, under ``name``."""
+    """Whether spectui's command line has it, under ``name``."""
     is_written: bool = True
-    """The export writes it from a setup. What it does not write must travel as it stands."""
+    """Whether the export writes it from a setup; else it is passed on unchanged."""
 
     def twin(self, flags: str, help_text: str) -> Self:
         """An option like this: that of the draft, or of the other half of a cache."""
@@ -117,7 +117,7 @@ def default_of(configuration: type, field: str) -> object:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Number:
-    """A number of a drafter: its name, type, range, default and help, and what is known of it."""
+    """A number of a drafter: name, type, range, default, help, and its names in every dialect."""
 
     name: str
     """The field's."""
@@ -143,7 +143,7 @@ class Number:
     bounds_drafts: bool = False
     """Whether it is the length of the longest draft."""
     is_read: bool = True
-    """Whether llama.cpp looks at it."""
+    """Whether llama.cpp uses it."""
     searched: tuple[float, float | None] | None = None
     """Least and most that a search tries, None for its longest draft; None where it does not."""
     step: float = 1

@@ -1,4 +1,4 @@
-"""Options of where models lie: files, devices, experts in RAM, caches, how weights are read.
+"""Options of the placement of models: files, devices, experts in RAM, caches, ways of loading.
 
 Names as in ``options.catalogue``.
 """
@@ -138,7 +138,7 @@ NO_REPACK = Option(
     ("--no-repack", "-nr"), "Leave weights in RAM as they are in the file.", Form.SWITCH
 )
 LOADING = (NO_MMAP, MLOCK, DIRECT_IO, LOAD_MODE)
-"""How weights come into RAM: the first three, or the last for all of them."""
+"""Options of loading weights: three switches, and one option that stands for all of them."""
 CACHE_TYPE_K = Option(
     ("-ctk", "--cache-type-k"),
     f"Type of the target's K cache: {', '.join(CACHE_TYPES)}.",

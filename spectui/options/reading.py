@@ -29,8 +29,8 @@ from spectui.options.setup import (
 from spectui.options.speculation import Speculation, speculation_of
 
 ALL_LAYERS, AUTO_LAYERS = -2, -1
-"""Numbers that llama-server reads as ``all`` and ``auto``. To the engine both are all that there
-are, and ``auto`` is what may be fitted."""
+"""Numbers that llama-server reads as ``all`` and ``auto``. For the engine both mean all layers, and
+``auto`` leaves the number to ``--fit``."""
 _MOST_PORT = 65535
 _SEPARATORS = re.compile(r"[,/]+")
 """Between the shares of ``-ts``."""
@@ -40,7 +40,7 @@ def read_value(values: Values, text: str) -> Any:  # noqa: ANN401 - as many type
     """The value that a text stands for.
 
     Raises:
-        ValueError: it stands for none; the message is the rest of a sentence that begins with it.
+        ValueError: it is invalid; the message begins with the text.
     """
     match values:
         case Whole(low=low, high=high):
@@ -158,10 +158,10 @@ def _option_value(option: Option, texts: tuple[str, ...] | None) -> Any:  # noqa
 
 
 def read_speculation(given: Mapping[str, tuple[str, ...]]) -> Speculation:
-    """Read from a command's options how it drafts, with today's defaults.
+    """Read the drafters of a command from its options, with today's defaults.
 
     Raises:
-        UsageError: a value cannot be, or it would never draft, or only llama-server drafts so.
+        UsageError: a value is invalid, it would never draft, or only llama-server has the drafter.
     """
     kinds = tuple(",".join(given.get("spec-type", (MODEL_KIND,))).split(","))
     known = {kind_of(drafter) for drafter in DRAFTERS} - {*HIDDEN_STATE_KINDS}
@@ -174,7 +174,7 @@ def read_speculation(given: Mapping[str, tuple[str, ...]]) -> Speculation:
 def read_setup(given: Mapping[str, tuple[str, ...]]) -> Setup:
     """Read the options of a command that names its model; llama-server's last draft counts.
 
-    Who drafts is read whether or not there is the draft that it needs.
+    The drafters are read even if the draft model that they need is missing.
 
     Raises:
         UsageError: an option has a value that it cannot have, or options contradict each other.
@@ -230,7 +230,7 @@ def _model_of(values: Mapping[str, Any], path: Path, suffix: str) -> ModelOption
 
 
 _GIVEN = ("override_tensor", "cpu_moe", "n_cpu_moe", "tensor_split")
-"""Placements that leave nothing to fit."""
+"""Options that fix the placement, so that ``--fit`` has nothing to choose."""
 
 
 def fit_of(values: Mapping[str, Any]) -> Fit | None:
@@ -397,18 +397,17 @@ def _kv_override(text: str) -> KvOverride:
 _LONGEST_PATTERN = 4000
 _MOST_REPETITIONS = 4
 _NO_REPETITION = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
-"""Signs and classes, in which none of these repeats anything."""
+"""Escaped characters and classes, in which the signs of repetition are literal."""
 _REPETITION = re.compile(r"[*+{]")
 _OTHER_SET = re.compile(r"\[[^\]]*?(?:\[|--|&&|~~|\|\|)")
-"""Sets such as ``[[:alpha:]]``, which Python reads otherwise, or warns of."""
+"""Sets such as ``[[:alpha:]]``, which Python reads in another way, or warns about."""
 _REPEATED_GROUP = re.compile(r"\)[*+{]|\(\?P=")
 
 
 def tensor_pattern(text: str) -> re.Pattern[str] | None:
-    """The pattern of a placement; None where Python cannot read it, or may search without an end.
+    """The pattern of a placement; None where Python cannot read it, or may take too long with it.
 
-    Names of tensors are short: with few repetitions, and none of what repeats, each is searched at
-    once.
+    Names of tensors are short: with few repetitions, and no nested ones, a search takes no time.
     """
     plain = _NO_REPETITION.sub("", text)
     is_bounded = len(_REPETITION.findall(plain)) <= _MOST_REPETITIONS

@@ -1,4 +1,4 @@
-"""Lengths of requests, as a user asks for them."""
+"""Lengths of the requests that a user names with ``--request``."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

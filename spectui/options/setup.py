@@ -71,7 +71,7 @@ class SamplingConfig:
 
 
 GREEDY = SamplingConfig(temp=0.0)
-"""Sampling where nobody's choice is followed: counts and texts that can be compared."""
+"""Sampling of measurements without other options: counts and texts can be compared."""
 
 
 EXPERTS = "ffn_(up|down|gate|gate_up)_(ch|)exps"
@@ -89,7 +89,7 @@ class TensorOverride:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KvOverride:
-    """One ``--override-kv KEY=TYPE:VALUE``: metadata that is taken for what the file says."""
+    """One ``--override-kv KEY=TYPE:VALUE``: metadata that replaces the file's."""
 
     key: str
     value: bool | int | float | str
@@ -138,14 +138,14 @@ class Devices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """``--fit on``: what was not given of a placement is chosen by the devices' free memory."""
+    """``--fit on``: open parts of the placement are chosen by the devices' free memory."""
 
     targets_mib: tuple[int, ...] = ()
     """``--fit-target``: MiB that stay free, by device; a single one is for all of them."""
     min_ctx: int = 4096
     """``--fit-ctx``: tokens of the shortest context, where its length was not given either."""
     is_open: bool = False
-    """Whether that is still to be done, by the engine that loads or by a llama-server."""
+    """Whether the choice is still to be made, by the engine that loads or by a llama-server."""
 
     def margin_bytes(self, device: int) -> int:
         """Bytes that stay free on a device, by its index among the target's."""
@@ -186,8 +186,8 @@ class ModelOptions:
     cache_type_v_mtp: str = "f16"
     """``-ctvd`` of the same."""
     fit: Fit | None = None
-    """Parts of a target's placement that llama-server may choose: a value here was chosen so, and a
-    command leaves it to the server. None where everything was given."""
+    """Options of ``--fit`` where it may place the target: values above are its choice, and a
+    command leaves them to the server. None where the whole placement was given."""
 
     @property
     def load_mode(self) -> str:
@@ -220,9 +220,9 @@ class ContextOptions:
     threads_batch_draft: int = 0
     """``-tbd``: 0 for as many as the target has for batches, whatever ``threads_draft`` is."""
     numa: Numa | None = None
-    """For the whole process; None for nothing of it."""
+    """Strategy for the whole process; None for none."""
     swa_full: bool = False
-    """Layers with a sliding window remember all tokens, not just those that they look at."""
+    """Layers with a sliding window keep all tokens, not just those within the window."""
     kv_offload: bool = True
     """Caches are where their layers are; else in RAM (``--no-kv-offload``)."""
     op_offload: bool = True

@@ -105,11 +105,11 @@ def speculation_of(kinds: Collection[str], values: Mapping[str, Any]) -> Specula
     """Speculation from options.
 
     Args:
-        kinds: who drafts, in any order: llama-server has an order of its own.
+        kinds: of the drafters, in any order: llama-server has its own.
         values: values of every number of these drafters, by ``Number.parameter``.
 
     Raises:
-        UsageError: two want the draft context, or one would never draft.
+        UsageError: two drafters need the draft context, or one would never draft.
     """
     models = [one for one in MODELS if kind_of(one) in kinds]
     if len(models) > 1:

@@ -1,4 +1,4 @@
-"""Versions of what is stored, and ways of drafting in the forms of earlier versions."""
+"""Reads stored data of earlier versions: checks schemas, and converts settings to today's form."""
 
 import re
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _MODEL_NUMBERS = ("draft_max", "draft_min", "draft_p_min")
 
 
 def check_schema(found: object, known: str, where: str, *, what: str, advice: str) -> None:
-    """Refuse what this spectui does not read, and leave it as it is.
+    """Refuse stored data of a schema that this spectui does not read.
 
     Args:
         found: its schema, as it says: ``spectui.KIND/VERSION``.
@@ -30,7 +30,7 @@ def check_schema(found: object, known: str, where: str, *, what: str, advice: st
         advice: what to do where no update helps.
 
     Raises:
-        BadInputError: it is of a newer spectui, of an older one than is read, or another thing.
+        BadInputError: it is of a newer spectui, of one that is too old, or of another kind.
     """
     if found == known:
         return
@@ -57,7 +57,7 @@ _NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 def is_of_fast_schedule(kept: object) -> bool:
     """Whether an earlier version measured this on ``--schedule fast``.
 
-    That was less work per round than llama-server's, so the seconds hold no more; counts do.
+    It did less work per round than llama-server does, so its seconds are invalid; counts are valid.
     """
     return isinstance(kept, Mapping) and kept.get("schedule") == "fast"
 

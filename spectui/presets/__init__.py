@@ -130,18 +130,18 @@ def preset_folders() -> tuple[Path, ...]:
     return (config_dir() / "presets", *(folder for folder in shipped if folder.is_dir()))
 
 
-def list_presets(passed_over: Callable[[str], None]) -> tuple[Preset, ...]:
+def list_presets(on_malformed: Callable[[str], None]) -> tuple[Preset, ...]:
     """All presets by name; the user's own hide shipped ones of the same name.
 
     Args:
-        passed_over: called with a sentence on each file that is malformed.
+        on_malformed: called with a sentence on each malformed file.
     """
     presets = []
     for _name, path in sorted(named_toml(preset_folders()).items()):
         try:
             presets.append(read_preset(path))
         except BadInputError as error:
-            passed_over(str(error))
+            on_malformed(str(error))
     return tuple(presets)
 
 
@@ -162,7 +162,7 @@ def read_preset(path: Path) -> Preset:
     """Read one file.
 
     Raises:
-        BadInputError: missing, no regular file, no TOML, or it says what presets do not say.
+        BadInputError: missing, no regular file, no TOML, or not as ``PresetFile`` has it.
     """
     content = read_toml(
         path,

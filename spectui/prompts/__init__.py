@@ -1,6 +1,6 @@
 """The prompts that measurements run on: the user's own files, or the built-in suite.
 
-``forms.py`` has the forms that are read; what is wrong is named by file and line.
+``forms.py`` has the forms that are read; errors name file and line.
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ class PromptFile:
 
     prompts: tuple[Prompt, ...]
     notes: tuple[str, ...] = ()
-    """By file: what was taken of it and what was passed over, where that is not all."""
+    """Clauses on files of which not everything was used."""
 
 
 def builtin_suite() -> tuple[Prompt, ...]:
@@ -66,7 +66,7 @@ def load_prompts(path: Path) -> PromptFile:
 
 
 def _prompt_files(path: Path) -> list[Path]:
-    path.stat()  # a missing path is told as such, whatever its suffix
+    path.stat()  # a missing path is reported as missing, whatever its suffix
     if path.is_dir():
         # Folders only are left out, so that a dangling link is an error, not a lost prompt.
         files = [

@@ -1,9 +1,9 @@
-"""Exports of chats: what was asked, and the answers that are there already.
+"""Reads exports of chats as prompts with their existing answers.
 
 A file is recognised by its shape: Open WebUI, LM Studio, the page of llama-server, SillyTavern,
-ShareGPT, and logs of OpenAI-style requests with their answers. Each reader makes one form of it, a
-title and messages with ``role`` and ``content`` as OpenAI's interface has them. Of branches the one
-that the user sees counts.
+ShareGPT, and logs of OpenAI-style requests with their answers. Each reader converts its form into a
+title and messages with ``role`` and ``content`` as in OpenAI's interface. Of several branches the
+one that the user sees is read.
 
 Reasoning is part of what a model writes, and is no part of a prompt that follows. Where an export
 keeps it apart, it stands before the answer in ``<think>`` and ``</think>``, as most models write
@@ -41,7 +41,7 @@ REPEATED = "to the same prompt"
 UNKNOWN = "in no known form"
 """Why an entry of a file is left out where others are chats."""
 OTHER_FILES = "files of a folder that are no exports of chats"
-_KNOWN = (
+_KNOWN_FORMS = (
     "spectui reads the JSON of Open WebUI, LM Studio, llama-server's page, SillyTavern and "
     "ShareGPT, and logs of OpenAI-style requests with their answers"
 )
@@ -54,8 +54,8 @@ _DETAILS = re.compile(
     r'<details type="reasoning".*?>\s*(?:<summary>.*?</summary>)?(.*?)</details>\s*', re.DOTALL
 )
 """Reasoning as Open WebUI keeps it: quoted, with HTML's entities."""
-_APART = ("reasoning_content", "reasoningContent", "reasoning", "thinking")
-"""Fields in which exports keep reasoning."""
+_REASONING_FIELDS = ("reasoning_content", "reasoningContent", "reasoning", "thinking")
+"""Fields in which exports store reasoning."""
 _DAMAGE = (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError)
 
 
@@ -66,7 +66,7 @@ class Chats:
     prompts: tuple[AnsweredPrompt, ...]
     """One answer of each chat after the other."""
     left_out: Mapping[str, int] = field(default_factory=dict)
-    """Number of answers that are no text alone, and of entries that are no chats, by reason."""
+    """Number of answers and of other entries that were left out, by reason."""
 
 
 def load_chats(paths: Sequence[Path]) -> Chats:
@@ -81,7 +81,7 @@ def load_chats(paths: Sequence[Path]) -> Chats:
         for file in chain.from_iterable(map(_files, paths)):
             own = _parts_of(_records(file), left_out)
             if not own and file in paths:
-                raise BadInputError(f"{file} is no export of chats; {_KNOWN}")
+                raise BadInputError(f"{file} is no export of chats; {_KNOWN_FORMS}")
             left_out[OTHER_FILES] += not own
             for number, (form, part) in enumerate(own, start=1):
                 beside = Counter[str]()
@@ -103,8 +103,8 @@ def load_chats(paths: Sequence[Path]) -> Chats:
         # A log has the beginning of a chat again in each request.
         found.setdefault((one.messages, one.answer), one)
     if not found:
-        told = reasons_text(left_out)
-        answer = f"answer with text alone ({told})" if told else "answer"
+        reasons = reasons_text(left_out)
+        answer = f"answer with text alone ({reasons})" if reasons else "answer"
         raise BadInputError(
             f"{', '.join(map(str, paths))}: there is no {answer} in it; give other chats"
         )
@@ -113,7 +113,7 @@ def load_chats(paths: Sequence[Path]) -> Chats:
 
 
 def reasons_text(left_out: Mapping[str, int]) -> str:
-    """How many were left out, by reason; empty for none."""
+    """Numbers of entries that were left out, with reasons, as a list; empty for none."""
     return ", ".join(f"{n} {why}" for why, n in left_out.items() if n)
 
 
@@ -133,7 +133,7 @@ def _files(path: Path) -> list[Path]:
 
 def _records(file: Path) -> list[object]:
     """The values of a file: of its list, of its lines, or the file itself."""
-    remedy = f"export the chats again: {_KNOWN}"
+    remedy = f"export the chats again: {_KNOWN_FORMS}"
     text = decoded(read_file(file, LARGE_BYTES), file)
     return [one.value for one in read_records(text, file, remedy)]
 
@@ -169,7 +169,7 @@ def _sillytavern(records: Sequence[Json]) -> list[_Chat]:
             "files": extra.get("image") or extra.get("media") or extra.get("files"),
         }
         for one in records
-        # What it calls a system's is hidden from the model.
+        # Messages that it marks as the system's are hidden from the model.
         if "mes" in one and not one.get("is_system")
     ]
     title = next((one["character_name"] for one in records if "character_name" in one), "")
@@ -199,8 +199,8 @@ def _open_webui(records: Sequence[Json]) -> list[_Chat]:
         history = one.get("history") or {}
         tree = history.get("messages")
         messages = _path(tree, history.get("currentId") or "") if tree else one["messages"]
-        told = (one.get("params") or {}).get("system") or one.get("system")
-        found.append((one.get("title") or "", _behind(told, messages)))
+        system = (one.get("params") or {}).get("system") or one.get("system")
+        found.append((one.get("title") or "", _with_system(system, messages)))
     return found
 
 
@@ -209,15 +209,15 @@ def _lm_studio(records: Sequence[Json]) -> list[_Chat]:
     found = []
     for one in records:
         fields = (one.get("perChatPredictionConfig") or {}).get("fields") or []
-        told = [f["value"] for f in fields if f.get("key") == "llm.prediction.systemPrompt"]
-        system = next(iter(told), one.get("systemPrompt"))
+        own = [f["value"] for f in fields if f.get("key") == "llm.prediction.systemPrompt"]
+        system = next(iter(own), one.get("systemPrompt"))
         chosen = [row["versions"][row.get("currentlySelected") or 0] for row in one["messages"]]
-        messages = [_of_version(version) for version in chosen]
-        found.append((one.get("name") or "", _behind(system, messages)))
+        messages = [_version_message(version) for version in chosen]
+        found.append((one.get("name") or "", _with_system(system, messages)))
     return found
 
 
-def _of_version(version: Json) -> Json:
+def _version_message(version: Json) -> Json:
     """Message of a version: its content, or that of its steps."""
     blocks = [one for one in version.get("steps") or [version] if one.get("content")]
     thinking = [one for one in blocks if (one.get("style") or {}).get("type") == "thinking"]
@@ -254,7 +254,7 @@ def _path(tree: dict[str, Json], leaf: str) -> list[Json]:
     return found
 
 
-def _behind(system: object, messages: list[Json]) -> list[Json]:
+def _with_system(system: object, messages: list[Json]) -> list[Json]:
     """Messages behind a system prompt, if there is one."""
     return [{"role": "system", "content": system}, *messages] if system else messages
 
@@ -268,14 +268,14 @@ def _answers(
     for one in messages:
         problem = problem or _problem(one)
         role = role_of(one)
-        reasoning, visible = _parted(text_of(one))
+        reasoning, visible = _split_reasoning(text_of(one))
         if role == "assistant":
             n += 1
             has_question = any(message.role == "user" for message in before)
             why = problem or (None if visible else "without text")
             why = why or (None if has_question else "without a question")
             if why is None:
-                kept = next((one[name] for name in _APART if one.get(name)), reasoning)
+                kept = next((one[name] for name in _REASONING_FIELDS if one.get(name)), reasoning)
                 chat = f"chat {title!r}" if title else f"chat {number}"
                 yield AnsweredPrompt(
                     id=f"chat-{number}-{n}",
@@ -301,7 +301,7 @@ def _problem(message: Json) -> str | None:
     return beyond and f"with {beyond}"
 
 
-def _parted(text: str) -> tuple[str, str]:
+def _split_reasoning(text: str) -> tuple[str, str]:
     """Reasoning at the beginning of a text, and the rest."""
     if (found := _DETAILS.match(text)) is not None:
         lines = html.unescape(found[1]).strip().split("\n")

@@ -1,4 +1,4 @@
-"""Prompts of one file, in the forms that people have, with a line on what was taken of them."""
+"""Reads the prompts of one file, in the usual forms, and notes what it used and what it ignored."""
 
 import csv
 import io
@@ -39,8 +39,8 @@ _FORMS = (*CONVERSATIONS, "turns", "prompt")
 _IDS = ("id", "question_id", "task_id", "custom_id")
 ENVELOPES = ("request", "body")
 """Keys of the request in a log and in a batch."""
-_OF_MESSAGES = frozenset({"role", "from", "content", "value"})
-_NAMED = 6
+_MESSAGE_KEYS = frozenset({"role", "from", "content", "value"})
+_MOST_NAMED = 6
 """Most keys that a note names."""
 _SEPARATORS = "\x1f,;\t"
 """Between the columns of a CSV; the first, which no text has, where there is one column."""
@@ -48,14 +48,14 @@ _HALF_PAIR = r"a \ud800 to \udfff without its other half is no character"
 
 
 class FileReader:
-    """Reads a file, and keeps what it took of it and what it passed over."""
+    """Reads a file, and records which parts it used, ignored and left out."""
 
     def __init__(self, file: Path) -> None:
         """Read nothing yet."""
         self._file = file
-        self._taken: dict[str, None] = {}
-        self._passed: dict[str, None] = {}
-        self._left: list[str] = []
+        self._used: dict[str, None] = {}
+        self._ignored: dict[str, None] = {}
+        self._left_out: list[str] = []
 
     def read(self, data: bytes) -> list[Prompt]:
         """The prompts.
@@ -69,29 +69,29 @@ class FileReader:
             return [self._whole(text)]
         records = _rows(text, self._file) if suffix == ".csv" else read_records(text, self._file)
         found = [prompt for one in records if (prompt := self._prompt(one))]
-        if self._left and not found:
-            raise BadInputError(f"{self._left[0]}; give questions of text alone")
+        if self._left_out and not found:
+            raise BadInputError(f"{self._left_out[0]}; give questions of text alone")
         return found
 
     def note(self, n_prompts: int) -> str | None:
         """Clause on the prompts that were taken and passed over; None where all were taken."""
-        told = [*self._taken]
-        if self._passed:
-            n_more = len(self._passed) - _NAMED
-            names = ", ".join([*self._passed][:_NAMED])
-            told.append(f"passed over: {names}" + (f" and {n_more} more" if n_more > 0 else ""))
-        if self._left:
-            told.append(f"{len(self._left)} left out, the first {self._left[0]}")
+        notes = [*self._used]
+        if self._ignored:
+            n_more = len(self._ignored) - _MOST_NAMED
+            names = ", ".join([*self._ignored][:_MOST_NAMED])
+            notes.append(f"passed over: {names}" + (f" and {n_more} more" if n_more > 0 else ""))
+        if self._left_out:
+            notes.append(f"{len(self._left_out)} left out, the first {self._left_out[0]}")
         head = f"{counted(n_prompts, 'prompt')} of {self._file.name}"
-        return f"{head}: {'; '.join(told)}" if told else None
+        return f"{head}: {'; '.join(notes)}" if notes else None
 
     def _whole(self, text: str) -> Prompt:
         if not text.strip():
             _refuse(f"{self._file}:1", "the prompt is empty; write it into the file")
         n_lines = len(text.strip().split("\n"))
         if n_lines > 1:
-            told = f"its {n_lines} lines are one (for several, one per line in a .jsonl)"
-            self._taken[told] = None
+            note = f"its {n_lines} lines are one (for several, one per line in a .jsonl)"
+            self._used[note] = None
         return Prompt(id=self._file.stem, category=DEFAULT_CATEGORY, text=text)
 
     def _prompt(self, record: Record) -> Prompt | None:
@@ -108,11 +108,11 @@ class FileReader:
             why = f"{form} is no text" if form in request else f"no prompt among {keys}"
             _refuse(where, f"{why}; {LINE_FORM}")
         if isinstance(content, str) and not content.strip():
-            self._left.append(f"{where}: the prompt is empty")
+            self._left_out.append(f"{where}: the prompt is empty")
             return None
         outer = () if request is fields else fields
         known = {form, *ENVELOPES, *_IDS, "category"}
-        self._passed.update(dict.fromkeys(key for key in (*outer, *request) if key not in known))
+        self._ignored.update(dict.fromkeys(key for key in (*outer, *request) if key not in known))
         messages = self._messages(where, form, content) if isinstance(content, list) else ()
         if not messages and isinstance(content, list):
             return None
@@ -131,29 +131,29 @@ class FileReader:
         """The conversation up to its last question; empty where there is none of text alone."""
         if form == "turns":
             if len(rows) > 1:
-                self._taken["the first of turns"] = None
+                self._used["the first of turns"] = None
             rows = [{"role": "user", "content": one} for one in rows[:1]]
         while rows and isinstance(rows[-1], dict) and role_of(rows[-1]) == "assistant":
             rows = rows[:-1]
-            self._taken["without the last answer"] = None
+            self._used["without the last answer"] = None
         numbered = [*enumerate(rows, start=1)]
         problem = next(filter(None, (_problem(where, n, row) for n, row in numbered)), None)
         messages = [] if problem else [self._message(where, n, row) for n, row in numbered]
         found = tuple(one for one in messages if one is not None)
         if any(one.role == "user" for one in found):
             return found
-        self._left.append(f"{where}: {problem or 'no question'}")
+        self._left_out.append(f"{where}: {problem or 'no question'}")
         return ()
 
     def _message(self, where: str, n: int, row: Json) -> ChatMessage | None:
         """A message; None for an empty one of the system's."""
-        self._passed.update(dict.fromkeys(key for key in row if key not in _OF_MESSAGES))
+        self._ignored.update(dict.fromkeys(key for key in row if key not in _MESSAGE_KEYS))
         role, text = role_of(row), text_of(row)
         if role not in ROLES:
             _refuse(where, f"unknown role {role!r} in message {n}; use {', '.join(ROLES)}")
         if text.strip():
             return ChatMessage(role=str(role), content=text)
-        self._taken["without empty system messages"] = None
+        self._used["without empty system messages"] = None
         return None
 
 
@@ -191,8 +191,8 @@ def _rows(text: str, file: Path) -> Iterator[Record]:
         for row in rows:
             where, line = f"{file}:{line}", rows.line_num + 1
             if any(row[len(names) :]):
-                told = f"{len(row)} cells in {counted(len(names), 'column')}"
-                _refuse(where, f"{told}; put quotes around text with {separator!r} in it")
+                what = f"{len(row)} cells in {counted(len(names), 'column')}"
+                _refuse(where, f"{what}; put quotes around text with {separator!r} in it")
             if row:
                 cells = chain(row, repeat(""))
                 yield Record(where, line - 1, dict(zip(names, cells, strict=False)))

@@ -1,4 +1,4 @@
-"""JSON values of a file with prompts or chats, and the messages in them, however they are spelled.
+"""Reads the JSON values of a file with prompts or chats, and messages in several spellings.
 
 Requests of OpenAI's interface, alone, in a batch or in a log, and ShareGPT's conversations.
 """
@@ -16,7 +16,7 @@ Json = dict[str, Any]
 CONVERSATIONS = ("messages", "conversations", "conversation")
 """Keys of lists of messages."""
 INSTRUCTING = ("system", "developer")
-"""Roles of who is no part of the conversation: llama-server takes one for the other."""
+"""Roles of instructions, which llama-server treats alike."""
 ROLES = (*INSTRUCTING, "user", "assistant", "tool")
 _SPELLINGS = {"human": "user", **dict.fromkeys(("gpt", "bing", "chatgpt"), "assistant")}
 _TEXTS = frozenset({"text", "input_text", "output_text"})
@@ -109,7 +109,7 @@ def rows_of(request: Json) -> list[Any] | None:
 
 
 def role_of(message: Mapping[str, Any]) -> object:
-    """One of ``ROLES``, or what else stands there."""
+    """One of ``ROLES``, or any other value of the field."""
     name = message.get("role", message.get("from"))
     return _SPELLINGS.get(name, name) if isinstance(name, str) else name
 

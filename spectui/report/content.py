@@ -1,6 +1,6 @@
-"""Contents of a report, whatever it is printed as: a stored study, and the commands of its user.
+"""Contents of a report for every format: a stored study, and the commands that it advises.
 
-A command is whole, or it tells nothing private.
+Commands are complete for the study's user, and without anything private in public reports.
 """
 
 import shlex
@@ -42,8 +42,7 @@ class Content:
     outcome: Outcome
     """The study's."""
     gain: Gain | None
-    """Gain of the best setting in decoding, as it is told to people; None where none was
-    confirmed."""
+    """Gain of the best setting in decoding, as it is shown; None where none was confirmed."""
     best: Arm | None
     document: TuneDocument
     """The document that ``tune`` printed, completed by what is kept beside it."""
@@ -128,7 +127,7 @@ class Content:
 
 
 def content_of(study: StoredStudy) -> Content:
-    """Collect what a study says.
+    """Collect the contents of a study's report.
 
     Raises:
         BadInputError: it has no verdict.
@@ -154,7 +153,7 @@ def content_of(study: StoredStudy) -> Content:
 
 
 def _credible(gain: Gain | None, best: SidePart | None) -> Gain | None:
-    """The gain without what cannot be: it is cut at what the accepted tokens can give."""
+    """The gain, cut at its ceiling; None where it is not finite and positive, or noise."""
     numbers = () if gain is None else (gain.speedup, gain.low or 1.0, gain.high or 1.0)
     is_noise = best is not None and best.speedup_is_noise
     if gain is None or is_noise or not all(isfinite(one) and one > 0 for one in numbers):
@@ -182,7 +181,7 @@ def label_of(arm: Arm | None) -> str:
 
 
 def interval_text(interval: tuple[float, float] | None) -> str:
-    """Ends of an interval of speedups, or that there is none."""
+    """Ends of an interval of speedups, or ``no interval``."""
     return "no interval" if interval is None else " to ".join(map(times_text, interval))
 
 
@@ -212,7 +211,7 @@ def advised_command(content: Content, *, is_public: bool = False) -> Known[str]:
 
 
 def public(model: ModelOptions) -> ModelOptions:
-    """The model without folders, addresses, and texts that a user typed."""
+    """The model without folders, addresses, and other text of the user's."""
     devices = replace(model.devices, rpc=(), names=None) if model.devices.rpc else model.devices
     return replace(model, path=Path(model.path.name), devices=devices, override_kv=())
 

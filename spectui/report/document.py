@@ -1,7 +1,7 @@
-"""The document that ``tune`` keeps with a study, as far as reports read it.
+"""Reads the document that ``tune`` stores with a study, as far as reports need it.
 
-A study may come from somebody else: each part is decoded on its own, and one that is not as spectui
-writes it is missing.
+A study may come from another user: each part is decoded on its own, and counts as missing if it has
+another form than spectui's.
 """
 
 import json
@@ -27,7 +27,7 @@ Interval = tuple[Amount, Amount]
 
 
 def short(text: str, most: int = _LABEL) -> str:
-    """A text of others in a label's length."""
+    """A text, cut to the length of a label."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
@@ -111,7 +111,7 @@ class MachinePart(Struct, frozen=True):
 
 
 class EnginePart(Struct, frozen=True):
-    """Versions of what computes."""
+    """Version of llama.cpp, and its library."""
 
     llama_cpp: str
     library: LibraryFacts | None = None
@@ -134,7 +134,7 @@ class ModelPart(Struct, frozen=True):
 
 
 class ConfigPart(Struct, frozen=True):
-    """How it was measured."""
+    """Options of the measurement."""
 
     n_predict: Count
     n_prompts: Count
@@ -184,7 +184,7 @@ class TuneDocument(Struct, frozen=True, kw_only=True):
 
 
 def read_document(kept: Json | None) -> TuneDocument:
-    """Decode what is kept, part by part; what is not as spectui writes it is missing."""
+    """Decode a stored document part by part; parts of another form are None."""
     found: dict[str, Any] = {}
     for field in msgspec.structs.fields(TuneDocument):
         value = None if kept is None else kept.get(field.name)

@@ -1,8 +1,8 @@
 """Prints a report: as a page of HTML, as Markdown for an issue, as a row of a shared table.
 
-The page loads nothing and runs one little script. Markdown is bounded, and without paths and names
-of people; the row has facts alone. Texts of others are escaped, so that they neither format, link,
-embed nor mention anybody.
+The page loads nothing and runs one small script. Markdown is bounded in size, and without paths and
+names of people; the row has facts alone. Text from a study is escaped, so that it neither formats,
+links, embeds nor mentions anybody.
 """
 
 import base64
@@ -35,14 +35,14 @@ from spectui.report.sections import columns_of, sections
 from spectui.tune.result import Outcome
 
 _MOST_CHARACTERS = 4000
-"""Limit of texts by others; real ones are shorter."""
-_PIECES = re.compile(r" (?=--?[A-Za-z])")
-"""Where a command may be broken into lines: before its options."""
+"""Limit of a text from a study; real ones are shorter."""
+_LINE_BREAKS = re.compile(r" (?=--?[A-Za-z])")
+"""Places where a command may be broken into lines: before its options."""
 _SPECIAL = re.compile(r"([\\`*_{}\[\]|~])")
 _LINKED = re.compile(r"(?<=[@#])(?=\w)|(?<=\bwww)(?=\.)|(?<=:)(?=//)", re.IGNORECASE)
-"""Where GitHub would mention, refer or link, whatever stands before it."""
-_PARTING = "\N{WORD JOINER}"
-"""Nobody sees it."""
+"""Places where GitHub would make a mention, a reference or a link."""
+_JOINER = "\N{WORD JOINER}"
+"""Invisible character that prevents that."""
 _LONGEST = 1500
 _MOST_ROWS = 12
 _UNKNOWN = "–"
@@ -53,7 +53,7 @@ def render_page(content: Content) -> str:
     style, script = (Markup(_file(name)) for name in ("style.css", "copy.js"))  # noqa: S704 - the package's own files
     command = advised_command(content)
     templates = _environment(_as_html)
-    templates.filters["pieces"] = _PIECES.split
+    templates.filters["pieces"] = _LINE_BREAKS.split
     return templates.get_template("page.html.jinja").render(
         version=__version__,
         title=f"{short(content.source.name)}: spectui report",
@@ -96,7 +96,7 @@ def _environment(shown: Callable[[object], object]) -> Environment:
 
 
 def _as_html(value: object) -> object:
-    """A text of others as it may be shown: bounded, printable, and without the home folder."""
+    """Text from a study for the page: bounded, printable, and without the home folder."""
     if type(value) is not str:
         return value
     text = printable(short(value, _MOST_CHARACTERS), keep="\n")
@@ -118,7 +118,7 @@ def render_markdown(content: Content) -> str:
     """Render a study."""
     verdict, command = content.verdict, advised_command(content, is_public=True).value
     templates = _environment(_as_markdown)
-    templates.filters |= {"cells": _cells, "fenced": _fenced}
+    templates.filters |= {"cells": _table_row, "fenced": _fenced}
     return templates.get_template("issue.md.jinja").render(
         head=content,
         tells_reason=verdict.answer is Answer.UNDECIDED,
@@ -131,11 +131,11 @@ def render_markdown(content: Content) -> str:
 
 
 def _as_markdown(value: object) -> object:
-    """A text of others as it stands, bounded."""
+    """Text from a study for Markdown: escaped, and bounded."""
     return value if isinstance(value, Markup) else escaped(short(str(value), _LONGEST))
 
 
-def _cells(cells: Iterable[str]) -> Markup:
+def _table_row(cells: Iterable[str]) -> Markup:
     """A row of a table."""
     texts = (escaped(short(one, _LONGEST)) for one in cells)
     return Markup(f"| {' | '.join(texts)} |")  # noqa: S704 - escaped
@@ -151,7 +151,7 @@ def _fenced(text: str) -> Markup:
 def render_row(content: Content) -> str:
     """Render the row, below the lines of the table's head."""
     columns = _columns(content)
-    cells = _cells(one or _UNKNOWN for one in columns.values())
+    cells = _table_row(one or _UNKNOWN for one in columns.values())
     lines = (f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}", cells)
     return "\n".join(lines) + "\n"
 
@@ -191,7 +191,7 @@ def _target_place(outcome: Outcome) -> str | None:
 
 
 def escaped(text: str) -> str:
-    """A text of others as it stands, in one line, whatever it means in Markdown or HTML."""
+    """Text in one line, escaped so that it appears literally in Markdown and HTML."""
     plain = printable(" ".join(text.split()))
     whole = plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return _LINKED.sub(_PARTING, _SPECIAL.sub(r"\\\1", whole))
+    return _LINKED.sub(_JOINER, _SPECIAL.sub(r"\\\1", whole))

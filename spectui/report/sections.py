@@ -1,4 +1,4 @@
-"""Sections of a report: what is gained, and what that rests on, in the order of the page."""
+"""Sections of a report, in the order of the page: the gain, and the data behind it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Section:
 
     title: str
     lead: str
-    """Its meaning, for somebody who knows nothing of it."""
+    """Explanation for readers without previous knowledge."""
     table: Table | None = None
     notes: tuple[str, ...] = ()
     """Sentences below."""
@@ -107,8 +107,8 @@ def _requests(content: Content) -> Section | None:
     return Section(
         title="A whole request",
         lead=(
-            "What somebody waits who sends a prompt: first it is read, which no draft makes "
-            "faster, then the answer is written, which a good draft does."
+            "The wait after sending a prompt: first it is read, which no draft makes faster, then "
+            "the answer is written, which a good draft makes faster."
         ),
         table=Table((Words("prompt + answer"), *columns), rows),
         notes=tuple(

@@ -1,4 +1,4 @@
-"""Finds a llama-server binary, and asks it for its options and version.
+"""Finds a llama-server binary, and reads its options and version from ``--help``.
 
 The answers are cached until the binary changes. In ``--help`` llama.cpp writes an option per
 paragraph, its names from the first column on and its words from the 41st; ik_llama.cpp indents the
@@ -27,10 +27,10 @@ from spectui.server.kept import KeptProcess, manner_of
 
 TIMEOUT_S = 30.0
 """Limit for an answer: a GPU's driver and a cold disk may take most of it."""
-_ITS_OWN = frozenset({"--model", "--ctx-size", "--port"})
-"""Options that every llama-server has had, and no other program of llama.cpp has together."""
+_REQUIRED = frozenset({"--model", "--ctx-size", "--port"})
+"""Options that every llama-server has had, and that no other program of llama.cpp has all of."""
 _FLASH_ATTENTION = frozenset({"-fa", "--flash-attn"})
-_UNLISTED = frozenset(
+_UNLISTED_IK = frozenset(
     {
         *("-ngl", "--gpu-layers", "--n-gpu-layers"),
         *("-ngld", "--gpu-layers-draft", "--n-gpu-layers-draft"),
@@ -43,14 +43,14 @@ _UNLISTED = frozenset(
     }
 )
 """Options that ik_llama.cpp takes, but lists in builds for a GPU or with mmap alone, or nowhere."""
-_OVERRIDES = ("LLAMA_ARG_", "MTMD_BACKEND_DEVICE")
-"""Variables with which a user sets llama-server up: a bad one would be all that it talks about."""
+_OPTION_VARIABLES = ("LLAMA_ARG_", "MTMD_BACKEND_DEVICE")
+"""Prefixes of variables that set options: withheld, since an invalid one would end ``--help``."""
 _FORMAT = 2
-"""To be raised when what is read from a help text changes."""
+"""Version of the cached answers: raise it when reading help texts changes."""
 _FOLDER = "llama-server"
 _MOST_INDENTED = 12
 _COLUMNS = re.compile(r"(?<![, ]) {2,}")
-"""Between an option's names with its value, and its words."""
+"""The gap between an option's names with its value, and its description."""
 _NAME = re.compile(r"(?:^|, *)(-{1,2}[A-Za-z][\w.-]*)")
 _VARIABLE = re.compile(r"\(env: (\w+)\)")
 _REMOVED = "the argument has been removed"
@@ -71,11 +71,11 @@ class HelpOption(msgspec.Struct, frozen=True, kw_only=True):
     variable: str | None
     """Environment variable that it is read from."""
     is_removed: bool
-    """The program knows it only to refuse it."""
+    """Whether the program knows the option only to refuse it."""
 
 
 class Version(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to ``--version``. None where it tells nothing, as builds outside a clone do."""
+    """The answer to ``--version``. Build and commit are None in builds outside of a clone."""
 
     text: str
     build: int | None
@@ -111,7 +111,7 @@ class ServerBinary(msgspec.Struct, frozen=True, kw_only=True):
             return named
         # Its help leaves out most values: only of -fa it is known that there are builds without.
         bare = named.bare & _FLASH_ATTENTION
-        return replace(named, flags=flags | _UNLISTED, bare=bare)
+        return replace(named, flags=flags | _UNLISTED_IK, bare=bare)
 
     @property
     def dialect(self) -> Dialect:
@@ -119,8 +119,8 @@ class ServerBinary(msgspec.Struct, frozen=True, kw_only=True):
         return self.reader.dialect
 
     @property
-    def tells_reading(self) -> bool:
-        """Whether what it tells of a prompt holds its reading by a draft model.
+    def prompt_times_include_draft(self) -> bool:
+        """Whether its seconds for a prompt include the reading by a draft model.
 
         In ik_llama.cpp, and in llama.cpp before spring 2026, the first draft reads the prompt,
         which then counts as decoding.
@@ -128,7 +128,7 @@ class ServerBinary(msgspec.Struct, frozen=True, kw_only=True):
         return self.dialect is Dialect.LLAMA_CPP
 
     def check_dialect(self, wanted: Dialect) -> None:
-        """Refuse to write for another dialect than its own.
+        """Refuse a dialect other than the binary's own.
 
         Raises:
             UsageError: it has other options than ``wanted``.
@@ -179,7 +179,7 @@ def _answers(path: Path, timeout_s: float) -> ServerBinary:
     deadline_s = time.monotonic() + timeout_s
     helped = ask(path, ("--help",), timeout_s)
     options = read_help(helped.output.text)
-    if not _ITS_OWN.issubset(flag for option in options for flag in option.flags):
+    if not _REQUIRED.issubset(flag for option in options for flag in option.flags):
         raise _no_server(path, helped)
     version = ask(path, ("--version",), max(deadline_s - time.monotonic(), 0.0)).output.text
     return ServerBinary(path=str(path), options=options, version=read_version(version))
@@ -187,7 +187,7 @@ def _answers(path: Path, timeout_s: float) -> ServerBinary:
 
 def _no_server(path: Path, helped: KeptProcess) -> ServerError:
     return ServerError(
-        f"{path} is no llama-server that runs: its --help lists no {', '.join(sorted(_ITS_OWN))}, "
+        f"{path} is no llama-server that runs: its --help lists no {', '.join(sorted(_REQUIRED))}, "
         f"and it ended with {manner_of(helped.returncode or 0)}; {helped.output.last_words}; give "
         "the path of a llama-server"
     )
@@ -227,7 +227,7 @@ def ask(
         ServerError: it cannot be started, or does not end in time.
     """
     own = own_environment(os.environ)
-    environment = {k: v for k, v in own.items() if not k.startswith(_OVERRIDES)}
+    environment = {k: v for k, v in own.items() if not k.startswith(_OPTION_VARIABLES)}
     with KeptProcess(
         [str(program), *arguments],
         grace_s=0.0,
@@ -265,7 +265,7 @@ def _recall(identity: BinaryIdentity) -> ServerBinary | None:
 
 
 def _remember(identity: BinaryIdentity, known: ServerBinary) -> None:
-    """Keep it, if there is room: to ask again costs little."""
+    """Cache the answers, if there is room: asking again costs little."""
     path = _cache_file(identity)
     # A path that is no text cannot be kept.
     with suppress(OSError, UnicodeEncodeError):

@@ -38,8 +38,8 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 _COMPLETION = "/completion"
-_LOOK_S = 1.0
-"""Seconds between two looks for an interrupt."""
+_CHECK_S = 1.0
+"""Seconds between two checks for an interrupt."""
 
 
 class ChatMessage(TypedDict):
@@ -77,7 +77,7 @@ class LlamaClient(Closing):
             api_key=api_key,
             timeout_s=request_timeout_s,
             check_peer=check_peer,
-            # A stream has one, and the server may be asked for its state beside them.
+            # One for each stream, and one for requests on the server's state.
             most_connections=MOST_SLOTS + 1,
         )
         self._thread = LoopThread("spectui-client")
@@ -103,7 +103,7 @@ class LlamaClient(Closing):
             raise self._failure(f"GET {self.base_url}/health", error) from error
 
     def speculates(self) -> bool | None:
-        """Return whether it was started with speculation; None where it does not tell.
+        """Return whether it was started with speculation; None where it does not report that.
 
         Raises:
             ServerError: it does not answer.
@@ -158,7 +158,7 @@ class LlamaClient(Closing):
             body: ``completion_body`` of the prompt.
 
         Raises:
-            ServerError: the server refused, failed or told no rounds.
+            ServerError: the server refused, failed or reported no rounds.
         """
         asked = {**body, **STREAMED}
         return self._post(_COMPLETION, asked, lambda page: page.read(read_rounds), closes=True)
@@ -192,8 +192,8 @@ class LlamaClient(Closing):
         """Return the result of a request; end it where it is interrupted."""
         future = self._thread.submit(request)
         try:
-            # An interrupt that comes before the wait has begun is seen at the next look.
-            while not wait([future], _LOOK_S).done:
+            # An interrupt that comes before the wait has begun is seen at the next check.
+            while not wait([future], _CHECK_S).done:
                 pass
             return future.result()
         finally:
@@ -249,9 +249,9 @@ async def keep_busy(
 ) -> list[tuple[T, float]]:
     """Get an answer to each of ``wanted``, with ``n_streams`` requests in flight until the last.
 
-    A stream takes the next request as soon as its own is answered. Where none is left, it asks for
-    fillers, so that the last ones are answered beside as many others as the first. Fillers under
-    way are broken off in the end.
+    A stream sends the next request as soon as its own is answered. Where none is left, it sends
+    fillers, so that the last requests are answered beside as many others as the first. Fillers that
+    are under way at the end are cancelled.
 
     Args:
         ask: sends a request, and returns the answer.

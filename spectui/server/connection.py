@@ -1,6 +1,6 @@
-"""HTTP requests to a server that may be slow, broken, hostile or no llama-server at all.
+"""Bounded HTTP requests, to a server that may be slow, broken, hostile or no llama-server at all.
 
-The event loop of the requests has a thread of its own, for callers that do not wait in one.
+For callers without an event loop, ``LoopThread`` runs one on its own thread.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ _KEPT_S = 3.0
 """An idle connection is kept shorter than llama-server keeps it, which is 5 s."""
 _CONNECTED = "connection.connect_tcp.complete"
 _JOIN_S = 1.0
-"""A task may be inside a driver or a sink, which nobody waits for longer."""
+"""Longest wait for a task at the end, which may hang in a driver or a sink."""
 
 
 class ReplyError(Exception):
@@ -70,7 +70,7 @@ class RefusedError(ReplyError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A complete reply of a server that was willing to give it."""
+    """A complete reply with a status of success."""
 
     path: str
     content: bytes
@@ -99,10 +99,10 @@ class Page:
 
 
 class Connection:
-    """Asks for pages, whose replies are bounded.
+    """Requests pages, with replies that are bounded in time and size.
 
-    In time, from the first byte sent to the last received, and in size. None may be compressed:
-    what it unpacks to is not known before.
+    The time counts from the first byte sent to the last received. No reply may be compressed: its
+    unpacked size would not be known in advance.
 
     Args:
         url: address of the server, and its path if it has one.
@@ -151,7 +151,7 @@ class Connection:
         *,
         closes: bool = False,
     ) -> Page:
-        """Return the reply.
+        """Send a request, and return the reply.
 
         Args:
             path: the requested path.
@@ -208,7 +208,7 @@ class Connection:
             stream: Any = info["return_value"]
             try:
                 _host, port, *_ = stream.get_extra_info("client_addr")
-                # It looks at every process, while answers to other requests may come in.
+                # On another thread: it reads every process, while other replies may arrive.
                 await asyncio.to_thread(self._check_peer, port)
             except BaseException:
                 await stream.aclose()
@@ -225,7 +225,7 @@ def _server_words(response: httpx.Response, content: bytes) -> str:
 
 
 def _cause(error: BaseException) -> str:
-    """Return the system's own words, which stand deep below."""
+    """The system's own message, from deep in the chain of causes."""
     for each in _causes(error):
         if isinstance(each, ssl.SSLCertVerificationError):
             return f"its certificate is not trusted: {one_line(each.verify_message)}"
@@ -247,9 +247,9 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 class LoopThread:
-    """Runs tasks on a daemon thread, which begins with the first of them.
+    """Runs tasks on a daemon thread, which starts with the first task.
 
-    Not on the caller's: a signal may interrupt that anywhere, and what an event loop runs survives
+    The caller's thread would not do: a signal may interrupt it anywhere, and an event loop survives
     that only between its steps.
     """
 

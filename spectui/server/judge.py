@@ -1,8 +1,8 @@
-"""The user's own llama-server as the judge of a command: its parser reads the whole line.
+"""Checks a command with the user's own llama-server, whose parser reads the whole line.
 
 ``llama-server --help ARGUMENTS`` reads every argument, and refuses what this build refuses, before
-it prints and ends: no model is loaded. What would open a file, connect, ask a device, or print
-something else is not shown to it. The program is the user's own, never one that a command names.
+it prints and ends: no model is loaded. Options that would open a file, connect, query a device, or
+print something else are withheld. The program is the user's own, never one that a command names.
 """
 
 import re
@@ -25,7 +25,7 @@ from spectui.server.binary import ServerBinary, ask
 
 _TIMEOUT_S = 10.0
 """Limit for all that is asked about one command."""
-_ALONE = {
+_ISOLATING = {
     **dict.fromkeys(("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"), ""),
     **dict.fromkeys(("GGML_VK_VISIBLE_DEVICES", "MUSA_VISIBLE_DEVICES"), ""),
     "ASCEND_RT_VISIBLE_DEVICES": "",
@@ -33,7 +33,7 @@ _ALONE = {
     "ONEAPI_DEVICE_SELECTOR": "!*:*",
     "LLAMA_OFFLINE": "1",
 }
-"""Variables that keep it from devices and from the hub."""
+"""Variables that keep the server from devices and from the hub."""
 _CONNECTING = re.compile(r"--(.*-)?(hf|url|docker|rpc|mcp-servers)(-.*)?")
 _OPENING = re.compile(r"--(.*-)?(file|path|dir)(-.*)?|--log-(test|enable)")
 """Names of options that open files; the last are ik_llama.cpp's."""
@@ -44,34 +44,34 @@ _BUFFER = re.compile(
     r"(CUDA|ROCm|MUSA|Vulkan|SYCL|CANN|MTL|RPC|WebGPU|HTP|OPENVINO|ET|Kompute)\d+([:[].*)?"
     r"|RPC\[.*\]|Metal|(GPU)?OpenCL"
 )
-"""Names of devices' buffers in ggml's backends, which it has only where it sees the device."""
+"""Names of buffers of devices in ggml's backends, which exist only where the device is visible."""
 _DEVICE_NAME = re.compile(_BUFFER.pattern, re.IGNORECASE)
 """Names of devices: llama.cpp compares them without regard to case."""
 _SHOWN = ("model", "model-draft", "mmproj", *(flag.lstrip("-") for flag in FILE_LISTS))
-"""Files that it opens behind its arguments alone; without a model it says that one is missing."""
+"""Options whose files are opened only after all arguments were read, so that they can be shown."""
 _HELP = re.compile(r"^(?:usage:|-----)", re.MULTILINE)
 """The beginning of a help, behind a refusal."""
 _OPTION_USAGE = "to show complete usage"
 """The end of the help of one option."""
-_SAID_BESIDE = re.compile(
+_OTHER_OUTPUT = re.compile(
     r"warn|DEPRECATED|[\d.]+ |ggml|load_backend|llama_|note:|built with"
     r"|={8}|X{8}|-rcache, |Setting 'enable_thinking'"
 )
-"""The beginning of lines that refuse nothing; the second row is ik_llama.cpp's."""
-_AT = re.compile(r'(?:argument|variable)(?:: | ")([^\s"]+)')
-_AROUND = re.compile(
+"""The beginning of lines of output that are no refusal; the second row is ik_llama.cpp's."""
+_BLAMED = re.compile(r'(?:argument|variable)(?:: | ")([^\s"]+)')
+_BOILERPLATE = re.compile(
     r"^(?:terminate called after throwing an instance of '\S+'\s+what\(\):\s+)?"
     r'(?:error while handling \w+(?: variable)? "[^"]*": )?(?:error: )?'
 )
 _ALLOWED = re.compile(r"allowed values: ([\w.+, -]+)|[\[{<(]([\w.+-]+(?:[,|][\w.+-]+)+)[\]}>)]")
-_ITEM = re.compile(r"^ +- ([\w+-]+):", re.MULTILINE)
+_LISTED = re.compile(r"^ +- ([\w+-]+):", re.MULTILINE)
 """Words that an option takes, in a row and below each other."""
-_NUMBERS = {
+_NUMBER_ERRORS = {
     "stoi": f"a whole number from {-INT_MAX - 1} to {INT_MAX}",
     **dict.fromkeys(("stol", "stoll", "stoul", "stoull"), "a whole number"),
     **dict.fromkeys(("stof", "stod"), "a number"),
 }
-"""Words of C++ where a value is no number, or too large a one."""
+"""Meanings of C++'s error messages for a value that is no number, or too large."""
 _ALIKE = 0.8
 """Similarity of two words, from 0 to 1, above which one may be meant by the other."""
 
@@ -110,7 +110,7 @@ class Judge:
             try:
                 answer = self._answer(left)
                 place = _named(left, answer)
-                # What it refuses without any option is not the command's.
+                # A refusal without any option is not the command's fault.
                 if answer and place is None and (own := self._answer(())):
                     self.silence = f"it refuses no options, too: {' '.join(own.split())}"
                 if not answer or self.silence:
@@ -146,7 +146,7 @@ class Judge:
 
     def _answer(self, items: Sequence[tuple[int, Item]]) -> str:
         """Complaint of the server about these options; empty if it takes them."""
-        # Ahead of all else, it cannot be taken for the value of an option.
+        # In front, so that --help cannot be read as the value of an option.
         words = ("--help", *(w for _, item in items if item.variable is None for w in item.words))
         given = {
             item.variable: item.value if item.values else "1"
@@ -156,7 +156,7 @@ class Judge:
         key = (words, tuple(given.items()))
         if key not in self._answers:
             left_s = max(self._deadline_s - time.monotonic(), 0.0)
-            ended = ask(self._path, words, left_s, _ALONE | given)
+            ended = ask(self._path, words, left_s, _ISOLATING | given)
             # ik_llama.cpp's ends with 1 behind its help, too.
             self._answers[key] = _complaint(ended.output.text) if ended.returncode else ""
         return self._answers[key]
@@ -184,7 +184,7 @@ def _names_device(item: Item, names: Sequence[str]) -> bool:
 
 def _named(items: Sequence[tuple[int, Item]], answer: str) -> int | None:
     """The place of the option that a refusal names; None for none, and for one of several."""
-    named = _AT.search(answer)
+    named = _BLAMED.search(answer)
     places = [
         place
         for place, (_, item) in enumerate(items)
@@ -198,7 +198,7 @@ def _complaint(text: str) -> str:
     found = _HELP.search(text)
     ahead = text if found is None else text[: found.start()]
     lines = (line.strip() for line in ahead.splitlines())
-    words = " ".join(line for line in lines if line and not _SAID_BESIDE.match(line))
+    words = " ".join(line for line in lines if line and not _OTHER_OUTPUT.match(line))
     about, end, _ = text[len(ahead) :].partition(_OPTION_USAGE)
     return f"{words}\n{about if end else ''}" if words else ""
 
@@ -207,7 +207,7 @@ def _refusal(found: tuple[int, Item], answer: str) -> Finding:
     """An error at an option, with the value that was probably meant."""
     item = found[1]
     complaint, _, about = answer.partition("\n")
-    reason = _AROUND.sub("", complaint).strip(" :")
+    reason = _BOILERPLATE.sub("", complaint).strip(" :")
     allowed = _allowed(about)
     meant = respelled(item.value, allowed)
     close = get_close_matches(item.value, allowed, 1, _ALIKE) if item.values else []
@@ -215,7 +215,7 @@ def _refusal(found: tuple[int, Item], answer: str) -> Finding:
     is_known = not reason.endswith(f": {item.flag}")
     value = f"the value {' '.join(item.values)!r} of " if item.values and is_known else ""
     takes = f"; it takes {', '.join(allowed)}" if allowed else ""
-    number = _NUMBERS.get(reason)
+    number = _NUMBER_ERRORS.get(reason)
     return error(
         found,
         f"this llama-server does not take {value}{item.shown}",
@@ -229,7 +229,7 @@ def _allowed(about: str) -> tuple[str, ...]:
     """The words that an option takes, by its help; none where that has examples alone."""
     found = _ALLOWED.search(" ".join(about.split()))
     if found is None:
-        return tuple(_ITEM.findall(about))
+        return tuple(_LISTED.findall(about))
     words = tuple(re.split(r"[,|]\s*", (found[1] or found[2]).strip()))
     return () if ".." in words else words
 

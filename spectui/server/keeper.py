@@ -39,7 +39,7 @@ def main() -> NoReturn:
         pipe.write(f"{program.pid}\n")
     arguments = (program.pid, grace_s)
     threading.Thread(target=_end_with_owner, args=arguments, daemon=True).start()
-    # Not reaped yet: its number stays its own until the group is gone.
+    # Not reaped yet, so that its process id is not reused before the group is gone.
     os.waitid(os.P_PID, program.pid, os.WEXITED | os.WNOWAIT)
     _signal_group(program.pid, signal.SIGKILL)
     _end_orphans(program.pid)
@@ -49,9 +49,9 @@ def main() -> NoReturn:
 
 def _start(command: list[str]) -> "subprocess.Popen[bytes]":
     prctl = ctypes.CDLL(None).prctl
-    # What loses its parent becomes a child of the keeper, rather than of the system.
+    # Orphans become children of the keeper, rather than of the system's init.
     prctl(_SET_CHILD_SUBREAPER, 1)
-    return subprocess.Popen(  # noqa: S603 - what spectui was pipe to start, without a shell
+    return subprocess.Popen(  # noqa: S603 - the program that spectui names, without a shell
         command,
         stdin=subprocess.DEVNULL,
         start_new_session=True,
@@ -60,14 +60,14 @@ def _start(command: list[str]) -> "subprocess.Popen[bytes]":
 
 
 def _die_with(keeper: int, prctl: "ctypes._NamedFuncPointer") -> None:
-    """Be killed where the keeper itself is killed, which then can end nothing any more."""
+    """Be killed together with the keeper, which could then no longer end anything itself."""
     prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
     if os.getppid() != keeper:
         os._exit(1)
 
 
 def _end_with_owner(program: int, grace_s: float) -> None:
-    """Wait until nobody holds the pipe any more, then end the program."""
+    """Wait until spectui's end of the pipe closes, then end the program."""
     os.read(0, 1)
     if grace_s:
         with suppress(ProcessLookupError):
@@ -82,7 +82,7 @@ def _signal_group(leader: int, number: int) -> None:
 
 
 def _end_orphans(program: int) -> None:
-    """Kill what ``program`` has left, and what that leaves in turn."""
+    """Kill the processes that ``program`` has left, and those that they leave in turn."""
     while killed := [one for one in _children() if one != program and _is_killed(one)]:
         for child in killed:
             os.waitpid(child, 0)

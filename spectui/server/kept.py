@@ -1,4 +1,4 @@
-"""A program that ends with spectui, even if spectui is killed."""
+"""Starts a program that ends with spectui, even if spectui is killed."""
 
 import os
 import re
@@ -19,22 +19,22 @@ _KEEPER = Path(__file__).with_name("keeper.py")
 _REPORT_S = 5.0
 """Seconds that the keeper may take to end after the program."""
 MOST_BYTES = 1 << 21
-"""Two hundred times what llama-server says while it loads a model."""
+"""Bytes of output that are kept: two hundred times what llama-server prints on loading a model."""
 _AT_ONCE_BYTES = 1 << 16
 _LAST_BYTES = 4096
 _N_LAST_LINES = 5
 _MOST_CHARACTERS = 600
 _UNREADABLE = re.compile(r"\?{3,}")
 _PRINTED = bytes(code if code >= ord(" ") or code in b"\n\t" else ord("?") for code in range(256))
-"""The byte that is kept of each byte: no terminal acts on a log."""
+"""Table that replaces control characters, so that no terminal acts on a log."""
 _JOIN_S = 1.0
 
 
 class KeptProcess(Closing):
-    """A running program, in a session of its own. Its owner may even be killed: it ends as well.
+    """A running program, in its own session, which ends with this process even if that is killed.
 
-    It starts in an empty folder of its own, in which nobody else can lay a library for it to load,
-    and which goes with it.
+    It starts in an empty folder of its own, so that nobody else can place a library there for it to
+    load. The folder is removed with it.
     """
 
     def __init__(

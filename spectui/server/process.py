@@ -1,4 +1,4 @@
-"""A llama-server of our own: started on a free loopback port, and stopped with its owner."""
+"""A llama-server that spectui starts, on a free loopback port, and that ends with spectui."""
 
 import os
 import secrets
@@ -22,7 +22,7 @@ HEALTH_TIMEOUT_S = 2.0
 GRACE_S = 10.0
 _BROKEN_S = 1.0
 _LISTENS = "0A"
-"""The state of a socket, as Linux tells it."""
+"""State of a listening socket in ``/proc/net/tcp``."""
 _ROOT = 0
 """The user of programs that forward a port to a container."""
 
@@ -160,7 +160,7 @@ def _strangers(port: int, from_port: int) -> Iterator[int]:
                 _, local, remote, state, _, _, _, owner, _, inode, *_ = line.split()
                 if int(local.rpartition(":")[2], 16) != port:
                     continue
-                # What nobody has accepted yet has no socket, and no owner.
+                # A connection that is not accepted yet has no socket, and no owner.
                 is_taken = int(remote.rpartition(":")[2], 16) == from_port and inode != "0"
                 if (state == _LISTENS or is_taken) and int(owner) not in {_ROOT, os.geteuid()}:
                     yield int(owner)

@@ -20,7 +20,7 @@ _MOST_SLOTS = 1024
 """Four times as many as llama.cpp can have."""
 
 _Number = Annotated[int, Meta(ge=-(1 << 62), lt=1 << 62)]
-"""Python has integers of any length, which are no floats any more."""
+"""Bounded, since Python's integers of any length may not fit into a float."""
 _Count = Annotated[int, Meta(ge=0, lt=1 << 31)]
 _Milliseconds = Annotated[float, Meta(ge=0, le=_MOST_MS)]
 
@@ -138,7 +138,7 @@ def _rounds(timings: Sequence[Timings]) -> Iterator[Round]:
         n_accepted = after.n_accepted - before.n_accepted
         n_drafted = after.n_drafted - before.n_drafted
         # Tokens that end within a character are withheld: those at the end of a round are counted
-        # with the next one's, and of a round that has no others nothing is told.
+        # with the next round's, and a round that has no others is not reported.
         n_rounds = max(1, after.predicted_n - n_before - n_accepted)
         seconds = (after.predicted_ms - before.predicted_ms) / 1000 / n_rounds
         for n in range(n_rounds):
@@ -163,7 +163,7 @@ class Completion(msgspec.Struct, rename={"text": "content", "stop": "stop_type"}
     timings: Timings
 
     def __post_init__(self) -> None:
-        # It may be more: what an answer ends within was decoded all the same.
+        # It may be more: tokens of a draft behind the answer's end were decoded as well.
         if self.n_predicted < len(self.tokens):
             raise ValueError(f"predicted_n {self.n_predicted}, tokens {len(self.tokens)}")
         # The first token is the target's own. A text that ends of itself may end within a draft, of
@@ -200,7 +200,7 @@ class Completion(msgspec.Struct, rename={"text": "content", "stop": "stop_type"}
 
     @property
     def n_evaluated(self) -> int | None:
-        """Tokens of that part; None where the server does not tell."""
+        """Tokens of that part; None where the server does not report them."""
         return self.timings.prompt_n
 
 
@@ -227,7 +227,7 @@ class PropsReply(msgspec.Struct):
 
 
 class ModelMeta(msgspec.Struct):
-    """The weights of a model, as ``/v1/models`` tells them."""
+    """The weights of a model, as ``/v1/models`` has them."""
 
     n_params: _Number | None = None
     size: _Number | None = None
@@ -267,7 +267,7 @@ class SlotParameters(msgspec.Struct, frozen=True):
 
 
 class SlotReply(msgspec.Struct, frozen=True, kw_only=True):
-    """One slot of ``GET /slots``. What it does not tell is None."""
+    """One slot of ``GET /slots``. Missing fields are None."""
 
     id: _Number
     n_ctx: _Number | None = None

@@ -82,9 +82,9 @@ class Detail(IntEnum):
     TOTALS = 0
     """Drafted and accepted tokens alone; every other field is 0 and means nothing."""
     N_ROUNDS = 1
-    """And the number of rounds."""
+    """The number of rounds as well."""
     ROUNDS = 2
-    """Each was seen."""
+    """Every single round."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,7 @@ class Tally:
     n_rejections: int = 0
     """Rounds that ended in a mismatch."""
     n_redone: int = 0
-    """Rounds in which that happened: each emits one token more."""
+    """Rounds that were redone (``Round.is_redone``): each emits one token more."""
     detail: Detail = Detail.ROUNDS
     """Detail; where it is less, a ratio that needs more is None."""
 

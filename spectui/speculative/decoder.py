@@ -48,7 +48,7 @@ class Stop(StrEnum):
     CANCELLED = "cancelled"
 
 
-def stop_of(
+def stop_reason(
     target: TargetModel, last: int, *, n_emitted: int, n_predict: int, n_past: int
 ) -> Stop | None:
     """Why a generation ends with its ``last`` token, which the cache lacks; None if it goes on."""
@@ -181,7 +181,7 @@ class Decoder:
         """
         target, drafter = self._target, self._drafter
         target.truncate(n_past)
-        drafter.taken_back(len(emitted) - 1)
+        drafter.rolled_back(len(emitted) - 1)
         batch = (last, *emitted)
         target.decode(batch, Outputs.ALL)
         drafter.verified(batch)
@@ -197,7 +197,7 @@ class Decoder:
 
     def _emitted(self, tokens: Sequence[int]) -> None:
         self._n_emitted += len(tokens)
-        self.stop = stop_of(
+        self.stop = stop_reason(
             self._target,
             tokens[-1],
             n_emitted=self._n_emitted,

@@ -1,7 +1,8 @@
 """Drafters: they propose tokens, and must learn enough to stay in step with the target.
 
-The verbs are those of llama.cpp's ``common_speculative_impl``: begin, draft, process (``verified``
-here) and accept, which is two here: whoever drafted is ``judged``, and everyone follows the text.
+The methods are those of llama.cpp's ``common_speculative_impl``: begin, draft, process (here
+``verified``) and accept, which is two here: the drafter of the round's draft is ``judged``, and
+all drafters ``accept``.
 """
 
 import struct
@@ -45,11 +46,11 @@ class Drafter:
     def verified(self, batch: Sequence[int]) -> None:
         """Learn that the target has decoded ``batch``: the last token and the draft."""
 
-    def taken_back(self, n_accepted: int) -> None:
+    def rolled_back(self, n_accepted: int) -> None:
         """Learn that the target goes back to before the batch that it has just decoded.
 
-        Its last token and its first ``n_accepted`` drafted ones count; with the token that the
-        target wants behind them it decodes them again, which ``verified`` tells next.
+        Its last token and its first ``n_accepted`` drafted ones count; the target decodes them
+        again with its own next token behind them, and ``verified`` follows.
         """
 
     def judged(self, n_accepted: int) -> None:
@@ -174,7 +175,7 @@ class DraftModelDrafter(Drafter):
         self._is_marked = False
         self._model.decode(batch, self._follows_with)
 
-    def taken_back(self, n_accepted: int) -> None:  # noqa: ARG002 - the protocol's
+    def rolled_back(self, n_accepted: int) -> None:  # noqa: ARG002 - the protocol's
         """Forget the batch, all of which is evaluated again."""
         self._model.truncate(self._n_past)
         self._is_marked = True
@@ -189,13 +190,14 @@ class ChainedDrafter(Drafter):
     """Several drafters, of whom the first that proposes anything is taken in each round.
 
     As llama-server does with several ``--spec-type``: all of them follow the text, and only the one
-    whose draft it was learns how it fared (``common_speculative_draft``, ``_accept``).
+    whose draft was used learns how many tokens were accepted (``common_speculative_draft``,
+    ``_accept``).
     """
 
     def __init__(self, drafters: Sequence[Drafter]) -> None:
         """Ask ``drafters`` in this order; at least one."""
         self._drafters = tuple(drafters)
-        self._taken = self._drafters[-1]
+        self._used = self._drafters[-1]
 
     def begin(self, prompt: Sequence[int]) -> None:
         """Begin all drafters."""
@@ -203,10 +205,10 @@ class ChainedDrafter(Drafter):
             drafter.begin(prompt)
 
     def draft(self, last: int, n_max: int) -> Draft:
-        """Draft as the first that does; those after it are not asked."""
+        """Return the first draft that is not empty; later drafters do not draft."""
         draft = Draft()
         for drafter in self._drafters:
-            self._taken = drafter
+            self._used = drafter
             draft = drafter.draft(last, n_max)
             if draft.tokens:
                 break
@@ -217,17 +219,17 @@ class ChainedDrafter(Drafter):
         for drafter in self._drafters:
             drafter.verified(batch)
 
-    def taken_back(self, n_accepted: int) -> None:
-        """Tell all drafters that the batch was taken back."""
+    def rolled_back(self, n_accepted: int) -> None:
+        """Pass on to all drafters that the batch was rolled back."""
         for drafter in self._drafters:
-            drafter.taken_back(n_accepted)
+            drafter.rolled_back(n_accepted)
 
     def judged(self, n_accepted: int) -> None:
-        """Tell the drafter whose draft was taken how it fared."""
-        self._taken.judged(n_accepted)
+        """Pass the number on to the drafter whose draft was used."""
+        self._used.judged(n_accepted)
 
     def accept(self, n_accepted: int) -> None:
-        """Tell all drafters which tokens were accepted."""
+        """Pass the number of accepted tokens on to all drafters."""
         for drafter in self._drafters:
             drafter.accept(n_accepted)
 

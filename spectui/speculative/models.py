@@ -38,7 +38,7 @@ class SequenceModel(Protocol):
     def mark(self) -> None:
         """Prepare to be truncated to what the cache holds now, or to a bit more.
 
-        Without it a truncation is right as well; with a recurrent state it may cost much more.
+        Truncation is correct without it as well, but may cost much more with a recurrent state.
         """
         ...
 
@@ -125,9 +125,9 @@ class BatchedDraft(DraftModel, Protocol):
         ...
 
     def chances(self, tokens: Sequence[int]) -> list[float]:
-        """Probability of drafting a token each after the first outputs of the last decode.
+        """Probability of drafting ``tokens[i]`` after output i of the last decode.
 
-        Where drafts are sampled as the target's tokens are; empty where that is not asked for.
+        For drafts that are sampled as the target's tokens are; empty without a sampler.
         """
         ...
 
@@ -157,7 +157,7 @@ def usable_snapshots(speculation: Speculation | None) -> int:
 
 
 def can_forget(rollback: Rollback, n_tokens: int, n_snapshots: int) -> bool:
-    """Whether a target loses its last ``n_tokens`` just like that.
+    """Whether a target can drop its last ``n_tokens`` without decoding anything again.
 
     Where not, it goes back to a checkpoint and decodes what counts once more.
     """
@@ -171,7 +171,7 @@ def can_forget(rollback: Rollback, n_tokens: int, n_snapshots: int) -> bool:
 
 
 def unserved(target: Rollback, draft: Rollback) -> str | None:
-    """Say why llama-server cannot run a draft model beside a target, None if it can.
+    """Return why llama-server cannot run a draft model beside a target; None if it can.
 
     It takes rejected tokens back from both alike, and aborts where the draft cannot forget them
     (``common_context_seq_rm``). Only where the target goes back to checkpoints the draft does, too.

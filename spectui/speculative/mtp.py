@@ -12,8 +12,8 @@ from spectui.speculative.models import DraftModel, Outputs
 class MtpDrafter(DraftModelDrafter):
     """The target's MTP layers driven as by ``common_speculative_impl_draft_mtp``.
 
-    What they read beside a token is the target's hidden state, so they evaluate every verified
-    batch again to have that of the target in place of their own.
+    Besides a token they read the target's hidden state, so they evaluate every verified batch
+    again, with the target's states in place of their own.
     """
 
     _follows_with = Outputs.NONE

@@ -97,7 +97,7 @@ class NgramModDrafter(TextDrafter):
         return text[self._n_match :]
 
     def judged(self, n_accepted: int) -> None:
-        """Too little of it accepted too often empties the table."""
+        """Count drafts with low acceptance; the fifth in a row empties the table."""
         if 4 * n_accepted >= self._n_drafted:
             self._n_low = 0
             return

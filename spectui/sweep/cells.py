@@ -1,4 +1,4 @@
-"""Cells of a grid, and what was measured of them: plain data, stored line by line. Pure."""
+"""Cells of a grid, and their measurements: plain data, stored line by line. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -174,7 +174,7 @@ def coordinates(cell: Cell) -> dict[str, str | int | float]:
     """Coordinates of ``cell`` on all of its axes, by the names of options."""
     found: dict[str, str | int | float | None] = {"drafter": cell.arm.drafter}
     for one in cell.speculation.chain:
-        # Among several drafters, whose number it is.
+        # The name of the axis includes the drafter, since there may be several.
         found |= {number.axis: getattr(one, number.name) for number in numbers_of(type(one))}
     found |= {
         "threads": cell.place.threads,

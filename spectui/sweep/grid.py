@@ -71,7 +71,7 @@ def expand(
     Args:
         axes: lists of values.
         drafts: kinds of the given drafts by name, in their order.
-        place: what the cells have where the axes are silent.
+        place: values of cells for axes without a list.
         task: as ``place``.
 
     Returns:
@@ -159,15 +159,15 @@ class SweepSetup:
 
     axes: Axes
     place: Place
-    """Values of cells where the axes are silent."""
+    """Values of cells for axes without a list."""
     task: Task
     """As ``place``."""
     base: Setup
-    """The target alone; cells say the types of its cache, and the threads."""
+    """The target alone; each cell sets the types of its cache, and the threads."""
     drafts: Mapping[str, ModelOptions]
     """Drafts by their names in cells."""
     sampling: SamplingConfig
-    """Cells say the temperature."""
+    """Each cell sets the temperature."""
     prompts: Sequence[Prompt]
     """Prompts of every cell."""
     machine: Machine
@@ -196,7 +196,7 @@ class SweepSetup:
 def sweep_spec(setup: SweepSetup, backend: Mapping[str, object]) -> dict[str, Any]:
     """Everything that must be equal for two cells to be comparable; nothing is loaded.
 
-    What is an axis of a grid is not of it, so that grids share the cells that they have in common.
+    Axes are not part of it, so that grids share the cells that they have in common.
 
     Args:
         setup: of the sweep.

@@ -51,10 +51,10 @@ class CellMeasurer(ABC):
         """
 
     def measure(self, visit: Visit) -> VisitRecord:
-        """Decode every prompt without speculation and with the cell's setting, watched.
+        """Decode every prompt without speculation and with the cell's setting, under a watch.
 
-        One right after the other, as far as that loads no models, in the order of
-        ``Measurer.pairs``, which goes on from repeat to repeat.
+        Both sides follow one another prompt by prompt, unless that loads models, in the order of
+        ``Measurer.pairs``, which continues from repeat to repeat.
 
         Raises:
             CancelledError: it was stopped.
@@ -128,7 +128,7 @@ class EngineMeasurer(CellMeasurer):
         """Load target and draft if other ones are loaded."""
         target, draft = self._load_target(cell, off), self._draft
         if cell.own_mtp and draft is not None and draft[1].mtp_layers:
-            # Those of a file would draft in place of the target's own.
+            # MTP layers of a file would draft in place of the target's own.
             self._draft = None
             self._engine.unload_draft()
         elif not cell.own_mtp and cell.arm.draft is not None:
@@ -140,7 +140,7 @@ class EngineMeasurer(CellMeasurer):
         return self._engine
 
     def _load_target(self, cell: Cell, off: Setup) -> ModelLoaded:
-        # What has MTP layers loaded beside it runs all other cells as well.
+        # A target that is loaded with its MTP layers runs all other cells as well.
         place = (cell.place, cell.own_mtp or self._place == (cell.place, True))
         if self._target is not None and self._place == place:
             return self._target

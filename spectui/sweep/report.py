@@ -28,7 +28,7 @@ def plan_text(sweep: Sweep) -> str:
     n_visits, n_left, left_s = len(sweep.visits), len(sweep.pending), sweep.left_s()
     times = f", {sweep.setup.repeats} times each" if sweep.setup.repeats > 1 else ""
     left = f"; {n_left} of {n_visits} measurements are left" if n_left < n_visits else ""
-    time = "how long it takes is told once one cell was measured"
+    time = "its duration is known once one cell was measured"
     if left_s is not None:
         time = f"about {duration_text(left_s)}"
     return f"sweep {sweep.name}: {_size(sweep, len(sweep.cells))}{times}{left}; {time}"

@@ -101,7 +101,7 @@ class SweepStore(Closing):
             opened.enter_context(lock)
             if restart:
                 self._put_aside()
-            # Without a buffer, of which closing would write again what has no room.
+            # Unbuffered: a buffer would try to write again on closing, on a full disk.
             file = FileIO(open_private(self.path, os.O_RDWR | os.O_APPEND), "a+b")
         except Timeout as error:
             raise BadInputError(
@@ -128,7 +128,7 @@ class SweepStore(Closing):
         header, *lines = map(_decoded, whole.splitlines()) if whole else (_Header(spec=spec),)
         self._check(header, spec)
         if torn:
-            # An end of power cut it off.
+            # A power failure cut the line off.
             self._file.truncate(len(content) - len(torn))
         if not whole:
             self._write(_Header(spec=spec))

@@ -41,7 +41,7 @@ class Sweep:
         """The cells, and sentences on combinations that cannot run here."""
         if not self.cells:
             why = f" ({'; '.join(self.left_out)})" if self.left_out else ""
-            raise UsageError(f"nobody would draft in any cell{why}; give other axes")
+            raise UsageError(f"no cell has a setting that can draft{why}; give other axes")
         self.spec = sweep_spec(setup, backend_identity(setup))
         self.name = setup.name or sweep_name(setup.base.target.path, self.spec)
         self.visits = ordered(self.cells, setup.repeats, setup.sampling.seed)
@@ -68,9 +68,9 @@ class Sweep:
     def open(
         self, *, restart: bool = False, say: Callable[[str], None] = lambda _text: None
     ) -> Iterator[None]:
-        """Open the stored sweep, or create it; ``pending`` is what that leaves.
+        """Open the stored sweep, or create it; ``pending`` is then what is not measured yet.
 
-        What has failed before is left.
+        Cells that failed before are measured again.
 
         Args:
             restart: begin anew; what there is stays under another name.
@@ -105,7 +105,7 @@ class Sweep:
             summaries: ``summaries()``. ``cells`` has for each its ``name``, ``config``, ``state``,
                 sums, ``speedup`` with its interval, and ``runs``, a row per prompt and
                 repeat.
-            notes: what of the command of ``--from`` is not measured.
+            notes: on parts of the command of ``--from`` that are not measured.
             interrupted: whether it was stopped.
         """
         setup = self.setup

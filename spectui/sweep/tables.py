@@ -1,4 +1,4 @@
-"""The cells of a sweep: as a table on a page, as Markdown and CSV, and as a picture. Pure."""
+"""Prints the cells of a sweep: as a table, as Markdown and CSV, and as a picture. Pure."""
 
 import csv
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +14,7 @@ from spectui.sweep.summary import CellSummary, disturbance_of, fastest, full_nam
 
 _NONE = "–"
 _FORMULAS = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
-"""With what spreadsheets begin a formula: the last are wide forms of the first."""
+"""Characters that begin a formula in spreadsheets; the last four are wide forms of the others."""
 MOST_BARS = 40
 _WIDTH, _MARGIN = 720, 40
 _LINE, _BAR, _GAP = 16, 12, 8

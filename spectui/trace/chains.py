@@ -1,4 +1,4 @@
-"""Recording the chains of drafts along an output."""
+"""Records the chains that a draft proposes at every position of an output."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -29,8 +29,8 @@ def record_chains(
     Args:
         model: holds the prompt. Afterwards it holds the output as well.
         output: output of the target.
-        depth: longest draft that the chains shall answer for.
-        floor: as of the chains.
+        depth: longest draft that the chains must cover, in tokens.
+        floor: as ``Chains.floor``.
         check: called before every position; what it raises ends the recording.
     """
     tops: list[Top] = []
@@ -64,7 +64,7 @@ def read_chains(
     floor: float = 0.0,
     check: Callable[[], None] = lambda: None,
 ) -> Chains:
-    """``record_chains`` in batches, of a draft for which ``can_read``.
+    """``record_chains`` in batches, for a draft for which ``can_read`` holds.
 
     It reads the output as it would a prompt, and then goes on from several errors at once.
     """
@@ -88,7 +88,7 @@ def read_chains(
 
 
 class _Tail:
-    """A draft's own continuation of a token of its own."""
+    """The continuation of a draft's chain from its first wrong token on."""
 
     def __init__(self, n_ctx: int, n_past: int, begin: Top, depth: int, floor: float) -> None:
         """Begin with a token behind ``n_past + 1`` tokens of the text, and its probability."""
@@ -99,11 +99,11 @@ class _Tail:
 
     @property
     def goes_on(self) -> bool:
-        """Whether more of it is wanted."""
+        """Whether the chain needs more tokens."""
         return len(self.tops) < self._longest and self.tops[-1][1] >= self._floor
 
     def last(self, sequence: int) -> Row:
-        """The token that continues it, in a sequence that holds what is before."""
+        """The row of its last token, to be decoded in a sequence that holds all before it."""
         return Row(sequence, self.n_text + len(self.tops) - 1, self.tops[-1][0])
 
 
@@ -152,8 +152,8 @@ def record_own_chains(
         target: holds the prompt, and shows its states to ``model``.
         model: holds the prompt. Afterwards both hold the output as well, but for its last token.
         output: output of the target.
-        depth: longest draft that the chains shall answer for.
-        floor: as of the chains.
+        depth: longest draft that the chains must cover, in tokens.
+        floor: as ``Chains.floor``.
         n_layers: MTP layers that draft.
         check: called before every position; what it raises ends the recording.
     """
@@ -216,5 +216,5 @@ def _of_tops(tops: Sequence[Top]) -> Tail:
 
 
 def _short(probability: float) -> float:
-    """Nine digits name a number of single precision, and no two of them are named alike."""
+    """The probability with nine digits, which identify a number of single precision."""
     return float(f"{probability:.9g}")

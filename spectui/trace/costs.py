@@ -32,7 +32,7 @@ class Prices(NamedTuple):
     """[depth + 1]: verifying a draft of n tokens, what the draft does with it afterwards, and
     saving the target's state before it."""
     token: float
-    """Per emitted token: sampling, and telling of it."""
+    """Per emitted token: sampling, and emitting its event."""
     fixed: float
     """Per round: everything else."""
     rollback: float

@@ -1,4 +1,4 @@
-"""Fitting the cost model to real rounds of every length side by side.
+"""Fits the cost model to measured rounds, with drafts of every length side by side.
 
 A decode measured alone costs more than the same decode inside the loop, so nothing is measured
 alone: the rounds come from generations in which the longest draft changes from round to round.
@@ -173,7 +173,7 @@ def usual(values: Sequence[float] | Vector) -> float:
 
 
 def floats(values: Iterable[float]) -> tuple[float, ...]:
-    """Python's own numbers."""
+    """Numpy's numbers as Python's own, for JSON."""
     return tuple(map(float, values))
 
 
@@ -195,9 +195,9 @@ def fit_costs(probed: Probed, others: Sequence[Probed] = ()) -> Costs:
 
     Args:
         probed: the target with the drafter whose costs are wanted.
-        others: the same target with other drafters. What it takes to verify, and alone, does not
-            depend on who drafts: the more that is measured of it, and the further apart, the less
-            the machine's drift can say.
+        others: the same target with other drafters. Its costs of verifying, and of decoding alone,
+            do not depend on the drafter: more rounds of it, spread over more time, reduce the
+            influence of the machine's drift.
 
     Raises:
         ValueError: no round drafted anything, or no two in a row drafted nothing.
@@ -211,7 +211,7 @@ def fit_costs(probed: Probed, others: Sequence[Probed] = ()) -> Costs:
     own = _without_alone(probed)
     verify = Curve(_without_alone(whole), lambda r: r.times.verify_s, n_past)
     again = Curve(own, lambda r: r.times.draft_s - r.chain_s, n_past)
-    # The draft was measured when the machine was as it was then.
+    # The level of the machine while this drafter was measured.
     level = float(np.mean([verify.level(group) for group in {o.group for o in probed}]))
     lengths = np.array(verify.lengths, float)
     step_s, step_growth_s = _chain_costs(probed, n_past)
@@ -296,5 +296,5 @@ def _rollback_costs(rounds: Sequence[Round]) -> tuple[float, float, float]:
 
 
 def _rewinding_s(one: Round) -> float:
-    """Seconds of rollback that depend on what came of the round."""
+    """Seconds of rollback that depend on the round's outcome, so without the mark."""
     return one.times.rollback_s - one.mark_s

@@ -58,10 +58,10 @@ def replay_settings(
     Args:
         recordings: recordings of a trace, all with the draft's chains.
         settings: settings to try.
-        costs: what rounds with this draft cost, for the seconds; without one, rounds with n-gram
-            drafters. Whoever drafts, the target verifies and the draft model follows; only its own
-            chains take a chain's time. Drafts longer than the longest that was measured are taken
-            to go on along the last line.
+        costs: costs of rounds with this draft, for the seconds; without one, of rounds with n-gram
+            drafters. The target verifies every draft and the draft model follows it, but only the
+            model's own chains take a chain's time. Costs of longer drafts than were measured are
+            extrapolated from the last two.
         draft: name of the draft model; None where n-gram drafters are alone, which need no chains.
 
     Returns:
@@ -94,11 +94,11 @@ def _drafter(recording: Recording, setting: Speculation, draft: str | None) -> D
     if draft is None or setting.model is None:
         return ChainedDrafter(ngrams)
     chains = recording.chains[draft]
-    # Of the time that passes here nothing is kept.
-    given = RecordedDraft(recording, chains), setting.model, lambda: 0.0
+    # The clock stands still: times of a replay mean nothing.
+    parts = RecordedDraft(recording, chains), setting.model, lambda: 0.0
     if chains.mtp_layers:
-        return ChainedDrafter((*ngrams, MtpDrafter(*given, n_layers=chains.mtp_layers)))
-    return ChainedDrafter((*ngrams, DraftModelDrafter(*given)))
+        return ChainedDrafter((*ngrams, MtpDrafter(*parts, n_layers=chains.mtp_layers)))
+    return ChainedDrafter((*ngrams, DraftModelDrafter(*parts)))
 
 
 class RecordedTarget:

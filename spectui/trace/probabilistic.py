@@ -4,10 +4,10 @@ With ``--spec-draft-sampling probabilistic`` llama-server draws each token of a 
 the samplers of the request leave of the draft's distribution, and keeps it with probability
 min(1, p / q), where p is the same of the target's. In place of the first that is not kept it draws
 from what q falls short of p (Leviathan et al. 2023, arXiv 2211.17192, algorithm 1;
-``common_sampler_sample_and_accept_n_rejection``). So all text is the target's own, whoever drafts.
-Turned round: a token x of a text that the target has sampled was an accepted one with probability
-min(1, q(x) / p(x)). What rounds would have begun at each token, and what they would have accepted,
-follows exactly in expectation; no draft has to be run.
+``common_sampler_sample_and_accept_n_rejection``). So all text is the target's own.
+Conversely, a token x of a text that the target has sampled was an accepted one with probability
+min(1, q(x) / p(x)). The expected number of rounds that begin at each token, and of tokens that they
+accept, follows exactly; no draft has to be run.
 """
 
 from collections.abc import Sequence
@@ -62,7 +62,7 @@ def best_sampled(
         recordings: with the chains of the draft.
         draft: its name.
         costs: of rounds with it.
-        off: those that have the target alone.
+        off: costs that include the target alone.
 
     Returns:
         None where the recordings lack probabilities: the target takes the most probable token, its
@@ -97,7 +97,7 @@ def _is_known(recording: Recording, chains: Chains) -> bool:
 def replay_sampled(recording: Recording, chains: Chains, prices: Prices) -> Vector:
     """Expected seconds, drafted and accepted tokens: [longest, 3], from drafts of one token on."""
     rounds, survival = Rounds(recording, chains), _survival(recording, chains)
-    return np.array([_walked(rounds, survival, n, prices) for n in range(1, chains.longest + 1)])
+    return np.array([_expected(rounds, survival, n, prices) for n in range(1, chains.longest + 1)])
 
 
 def _survival(recording: Recording, chains: Chains) -> Vector:
@@ -112,7 +112,7 @@ def _survival(recording: Recording, chains: Chains) -> Vector:
     return found
 
 
-def _walked(rounds: Rounds, survival: Vector, longest: int, prices: Prices) -> Vector:
+def _expected(rounds: Rounds, survival: Vector, longest: int, prices: Prices) -> Vector:
     """Expected seconds, drafted and accepted tokens of drafts of one length."""
     n = len(survival)
     begins = np.zeros(n + longest + 1)

@@ -1,4 +1,4 @@
-"""Contents of a trace and their recording: outputs of a target, chains of its drafts."""
+"""Contents of a trace: outputs of a target, and the chains of its drafts along them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -184,15 +184,15 @@ def _n_right(chain: Sequence[int], coming: Sequence[int]) -> int:
 def complete(recordings: Sequence[Recording]) -> tuple[Recording, ...]:
     """Even out recordings after an interrupt: keep the drafts that were recorded on every output.
 
-    Before the first draft is through, the prompts that it has gone along; before it began, the
-    outputs alone, which answer for n-gram drafters.
+    Before the first draft was complete, the prompts that it was recorded on; before it began, the
+    outputs alone, which suffice for n-gram drafters.
     """
     names = set.intersection(*(set(r.chains) for r in recordings)) if recordings else set()
     if not names:
         begun = tuple(recording for recording in recordings if recording.chains)
         return begun or tuple(recordings)
     return tuple(
-        replace(r, chains={name: told for name, told in r.chains.items() if name in names})
+        replace(r, chains={name: one for name, one in r.chains.items() if name in names})
         for r in recordings
     )
 

@@ -1,7 +1,7 @@
 """Experts that the tokens of recorded answers were routed to.
 
-They tell how many experts a batch reads, and how many of these a cache on a GPU would hold
-(``--moe-cache-mib``). A cache that drops what was used longest ago holds the experts whose stack
+They show how many experts a batch reads, and how many of these a cache on a GPU would hold
+(``--moe-cache-mib``). A cache that drops the least recently used holds the experts whose stack
 distance is less than its slots: the number of others that were used since (Mattson et al.,
 "Evaluation techniques for storage hierarchies", 1970). So one pass gives every size.
 
@@ -64,7 +64,7 @@ class BatchExperts:
     n_tokens: int
     measured: float
     random: float
-    """If each token were routed by chance."""
+    """The same if each token were routed at random."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +105,7 @@ def use_of(routing: Routing) -> ExpertUse:
         n_tokens=n_tokens,
         n_experts=routing.n_experts,
         ram_bytes=ram_bytes,
-        batches=tuple(filter(None, (_of_batches(routing, n) for n in BATCHES))),
+        batches=tuple(filter(None, (_batch_experts(routing, n) for n in BATCHES))),
         caches=tuple(_cached(groups, size, ram_bytes, n_tokens) for size in sizes),
     )
 
@@ -182,7 +182,7 @@ def _cached(groups: Sequence[_Group], size_mib: int, ram_bytes: int, n_tokens: i
     )
 
 
-def _of_batches(routing: Routing, n: int) -> BatchExperts | None:
+def _batch_experts(routing: Routing, n: int) -> BatchExperts | None:
     """Experts of ``n`` consecutive tokens; None where no answer has as many."""
     counts, chance = list[float](), list[float]()
     ends = np.cumsum(routing.lengths)

@@ -1,11 +1,11 @@
 """The model of a round: its tokens, its terms, and its break-even.
 
-The break-even is how much faster or better a draft had to be.
+The break-even is the draft step, or the acceptance, at which speculation gains nothing.
 
 Tokens per round follow from α as if every drafted token were accepted independently of the others
 (Leviathan et al. 2023, arXiv 2211.17192, eq. 1). What that misses at the setting in question is
-taken off by scaling the estimate to its known speedup. Of a draft that is always right it misses
-nothing: as α grows towards 1, what it misses in tokens per round goes.
+corrected by scaling the estimate to the setting's known speedup. For a draft that is always right
+the formula is exact: as α grows towards 1, the correction of tokens per round vanishes.
 """
 
 import math
@@ -49,7 +49,7 @@ def ideal_speedup(alpha: float, gamma: float, draft_step: float, verify: float =
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundTerms:
-    """The mean round of a setting in seconds, and what comes of it."""
+    """The mean round of a setting: its parts in seconds, and its tokens."""
 
     drafted: float
     """γ: drafted tokens per round; a mean need not be whole."""
@@ -58,7 +58,7 @@ class RoundTerms:
     """The draft evaluates the verified batch again."""
     verify_s: float
     fixed_s: float
-    """Everything else that a round takes whatever comes of it."""
+    """Everything else that every round takes, whatever is accepted."""
     mark_s: float
     """Saving the target's state, whatever comes of it."""
     token_s: float
@@ -117,7 +117,7 @@ class RoundTerms:
         return self.verify_s / self.target_step_s
 
     def speedup(self, alpha: float, emitted: float) -> float:
-        """Throughput over the target's alone, were it not for the acceptance that it has.
+        """Throughput over the target's alone, with another acceptance than the measured one.
 
         Args:
             alpha: acceptance per token.
@@ -182,7 +182,7 @@ class Term(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """Conclusions from a setting's numbers for drafts that were faster, or guessed better."""
+    """Estimates from a setting's numbers for a draft that is faster, or accepted more often."""
 
     terms: RoundTerms
     """Its mean round."""
@@ -216,9 +216,9 @@ class Findings:
 
     @property
     def break_even_step_s(self) -> float | None:
-        """A draft step that takes longer makes it a loss, at the same acceptance.
+        """Longest draft step at which the setting does not lose, at the same acceptance.
 
-        None where even a draft for nothing would lose, or where drafts cost next to nothing.
+        None where even a free draft would lose, or where drafts cost next to nothing.
         """
         # The inverse of a speedup grows along a line with the draft's seconds.
         free_draft = replace(self.terms, chain_s=0.0, again_s=0.0)
@@ -229,7 +229,7 @@ class Findings:
 
     @property
     def break_even_alpha(self) -> float | None:
-        """A lower acceptance makes it a loss, at the same costs. None where even 1 would lose."""
+        """Least α at which the setting does not lose, at the same costs; None if even 1 loses."""
         if self.speedup_if_perfect < 1:
             return None
         low, high = 0.0, 1.0

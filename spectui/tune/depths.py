@@ -15,7 +15,7 @@ from spectui.measure.measurer import Pair, measurements, steady
 from spectui.measure.reading import PromptTimes, is_covered, prompt_times
 from spectui.measure.requests import Request, requests_of
 from spectui.measure.speedup import Speedup
-from spectui.measure.statistics import FEWEST_CHANGED, changed
+from spectui.measure.statistics import FEWEST_CHANGED, rescaled
 from spectui.measure.workload import with_length
 from spectui.tune.pace import Pace
 from spectui.tune.progress import Phase, PhaseStarted
@@ -108,7 +108,7 @@ class DepthRuns:
         n_on_both = len({one.prompt_id for one in deep} & {one.prompt_id for one in own})
         if n_on_both:
             # What can be accepted there is not known of all prompts.
-            few = changed(race, deep, own)
+            few = rescaled(race, deep, own)
             speedup = replace(few, n_prompts=n_on_both, n_timed=None, ceiling=None)
             times = prompt_times(found, reads=leader.arm.reader is not None)
             self.found[n_tokens] = Depth(pairs=found, speedup=speedup, prompts=times)

@@ -3,7 +3,7 @@
 What one prompt gains more than another is nine tenths of an interval's width, and counts have it
 exactly; what prices are off by is common to all prompts, and a few timed ones tell it. So the
 speedup is that of all recorded prompts by counts and prices, times what the timed ones gained over
-what was predicted of them (``statistics.changed``).
+what was predicted of them (``statistics.rescaled``).
 
 The best of thousands of settings on some prompts is partly the best for just these, and looks
 better on them than it is. So each prompt is counted with the setting that the others have chosen
@@ -29,7 +29,7 @@ from spectui.measure.arm import Arm
 from spectui.measure.measurer import NOTHING_DRAFTED
 from spectui.measure.reading import NONE_APART, Readings
 from spectui.measure.speedup import PairedMeasurement, Speedup
-from spectui.measure.statistics import MIN_PROMPTS, changed, paired_speedup, speedup_within
+from spectui.measure.statistics import MIN_PROMPTS, paired_speedup, rescaled, speedup_within
 from spectui.measure.verdict import Basis
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.tune.forecast import Answers, Forecast, shrunk
@@ -238,7 +238,7 @@ class Evidence:
                 [replace(one, prompt_id=f"{one.prompt_id} {n}") for n, one in enumerate(rows)]
                 for rows in (ours, theirs)
             )
-        return replace(changed(whole, ours, theirs), n_timed=n_timed)
+        return replace(rescaled(whole, ours, theirs), n_timed=n_timed)
 
     def _rows(self, answers: Answers) -> list[PairedMeasurement]:
         """Parts of answers in which something was decoded."""

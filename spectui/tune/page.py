@@ -48,7 +48,7 @@ def findings_page(found: Tuned) -> list[Part]:
     page: list[Part] = [*map(Paragraph, told)]
     if result.requests.value:
         page.append("")
-        page += [Paragraph(f"A request of {one.told}.") for one in result.requests.value]
+        page += [Paragraph(f"A request of {one.summary}.") for one in result.requests.value]
     page += _places(found)
     if result.speedup is not None:
         page += ["", "Why:", *(Paragraph(f"- {one}", indent="  ") for one in _reasons(found))]

@@ -89,7 +89,7 @@ def test_memory_that_ends_is_no_defect(
     error: Exception, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert report_failure(error) == 4
-    said = "error: memory ended; close other programs, or choose a shorter -c\n"
+    said = "error: memory ran out; close other programs, or choose a shorter -c\n"
     assert capsys.readouterr().err == said
 
 

@@ -69,7 +69,7 @@ def test_another_pipe_that_breaks_is_a_defect(
         raise BrokenPipeError
 
     monkeypatch.setattr(sys, "argv", ["spectui", "presets", "list"])
-    monkeypatch.setattr("spectui.cli.presets.list_presets", lambda _passed_over: break_())
+    monkeypatch.setattr("spectui.cli.presets.list_presets", lambda _on_malformed: break_())
     with pytest.raises(SystemExit) as caught:
         main()
     assert caught.value.code == 1

@@ -112,7 +112,7 @@ def engine(unloaded: Isolated) -> Isolated:
 def test_another_process_takes_the_place_of_one_that_ends(engine: Isolated) -> None:
     expected = engine.generate(COMMAND)
     for number, said in (
-        (signal.SIGKILL, "memory ended while generating \\(the kernel has killed"),
+        (signal.SIGKILL, "memory ran out while generating \\(the kernel has killed"),
         (signal.SIGSEGV, r"process ended with SIGSEGV while generating \(its last words: "),
     ):
         first = engine.pid
@@ -152,8 +152,8 @@ def test_a_process_that_was_idle_is_replaced_without_a_word(
 
 
 def test_one_that_hangs_is_ended(pair: list[ModelOptions], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(isolation, "_LOOK_S", 0.5)
-    monkeypatch.setattr(isolation, "_CLOSING_LOOKS", 1)
+    monkeypatch.setattr(isolation, "_CHECK_S", 0.5)
+    monkeypatch.setattr(isolation, "_CANCEL_PATIENCE", 1)
     monkeypatch.setenv(isolation.PATIENCE_VARIABLE, "2")
     with Isolated(pair) as engine:
         engine.load()
@@ -232,7 +232,7 @@ def test_the_process_goes_first_where_memory_ends(engine: Isolated) -> None:
 
 
 MEMORY_BOUND = "import resource; resource.setrlimit(resource.RLIMIT_DATA, ({} << 20,) * 2)"
-NO_MEMORY = r"memory ended while loading the target \(.*close other programs"
+NO_MEMORY = r"memory ran out while loading the target \(.*close other programs"
 
 
 @pytest.mark.parametrize(

@@ -215,7 +215,7 @@ def test_a_child_that_was_killed_is_replaced(
         first = planner.pid
         assert first is not None
         os.kill(first, signal.SIGKILL)
-        with pytest.raises(DoesNotFitError, match=r"memory ended while it was planned \(SIGKILL\)"):
+        with pytest.raises(DoesNotFitError, match=r"memory ran out while it was planned \(SIGKILL"):
             planner.plan(request)
         assert planner.plan(request) == before
         second = planner.pid
@@ -228,7 +228,7 @@ def test_a_child_that_was_killed_is_replaced(
         # More than can be told is no end of memory.
         planner.plan(request)
         monkeypatch.setattr(children, "MOST_BYTES", 500)
-        with pytest.raises(BadInputError, match=r"llama\.cpp tells of it cannot be read") as told:
+        with pytest.raises(BadInputError, match=r"llama\.cpp.s description of it cannot") as told:
             planner.plan(replace(request, context=CONTEXTS["odd"]))
         assert str(request.target.path) in str(told.value)
         assert planner.pid is None
@@ -246,7 +246,7 @@ def test_a_child_without_memory_says_so(
     (tmp_path / "sitecustomize.py").write_text(bound, encoding="ascii")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     request = PlanRequest(target=ModelOptions(path=tiny(TARGET)), context=SMALL)
-    said = r"\.gguf: memory ended while it was planned \(.*close other"
+    said = r"\.gguf: memory ran out while it was planned \(.*close other"
     with Planner() as planner, pytest.raises(DoesNotFitError, match=said):
         planner.plan(request)
 

@@ -529,7 +529,7 @@ def test_a_process_that_dies_while_nobody_waits_is_told(watched: Watched, setup:
     # One that dies before it is asked for anything is nobody's loss.
     until(lambda: worker._running is not None)
     kill(watched)
-    assert "memory ended while" in str(watched.wait(ModelsLost).error)
+    assert "memory ran out while" in str(watched.wait(ModelsLost).error)
     assert len(watched.ask(setup).tokens) == 12
 
 

@@ -123,8 +123,8 @@ def test_noise_advises_nothing() -> None:
     found = judge(NOISE, min_gain=0.02, what="ngram-simple")
     assert not found.use_speculation
     assert found.reason == (
-        "Not decided, so leave it off: ngram-simple gives more than can be (8 prompts); the tokens "
-        "that were accepted can give +1.1 % at most: this is the machine's noise."
+        "Not decided, so leave it off: ngram-simple gives more than is possible (8 prompts); the "
+        "tokens that were accepted can give +1.1 % at most: this is the machine's noise."
     )
 
 

@@ -183,7 +183,7 @@ def test_a_request_in_seconds() -> None:
     assert document["is_extrapolated"] is False
     beyond = request(n_prompt=2000)
     assert beyond.document()["is_extrapolated"] is True
-    assert "no prompt was as long" in beyond.told
+    assert "no prompt was as long" in beyond.summary
 
 
 @given(

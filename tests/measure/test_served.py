@@ -195,7 +195,7 @@ def test_what_a_server_tells_of_a_prompt_counts_only_where_the_draft_is_part_of_
     setting = Speculation(DraftSimple(draft_max=4))
     with fleets.open(keeps_off=True) as fleet:
         for tells in (True, False):
-            monkeypatch.setattr(ServerBinary, "tells_reading", tells)
+            monkeypatch.setattr(ServerBinary, "prompt_times_include_draft", tells)
             servers = decoding(fleet)
             servers.load("d")
             for speculation, counts in ((setting, tells), (None, True)):

@@ -11,8 +11,8 @@ from spectui.measure.speedup import PairedMeasurement
 from spectui.measure.statistics import (
     FEWEST_CHANGED,
     MIN_PROMPTS,
-    changed,
     paired_speedup,
+    rescaled,
     speedup_within,
     student_quantile,
 )
@@ -214,7 +214,7 @@ def test_an_error_common_to_all_is_taken_off_and_the_interval_reaches_to_what_wa
     whole = paired_speedup([pair(i, 2.0, 1.0 + 0.1 * i) for i in range(12)], n_resamples=400)
     theirs = [pair(i, 2.0, one) for i, one in enumerate(on_s)]
     ours = [pair(i, 2.0, one * factor) for i, one in enumerate(on_s)]
-    found = changed(whole, ours, theirs)
+    found = rescaled(whole, ours, theirs)
     assert found.estimate == pytest.approx(whole.estimate / factor)
     low, high = (end / factor for end in whole.interval or ())
     reaches = min(low, whole.estimate), max(high, whole.estimate)
@@ -226,17 +226,17 @@ def test_runs_that_scatter_widen_the_interval_as_their_number_allows() -> None:
     whole = paired_speedup([pair(i, 2.0, 1.0) for i in range(12)])
     theirs = [pair(i, 2.0, 1.0) for i in range(4)]
     ours = [pair(i, 2.0, on) for i, on in enumerate((0.9, 1.0, 1.0, 1.1))]
-    low, high = changed(whole, ours, theirs).interval or (0, 0)
+    low, high = rescaled(whole, ours, theirs).interval or (0, 0)
     # Of equal weights the jackknife has the standard error of the mean.
     reach = student_quantile(0.975, 3) * math.sqrt(0.02 / 3 / 4)
     assert (math.log(low / 2), math.log(high / 2)) == pytest.approx((-reach, reach), rel=0.05)
-    few = changed(whole, ours[:2], theirs)
+    few = rescaled(whole, ours[:2], theirs)
     assert (few.interval, few.interval_reason) == (
         None,
         "an interval needs at least 3 timed prompts, measured: 2",
     )
     with pytest.raises(ValueError, match="both sides"):
-        changed(whole, [pair("other", 1.0, 1.0)], theirs)
+        rescaled(whole, [pair("other", 1.0, 1.0)], theirs)
 
 
 def of_category(one: PairedMeasurement, category: str) -> PairedMeasurement:
@@ -274,7 +274,7 @@ def test_a_machine_that_changes_meanwhile_widens_the_interval() -> None:
     whole = paired_speedup([pair(i, 1.0, 0.8 + i / 500) for i in range(16)])
     late = [pair(name, 1.0, 0.8 if i < 8 else 0.9) for i, name in enumerate(names)]
     mixed = [pair(name, 1.0, 0.9 if i % 2 else 0.8) for i, name in enumerate(names)]
-    steps, noise = (changed(whole, ours, theirs) for ours in (late, mixed))
+    steps, noise = (rescaled(whole, ours, theirs) for ours in (late, mixed))
     assert steps.estimate == pytest.approx(noise.estimate)
     assert steps.low is not None
     assert noise.low is not None

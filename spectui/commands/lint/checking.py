@@ -1,4 +1,4 @@
-"""Checks a command by all rules, corrects it, and tells what was found: a page and a document."""
+"""Checks a command by all rules, corrects it, and reports findings as a page and a document."""
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -72,8 +72,8 @@ def lint(command: ServerCommand, reader: Reader) -> tuple[Finding, ...]:
 def check(command: ServerCommand, reader: Reader, *, always: bool = False) -> Report:
     """Examine a command, and correct it.
 
-    Only what is removed, renamed or refused is written anew, with what its author had by default
-    then.
+    Only removed, renamed and refused options are rewritten, with the defaults that the command's
+    author had.
 
     Args:
         command: the command.
@@ -109,7 +109,7 @@ def check_certain(report: Report, reader: Reader) -> None:
 
 def _is_certain(finding: Finding, reader: Reader) -> bool:
     """Whether an export may correct what a finding is about."""
-    # What a binary lacks of its dialect is not left out, but refused.
+    # An option of the dialect that this binary lacks is refused rather than left out.
     is_of_dialect = canonical(finding.flag) in flags_of(reader.dialect)
     is_lacking = is_of_dialect and reader.takes(finding.flag) is False
     return any(finding.edits.values()) or not (finding.edits and is_lacking)
@@ -131,18 +131,18 @@ def _corrected(command: ServerCommand, reader: Reader) -> tuple[ServerCommand, t
 
 
 def _all_findings(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    """Yield what the rules say, and then what the reader itself does of all other options."""
+    """Yield the findings of the rules, then those of the judge on all other options."""
     refused = set[int]()
     for rule in _RULES:
         for finding in rule(command, reader):
             if finding.severity is Severity.ERROR:
                 refused.update({finding.at, *(at for at in finding.edits if at is not None)})
-            yield finding if _is_taken(finding, reader) else replace(finding, replacement=None)
+            yield finding if _is_valid(finding, reader) else replace(finding, replacement=None)
     if reader.judge is not None:
         yield from reader.judge(command, refused)
 
 
-def _is_taken(finding: Finding, reader: Reader) -> bool:
+def _is_valid(finding: Finding, reader: Reader) -> bool:
     """Whether the reader takes the options that a finding proposes; edits are examined anew."""
     proposed = finding.replacement or ""
     if finding.edits or not proposed.startswith("-"):
@@ -203,7 +203,7 @@ def _withheld(report: Report) -> tuple[str, ...]:
 
 def _finding_document(finding: Finding, command: ServerCommand) -> Json:
     place = list(command.items[finding.at].words) if finding.at >= 0 else None
-    unmeant = "only who wrote it knows what was meant"
+    unmeant = "only its author knows what was meant"
     return {
         **fields_of(finding, unmeant, "flag", "severity", "what", "why", "replacement"),
         **or_reason("words", place, "it is about the command as a whole"),

@@ -1,4 +1,4 @@
-"""Rules for what drafts: the kinds of ``--spec-type``, and drafts that do not match them."""
+"""Rules for drafters: the kinds of ``--spec-type``, and draft files that do not match them."""
 
 from collections.abc import Iterable, Iterator
 
@@ -145,7 +145,7 @@ def _draft_findings(command: ServerCommand, reader: Reader) -> Iterator[Finding]
         yield warning(
             found or shown,
             f"{shown} is given, but only {', '.join(kinds)} drafts",
-            "the draft is loaded and takes its memory, and nobody asks it",
+            "the draft is loaded and takes its memory, and is never used",
             write=("--spec-type", ",".join((*kinds, kind_of_draft(command)))),
         )
     elif reader.is_current:
@@ -153,7 +153,7 @@ def _draft_findings(command: ServerCommand, reader: Reader) -> Iterator[Finding]
 
 
 def _no_kind(at: int, shown: str, command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    """Find a draft of which no option says as what it drafts."""
+    """Find a draft without an option that names its kind."""
     kind, is_ik = kind_of_draft(command), reader.dialect is Dialect.IK
     does = "ik_llama.cpp neither loads the draft nor drafts with it"
     what, why = "there is a draft, but no --spec-type", f"since spring 2026 {does}"
@@ -178,7 +178,7 @@ def _no_kind(at: int, shown: str, command: ServerCommand, reader: Reader) -> Ite
 
 
 def _unsaid(kind: str, shown: str, command: ServerCommand) -> tuple[str, str] | None:
-    """Why llama-server makes something else of such a draft; None where it drafts with it."""
+    """What llama-server does with such a draft, and why; None where it drafts with it."""
     by_name, tensors = kind_by_name(command), command.draft_tensors
     if command.value("spec-draft-hf") and by_name not in {None, MTP_KIND}:
         return f"whether {shown} drafts depends on the files of its repository", (

@@ -26,9 +26,9 @@ _ALIKE = 0.8
 _SLOTS = 4
 """Default number of slots in llama-server since winter 2025."""
 _SIZED = frozenset({"predict", "keep", "cache-ram"})
-"""Options of whole numbers that spectui's own command line has not."""
+"""Options of whole numbers that spectui's own command line lacks."""
 _CLASS = re.compile(r"\\.|\[(?:\\.|[^\]\\])*+(?:\]|(?P<open>))", re.DOTALL)
-"""A character of a pattern that stands for itself, or a class of such, closed or open."""
+"""An escaped character of a pattern, or a class of characters, closed or open."""
 _BARE = re.compile(r"(?:\A|[(|])[*+]|\A\?")
 """A repetition of nothing."""
 _WHOLE = r"\s*[-+]?\d+"
@@ -37,7 +37,7 @@ _DECIMAL = r"\s*[-+]?(?!0[xX])(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
 
 
 def program_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    """Yield what the program is, if it is not llama-server, and what it does without a model."""
+    """Yield notes on a program other than llama-server, and on commands without a model."""
     word = started_by(command)
     if word is not None:
         yield _program_finding(word, command)
@@ -117,14 +117,14 @@ def _variable(at: int, item: Item, command: ServerCommand, reader: Reader) -> It
     why = f"it is of other builds, and those of {reader.name} {does}"
     words: tuple[str, ...] | None = item.words
     if reader.takes(item.flag) is False:
-        words = rewriting.instead_of(item, command, reader)
+        words = rewriting.equivalent_words(item, command, reader)
     yield about(
         Severity.ERROR if is_stopping else Severity.WARNING,
         (at, item),
         f"{reader.name} does not read {variable}",
         why,
         write=words or (),
-        # As an argument first: what that is called comes next.
+        # Written as an argument first; the next round corrects the argument's name.
         fix={at: item.words},
         is_misread=True,
     )
@@ -140,7 +140,7 @@ def _unknown_finding(at: int, item: Item, reader: Reader) -> Finding:
 
 
 def _likely(flag: str, reader: Reader) -> str:
-    """A question for the option that an unknown one may mean, or one with its value behind it."""
+    """Question whether a known option was meant by an unknown one, or by one with its value."""
     flags = sorted(reader.flags or flags_of(reader.dialect))
     bare = re.sub(r"\s.*|\d+\Z", "", flag.lower())
     alike = get_close_matches(bare, flags, 1, _ALIKE)
@@ -152,7 +152,7 @@ def _known_builds(reader: Reader) -> str:
 
 
 def _refused_finding(at: int, item: Item, command: ServerCommand, reader: Reader) -> Finding:
-    words = rewriting.instead_of(item, command, reader)
+    words = rewriting.equivalent_words(item, command, reader)
     shared = rewriting.merged(item, command, reader)
     edits = shared or ({} if words is None else {at: words})
     # An option in place of several is proposed at each.
@@ -228,7 +228,7 @@ def lengths_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
 def ngrams_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield findings on numbers that no drafter reads."""
     kinds = command.kinds
-    # Which drafter another kind means, nobody knows yet.
+    # The drafter of an unknown kind is not known.
     if not reader.is_current or not set(KINDS).issuperset(kinds):
         return
     for at, item in enumerate(command.items):
@@ -245,7 +245,7 @@ def ngrams_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
 
 
 def misread_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    """Yield findings on what the reader misreads or ignores; what it refuses, it judges itself."""
+    """Yield findings on values that the reader misreads or ignores; a judge finds refused ones."""
     for at, item in enumerate(command.items):
         if item.variable is None or reader.reads(item.variable) is not False:
             yield from _misread_number(at, item)
@@ -267,7 +267,7 @@ def _misread_entry(at: int, item: Item) -> Iterator[Finding]:
 
 
 def _misread_number(at: int, item: Item) -> Iterator[Finding]:
-    """Find a number of which the reader takes the digits ahead."""
+    """Find a number of which the reader takes only the leading digits."""
     values = None if item.option is None else item.option.values
     ahead = _DECIMAL if isinstance(values, Decimal) else _WHOLE
     is_one = values is Form.LAYERS or isinstance(values, Whole | Decimal)
@@ -275,7 +275,7 @@ def _misread_number(at: int, item: Item) -> Iterator[Finding]:
     if item.value.isdigit() or not is_number:
         return
     read = re.match(ahead, item.value)
-    # What begins with no number stops the server.
+    # A value without a leading number stops the server.
     if read is not None and read[0] != item.value:
         is_context = item.name == "ctx-size" and item.value.lower() == f"{read[0]}k"
         yield warning(
@@ -324,7 +324,7 @@ def patterns_rule(command: ServerCommand, _reader: Reader) -> Iterator[Finding]:
 
 
 def serving_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    """Yield a finding on slots that nobody asked for.
+    """Yield a finding on slots that the command does not ask for.
 
     Only the author knows how many users there are: slots have no words to write, and no correction
     or export changes them.

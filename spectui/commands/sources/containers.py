@@ -1,4 +1,4 @@
-"""The command that a container runs: of ``docker run``, or of a service of Compose."""
+"""Finds the command that a container runs: of ``docker run``, or of a service of Compose."""
 
 import os.path
 import re
@@ -47,7 +47,7 @@ def started(words: Sequence[str], variables: Mapping[str, str], folder: str = ""
         folder: base of a container's relative folders; empty for the present one.
 
     Raises:
-        BadInputError: they start no llama-server, or what they start is not known.
+        BadInputError: they start no llama-server, or an unknown program.
     """
     own, words = assigned(words)
     variables = {**variables, **own}
@@ -154,7 +154,7 @@ def _environment(service: Tree) -> dict[str, str]:
     for name, value in given.items():
         if value is None and option_of_variable(str(name)) is not None:
             raise BadInputError(
-                f"the value of {name} is that of who starts the container; write {name}=VALUE"
+                f"{name} has its value from the caller's environment; write {name}=VALUE"
             )
     return {str(name): scalar(value) for name, value in given.items() if value is not None}
 

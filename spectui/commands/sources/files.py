@@ -1,4 +1,4 @@
-"""Text that holds commands: bounded, one entry of several, and what no reader of commands takes."""
+"""Reads files that hold commands, chooses one entry of several, and names text that is not read."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -100,8 +100,8 @@ def chosen(names: Iterable[str], wanted: str | None, path: Path | None, what: st
     Args:
         names: names of entries that run llama-server.
         wanted: the name behind the file's name.
-        path: path of the file; None for what is typed, of which none can be named.
-        what: the entries are.
+        path: path of the file; None for typed text, whose entries have no names.
+        what: noun for an entry, such as ``service``.
 
     Raises:
         BadInputError: there is none of that name, none at all, or several and none was named.
@@ -127,10 +127,10 @@ def chosen(names: Iterable[str], wanted: str | None, path: Path | None, what: st
 
 
 def check_file(text: str, name: str = "it") -> None:
-    """Make sure that a text is of no kind that is not read.
+    """Refuse a text of a kind that spectui does not read.
 
     Raises:
-        BadInputError: it is, and another way leads to its command.
+        BadInputError: it is of such a kind; names other ways to give the command.
     """
     for what, pattern in _UNREAD_FILES.items():
         if re.search(pattern, text) is not None:
@@ -141,7 +141,7 @@ def check_file(text: str, name: str = "it") -> None:
 
 
 def why_foreign(text: str, at: int) -> tuple[str, str]:
-    """Description of what stands at a place of a text and only a shell can evaluate; what to do."""
+    """Describe the text at an index that only a shell can evaluate; and what to do about it."""
     # Compiled here, since few commands are refused.
     patterns = ((re.compile(pattern, re.IGNORECASE), what) for pattern, what in _FOREIGN)
     found = ((pattern.match(text, at), what) for pattern, what in patterns)

@@ -1,6 +1,6 @@
-"""Text as people copy it: out of Markdown, out of a terminal, and with what web pages put in it.
+"""Cleans pasted text: removes Markdown, prompts of terminals, and characters of web pages.
 
-Lines stay where they are, so that messages count them as their reader does.
+Lines keep their numbers, so that messages name those of the pasted text.
 """
 
 import re
@@ -9,7 +9,7 @@ from dataclasses import replace
 from spectui.commands.finding import Finding, error
 from spectui.commands.programs import SERVER
 from spectui.commands.server_options import server_option
-from spectui.format import named
+from spectui.format import sign_name
 
 _DASHES = "\N{EN DASH}\N{EM DASH}\N{MINUS SIGN}\N{HYPHEN}\N{NON-BREAKING HYPHEN}"
 """Characters that editors and web pages substitute for the dashes of an option."""
@@ -29,7 +29,7 @@ _WINDOWS_SHELL = re.compile(
     r"|(?<![^\s=])(?P<path>(?:[A-Za-z]:|\.{1,2})\\\w[^\s'\"<>|&;]*"
     r"|[\w.-]+\\[\w.\\-]+\.(?:exe|gguf))(?=\s|\Z)"
 )
-"""Quotes, and what a shell of Windows has in place of ``\\`` at a line's end and in paths."""
+"""Quoted text, line ends of a shell of Windows, and its paths."""
 _CODE = re.compile(r"\s*(`{1,2})([^`]+)\1\s*")
 """A command as code within a line."""
 _BLANKS = "\u00a0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
@@ -61,9 +61,9 @@ _WEB = (
     "web pages put it there; a shell takes it for a part of the word, and the server stops at that"
 )
 _LONGEST_OPTION = 64
-_MOST_TOLD = 8
+_MOST_FINDINGS = 8
 MOST_CHARACTERS = 1 << 15
-"""Size of a text above which no shell's command is looked for."""
+"""Largest text that is read as a shell's command."""
 _FREE = frozenset(
     {"-a", "--alias", "--api-key", "--api-prefix", "--tags", "-r", "--reverse-prompt", "-p"}
     | {"--prompt"}
@@ -79,7 +79,7 @@ def unfenced(text: str) -> str:
     text = "\n".join(_typed(lines))
     code = _CODE.fullmatch(text)
     text = _CONTINUED.sub(r"\1", text if code is None else code[2])
-    return _WINDOWS_SHELL.sub(_for_a_shell, re.sub(r"[ \t][\^`]\s*\Z", "", text))
+    return _WINDOWS_SHELL.sub(_posix_form, re.sub(r"[ \t][\^`]\s*\Z", "", text))
 
 
 def _typed(lines: list[str]) -> list[str]:
@@ -96,7 +96,7 @@ def _typed(lines: list[str]) -> list[str]:
     return kept
 
 
-def _for_a_shell(match: re.Match[str]) -> str:
+def _posix_form(match: re.Match[str]) -> str:
     """A line's end or a path of Windows as a shell reads it."""
     path = match["path"]
     return " \\" if match["joint"] else match[0] if path is None else f"'{path}'"
@@ -132,8 +132,8 @@ def as_typed(text: str) -> tuple[str, tuple[Finding, ...]]:
     def typed(match: re.Match[str]) -> str:
         behind = _BEHIND.search(text[max(0, match.start() - _LONGEST_OPTION) : match.start()])
         option = "" if behind is None else behind[1]
-        meant = _put_right(match, option)
-        if meant != match[0] and len(findings) < _MOST_TOLD:
+        meant = _repaired(match, option)
+        if meant != match[0] and len(findings) < _MOST_FINDINGS:
             line = text.count("\n", 0, match.start()) + 1
             findings.append(_paste_finding(match, option, meant, line))
         return meant
@@ -146,15 +146,15 @@ def as_typed(text: str) -> tuple[str, tuple[Finding, ...]]:
 def _paste_finding(match: re.Match[str], option: str, meant: str, line: int) -> Finding:
     sign = _CHANGED.search(match[0])
     if match["torn"]:
-        what = "a remark" if "#" in match[0] else named(sign[0]) if sign else "a blank"
+        what = "a remark" if "#" in match[0] else sign_name(sign[0]) if sign else "a blank"
         what = f"{what} stands behind the backslash on line {line}"
         return replace(error("\\", what, _TORN), replacement="\\")
     behind = f" behind {option}" if option else ""
-    what = f"{named(sign[0] if sign else '')} stands in {match[0]!r}{behind} on line {line}"
+    what = f"{sign_name(sign[0] if sign else '')} stands in {match[0]!r}{behind} on line {line}"
     return replace(error(option or match[0], what, _WEB), replacement=meant.strip())
 
 
-def _put_right(match: re.Match[str], option: str) -> str:
+def _repaired(match: re.Match[str], option: str) -> str:
     """A part of the text as its author typed it."""
     if match["torn"]:
         return "\\\n"

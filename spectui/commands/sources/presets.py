@@ -31,7 +31,7 @@ _EVERY = "*"
 _UNNAMED = "default"
 """The router's name for keys before any section."""
 _VERSION = "version"
-_OF_THE_ROUTER = frozenset({_VERSION, "load-on-startup", "stop-timeout", "dedup-cache-models"})
+_ROUTER_KEYS = frozenset({_VERSION, "load-on-startup", "stop-timeout", "dedup-cache-models"})
 _SERVED = frozenset({"-m", "-mu", "-hf", "-dr"})
 _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+(:[\w.-]+)?")
 
@@ -52,7 +52,7 @@ def read_presets(text: str, path: Path) -> Mapping[str, Section] | None:
         header, entry = _HEADER.fullmatch(line), _ENTRY.fullmatch(line)
         if header is not None:
             has_header = True
-            # The router forgets what a section of that name had before.
+            # A later section of the same name replaces the earlier one, as in the router.
             entries = sections[header[1]] = {}
         elif entry is not None:
             if not has_header and not entries:
@@ -93,13 +93,13 @@ def preset_command(
         # The router knows what is in Hugging Face's cache by such names (``load_from_cache``).
         given["-hf"] = ("hf", name)
     # It passes options in the order of their first spellings (``common_preset::options``).
-    options = [one for _, one in sorted(given.items()) if one[0] not in _OF_THE_ROUTER]
+    options = [one for _, one in sorted(given.items()) if one[0] not in _ROUTER_KEYS]
     items = divide([word for one in options for word in _arguments(*one)])
     return replace(
         ServerCommand.of(map(with_paths_read, items)),
         known_as=None if name == _EVERY else name,
         is_section=True,
-        beside=tuple(key for key, _value in given.values() if key in _OF_THE_ROUTER - {_VERSION}),
+        beside=tuple(key for key, _value in given.values() if key in _ROUTER_KEYS - {_VERSION}),
         remarks=tuple(remark for one in options for remark in _remarks(*one)),
     )
 
@@ -135,7 +135,7 @@ def _arguments(key: str, value: str) -> tuple[str, ...]:
         return (flag, f"{HOME}{value[1:]}" if is_file and is_at_home(value) else value)
     if not option.negations:
         return () if value in FALSE else (flag,)
-    # Whatever is not a word for the other is taken for on, or off behind a negation.
+    # Any value that is not a word for off counts as on; behind a negation it is the reverse.
     is_on = value not in (TRUE if flag in option.negations else FALSE)
     return (option.long_flag if is_on else option.negation or option.negations[0],)
 
@@ -159,7 +159,7 @@ def _remarks(key: str, value: str) -> Iterator[Finding]:
             replacement=f"{likely} = {value}",
         )
     elif not _arguments(key, value):
-        # A switch that is off: no argument will say that it is gone.
+        # A switch that is off becomes no argument, whose removal would be found.
         why = "the option was removed, and the router refuses the whole file, whatever its value"
         yield error(key, what, why, write=())
 

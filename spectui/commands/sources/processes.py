@@ -1,4 +1,4 @@
-"""llama-servers that run on this machine, and the commands that they were started with."""
+"""Finds llama-servers that run on this machine, and reads the commands that started them."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ import psutil
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.programs import is_server_today, names_server
-from spectui.commands.sources.source import LLAMA_PREFIXES, PROCESS, below, command_of
+from spectui.commands.sources.source import LLAMA_PREFIXES, PROCESS, command_of, resolved_from
 from spectui.errors import BadInputError
 
 _KEEPER = re.compile(r"spectui/server/keeper\.py$")
@@ -76,7 +76,7 @@ def _command_of(pid: int) -> ServerCommand:
             f"the environment of process {pid} may not be read; run spectui as the user that "
             f"started it"
         ) from error
-    # What runs a script of that name stands in front.
+    # The interpreter of a script with that name comes first.
     words = words[next((n for n, word in enumerate(words) if is_server_today(word)), 0) :]
     if not names_server(words):
         program = words[0] if words else "a part of the kernel"
@@ -84,7 +84,7 @@ def _command_of(pid: int) -> ServerCommand:
             f"process {pid} is no llama-server but {program}; give the number of one"
         )
     variables = {name: v for name, v in environment.items() if name.startswith(LLAMA_PREFIXES)}
-    return below(command_of(words, variables), folder)
+    return resolved_from(command_of(words, variables), folder)
 
 
 def _running() -> dict[int, Sequence[str]]:

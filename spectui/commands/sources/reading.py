@@ -1,4 +1,4 @@
-"""Detects the kind of a source by its content rather than its name."""
+"""Reads commands from text: detects by content what kind of source it is."""
 
 import re
 import stat
@@ -93,7 +93,7 @@ def _source_command(text: str) -> ServerCommand:
             "the command holds a NUL character, which no program can be given; remove it"
         )
     if text.startswith(PROCESS) and len(text.split()) == 1:
-        # It loads what lists processes.
+        # Imported here, since it loads psutil.
         from spectui.commands.sources.processes import read_process
 
         return read_process(text)
@@ -121,7 +121,7 @@ def _text_command(text: str, path: Path | None, wanted: str | None) -> ServerCom
     command = read_shell(plain, path, wanted)
     if changes:
         with suppress(BadInputError):
-            # What stands beside the server's command is none of its problems.
+            # A change outside of the server's command is not reported.
             if read_shell(text, path, wanted) == command:
                 changes = ()
     return replace(command, remarks=(*changes, *command.remarks))
@@ -130,7 +130,7 @@ def _text_command(text: str, path: Path | None, wanted: str | None) -> ServerCom
 def _file_command(text: str, path: Path, wanted: str | None) -> ServerCommand | None:
     """The command of a file of Compose, llama-swap or presets; None for any other."""
     if _YAML.search(text):
-        # It loads what reads YAML.
+        # Imported here, since it loads the YAML parser.
         from spectui.commands.sources.yaml_files import read_yaml
 
         found = read_yaml(text, path, wanted)

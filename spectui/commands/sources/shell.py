@@ -16,7 +16,7 @@ from spectui.commands.sources.files import PLACEHOLDER, chosen
 from spectui.commands.sources.pasted import MOST_CHARACTERS
 from spectui.commands.sources.shell_script import Flow, ancestors
 from spectui.commands.sources.shell_words import Script, words_of
-from spectui.commands.sources.source import CONTAINERS, NO_SERVER, below
+from spectui.commands.sources.source import CONTAINERS, NO_SERVER, resolved_from
 from spectui.errors import BadInputError
 
 if TYPE_CHECKING:
@@ -63,14 +63,14 @@ def read_shell(text: str, script: Path | None, wanted: str | None) -> ServerComm
         server = replace(server, remarks=(*server.remarks, remark))
     # A container has its own folder.
     is_inside = server.inside is not None or not folder
-    return server if is_inside else below(server, path_of(folder))
+    return server if is_inside else resolved_from(server, path_of(folder))
 
 
 def _starting(flow: Flow) -> list[tuple["Node", list[str]]]:
-    """The commands that start llama-server, with their words; all that may where none names it.
+    """The commands that start llama-server, with their words; without any, those that may do so.
 
     Raises:
-        BadInputError: only a run would tell their words, or there is none.
+        BadInputError: their words are known at run time only, or there is none.
     """
     found: list[tuple[Node, list[str]]] = []
     unread: BadInputError | None = None
@@ -125,10 +125,10 @@ def _is_aside(words: Sequence[str]) -> bool:
 
 
 def _check_beside(script: Script, node: "Node") -> None:
-    """Make sure that redirections, pipes and signs beside a command give it no more words.
+    """Refuse redirections, pipes and signs beside a command that give it more words.
 
     Raises:
-        BadInputError: what stands beside it belongs to it, or is no shell's.
+        BadInputError: there is such a one, or one that is not a shell's.
     """
     for whole, around in pairwise(ancestors(node)):
         sign = whole.next_sibling

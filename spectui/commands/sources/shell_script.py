@@ -1,4 +1,4 @@
-"""Variables and folder that a shell knows at a place of a script.
+"""Finds the values of variables and of the working folder at a place of a script, without running.
 
 A value is looked up where it is needed: the last statement before that place that sets it counts.
 Where a condition, a loop, a subshell or a function decides whether that statement has run by then,
@@ -138,10 +138,10 @@ class Flow:
             self._refused.append(node)
 
     def check(self, at: "Node") -> None:
-        """Make sure that no statement before a place may change anything.
+        """Refuse statements before a place that may change which command runs, or its words.
 
         Raises:
-            BadInputError: one may.
+            BadInputError: there is one.
         """
         deciding = next((one for one in ancestors(at) if one.type in _DECIDING), None)
         if deciding is not None:
@@ -160,7 +160,7 @@ class Flow:
         """The value of a variable at a place; None if it is not set there.
 
         Raises:
-            BadInputError: only a run would tell.
+            BadInputError: it is known at run time only.
         """
         change = self._last(self._changes.get(name, ()), at, name)
         if change is None:
@@ -269,8 +269,8 @@ class Flow:
         """The variables that reach a command: those that are exported, and its own.
 
         Raises:
-            BadInputError: nobody knows the value of one, or one is not exported though it is meant
-                for llama-server.
+            BadInputError: a value is known at run time only, or a variable of llama-server is not
+                exported.
         """
         exported = (name for name, ones in self._exports.items() if self._last(ones, at, name))
         names = [one for one in exported if one not in SESSION_VARIABLES]

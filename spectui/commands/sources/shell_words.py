@@ -1,7 +1,7 @@
-"""The tree of a shell's text, by tree-sitter's grammar of bash, and the words that its parts mean.
+"""Parses a shell's text by tree-sitter's grammar of bash, and expands its words.
 
-Nothing is run, and no environment is asked: only the text itself sets variables, and the home
-folder stays ``HOME``.
+Nothing is run, and no environment is read: only the text itself sets variables, and the home folder
+stays ``HOME``.
 """
 
 import os.path
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
 CALLER = "@"
-"""Name of the list of what the caller of a script gives it, which is nothing here."""
+"""Name of the list of arguments that a script was called with, which is empty here."""
 FOLDER = "PWD"
 """Name of the present folder, once it was changed: as it was given, below the first one."""
 _BREAK, _KEEP = "\0 ", "\0-"
@@ -90,7 +90,7 @@ class Script:
         """
         # The grammar passes over a blank behind a backslash.
         text = _SPACED.sub(lambda m: f"'{m[1]}'" if m[1] else m[0], text)
-        # A joint with nothing behind it.
+        # A backslash at the end that joins nothing.
         self.text = re.sub(r"(?<!\\)\\\n\s*\Z|(?<=\s)\\\Z", "\n", text)
         self.origin = origin
         # With a byte for each character, offsets in the tree are indexes of the text.
@@ -130,13 +130,13 @@ class Expander:
     """Expands the words of a script as bash would, from what is known before it runs."""
 
     def __init__(self, script: Script, known: Known) -> None:
-        """Take the text, and what knows variables."""
+        """Take the text, and the function that looks variables up."""
         self.script = script
         self.bounded = Replacement()
         self._known = known
 
     def words(self, nodes: Sequence["Node"]) -> list[str]:
-        """The words of nodes; those that only a line's joint divides are one.
+        """The words of nodes; parts that only a joined line end separates are one word.
 
         Raises:
             BadInputError: a part of them depends on a run, or is not set.
@@ -161,19 +161,19 @@ class Expander:
         return self._text(node, splits=False).replace(_KEEP, "")
 
     def check_name(self, name: str, node: "Node") -> None:
-        """Make sure that a name is none that a shell itself sets.
+        """Refuse a name of a variable that a shell sets itself.
 
         Raises:
-            BadInputError: it is.
+            BadInputError: it is one.
         """
         if _OWN.fullmatch(name):
             raise self.script.refusal(node, f"${name} is what only a running shell knows")
 
     def below(self, path: str, node: "Node") -> str:
-        """A path as the present folder makes it, below the first one; empty for that itself.
+        """A path resolved from the working folder, relative to the first one; empty for that.
 
         Raises:
-            BadInputError: only a run would tell the folder.
+            BadInputError: the folder is known at run time only.
         """
         folder = str(self._known(FOLDER, node) or "")
         joined = path if path.startswith(HOME) else os.path.join(folder, path)  # noqa: PTH118 - as a shell does
@@ -321,7 +321,7 @@ class Expander:
         """Output of a command within a command: a folder, or a program's path.
 
         Raises:
-            BadInputError: only a run would tell it.
+            BadInputError: it is known at run time only.
         """
         parts = [
             one

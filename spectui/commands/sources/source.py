@@ -1,4 +1,4 @@
-"""Finds the program and the arguments among a command's words, and moves its paths."""
+"""Finds the program and the arguments among a command's words, and resolves its paths."""
 
 import os.path
 import re
@@ -33,7 +33,7 @@ SESSION_VARIABLES = frozenset(
 )
 """Variables of the session rather than of the command."""
 _WRAPPERS = frozenset({"env", "exec"})
-"""Words that only start the command behind them."""
+"""Words that do nothing but start the command behind them."""
 _UNIFIED = frozenset({"llama", "llama.exe"})
 """The program that starts the server if ``serve`` follows."""
 _FILE_VARIABLES = frozenset(
@@ -52,8 +52,8 @@ def command_of(words: Sequence[str], variables: Mapping[str, str]) -> ServerComm
         variables: variables that the program gets, by name.
 
     Raises:
-        BadInputError: a container is started, another program or none; or a switch's variable
-            has another value than a switch's.
+        BadInputError: a container is started, another program or none; or the variable of a switch
+            has a value that is not a switch's.
     """
     start = check_program(words)
     options = {
@@ -126,7 +126,7 @@ def check_program(words: Sequence[str]) -> int:
     )
 
 
-def below(command: ServerCommand, folder: str) -> ServerCommand:
+def resolved_from(command: ServerCommand, folder: str) -> ServerCommand:
     """The command with its relative paths resolved from ``folder``."""
 
     def moved(path: str) -> str:

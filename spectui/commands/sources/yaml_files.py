@@ -46,7 +46,7 @@ def read_yaml(text: str, path: Path, wanted: str | None) -> ServerCommand | None
 class _Loader(yaml.SafeLoader):
     """YAML loader for which all values but lists, mappings, booleans and null are text.
 
-    So that a small file stays small, no part of it may refer to another one.
+    References between parts are refused, since they can make a small file grow without bound.
     """
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
@@ -187,13 +187,13 @@ def _swap_command(tree: Tree, path: Path, wanted: str | None) -> ServerCommand:
 def _is_model(text: str, macros: Mapping[str, str]) -> bool:
     """Whether a command starts llama-server, as far as its macros are known."""
     with suppress(BadInputError):
-        # What is wrong with its macros is said once it is chosen.
+        # An error in its macros is reported once it is chosen.
         text = _expanded(text, macros)
     return names_server(text.split()) or LLAMA_CPP.search(text) is not None
 
 
 def _macros(tree: Tree, name: str, model: Tree) -> dict[str, str]:
-    """The values of macros, by what stands for them in a command."""
+    """The values of macros, by their text in a command, such as ``${MODEL}``."""
     own = {**_named(tree.get("macros")), **_named(model.get("macros")), "MODEL_ID": name}
     return {f"${{{macro}}}": value for macro, value in own.items()}
 

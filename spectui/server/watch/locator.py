@@ -1,4 +1,4 @@
-"""The address of a running server, and its process where that runs on this machine."""
+"""Finds a running server: parses its address, and finds its process if it is on this machine."""
 
 import asyncio
 import ipaddress
@@ -18,10 +18,10 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"[\w.:%~-]+")
 _PATH = re.compile(r"[\w.~%!$&'()*+,;=:@/-]*")
 _ROUTE = re.compile(r"/(v1(/.*)?|(chat/)?completions?|health|metrics|props|slots(/\d+)?)$")
-"""Route that llama-server serves below its address, and nobody would call a prefix."""
+"""Endpoints of llama-server at the end of a path, which are not part of a prefix."""
 _LOOKED_S = 1.0
 _SOUGHT_S = 10.0
-"""Until a process that was not found is looked for again, among all connections of the machine."""
+"""Seconds until a process that was not found is looked for again, among all connections."""
 _RESOLVED_S = 2.0
 """Longest wait for the addresses of a name."""
 _MARK = "llama"
@@ -35,7 +35,7 @@ Place = tuple[bool, Known[ProcessSample]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """A running server, and how it is asked."""
+    """Address of a running server, with the API key and the time limit for requests."""
 
     url: str
     """The beginning of every endpoint, without a slash at its end."""
@@ -99,7 +99,7 @@ class Locator:
         self._due_s = -math.inf
 
     async def look(self, now_s: float) -> Place:
-        """Return whether it is here and what its process takes, at most a second old."""
+        """Return whether the server is on this machine, and its process, at most a second old."""
         if now_s >= self._due_s:
             if self._is_here is None:
                 self._is_here = await is_this_machine(self._address.host)
@@ -115,7 +115,7 @@ class Locator:
                 self._process = _listener(port)
             process = self._process
             if process is None:
-                why = f"who listens at port {port} belongs to another user or a container"
+                why = f"the listener at port {port} belongs to another user or a container"
                 return True, Known(None, why)
             if not runs_llama(process):
                 why = (
@@ -146,7 +146,7 @@ def _listener(port: int) -> psutil.Process | None:
 def runs_llama(process: psutil.Process) -> bool:
     """Return whether it is a llama-server by its name, and no proxy.
 
-    A forwarder of any kind answers as the server behind it does, so that the answers tell nothing.
+    A proxy answers as the server behind it does, so that the answers cannot show the difference.
     """
     name = process.name()
     return _MARK in name and name not in _PASS_ON

@@ -1,4 +1,4 @@
-"""Asks a running server again and again: which questions when, and what the answers mean."""
+"""Polls a running server: requests its pages, and makes samples of the replies."""
 
 import asyncio
 import math
@@ -52,7 +52,7 @@ _RETRY_S = 1.0
 Slots = tuple[SlotReply, ...]
 
 
-class SilentError(Exception):
+class NoAnswerError(Exception):
     """The server does not answer at all, for now."""
 
     def __init__(self, failure: Failure) -> None:
@@ -61,10 +61,10 @@ class SilentError(Exception):
 
 
 class Interview:
-    """Interview of a server: asks for everything that it provides, one round after the other.
+    """Requests everything that a server provides, one round after the other.
 
-    ``/slots`` wakes a server that sleeps, which is therefore asked for its facts alone. ``/slots``
-    and ``/metrics`` wait for the end of a batch, and so they are asked together.
+    ``/slots`` wakes a server that sleeps, so only its facts are requested then. ``/slots`` and
+    ``/metrics`` wait for the end of a batch, so they are requested together.
 
     Args:
         wanted: the server.
@@ -100,9 +100,9 @@ class Interview:
         try:
             if began_s >= self._due_s:
                 self._due_s = began_s + _RENEWED_S
-                await self._introduce()
+                await self._ask_facts()
             slots = await self._ask_work()
-        except SilentError as error:
+        except NoAnswerError as error:
             self._forget()
             return error.failure
         now_s = self._clock()
@@ -118,8 +118,8 @@ class Interview:
             is_late=self._is_late,
         )
 
-    async def _introduce(self) -> None:
-        """See that it is a llama-server that runs the model, and which."""
+    async def _ask_facts(self) -> None:
+        """Check that it is a llama-server that runs the model itself, and read its facts."""
         await self._answered("/health", _check_health)
         models = await self._answered("/v1/models", lambda page: page.decode(ModelsReply))
         self._facts = await self._answered(
@@ -134,7 +134,7 @@ class Interview:
                 f"{url} is a router, which hands requests on; give the address of a server that "
                 "runs the model itself"
             )
-            raise SilentError(Failure(trouble=Trouble.ROUTER, reason=reason))
+            raise NoAnswerError(Failure(trouble=Trouble.ROUTER, reason=reason))
         return facts_of(props, models)
 
     async def _ask_work(self) -> Known[Slots]:
@@ -156,23 +156,23 @@ class Interview:
         option: str | None = None,
         former: Known[T] | None = None,
     ) -> Known[T]:
-        """Return what a page tells, or the reason why it tells nothing.
+        """Return the content of a page, or the reason why there is none.
 
         Args:
             path: path of the page.
             read: reads it; may raise ``ReplyError``.
             option: option of the server that turns the page on; None for what is always on.
-            former: stands for an answer that is late.
+            former: returned in place of an answer that is late.
 
         Raises:
-            SilentError: the server tells nothing at all.
+            NoAnswerError: the server gives no answer to anything.
         """
         try:
             return Known(read(await self._connection.ask(path)))
         except ReplyError as error:
             failure = _failure(self._connection.url, error, is_first=path == "/health")
             if failure is not None:
-                raise SilentError(failure) from error
+                raise NoAnswerError(failure) from error
             if isinstance(error, LateError):
                 self._is_late = True
                 if former is not None and former.value is not None:
@@ -200,7 +200,7 @@ def _failure(url: str, error: ReplyError, *, is_first: bool) -> Failure | None:
     Args:
         url: address of the server.
         error: why it has not answered this question.
-        is_first: whether that was how it is, which every server answers.
+        is_first: whether this was the request for its health, which every server answers.
     """
     match error:
         case UnreachableError():
@@ -225,7 +225,7 @@ def _failure(url: str, error: ReplyError, *, is_first: bool) -> Failure | None:
 
 
 async def ask(wanted: Address, interval_s: float = 0.0) -> tuple[Sample, ...]:
-    """Ask once, or twice with an interval, so that rates are known; once where nobody answers."""
+    """Ask once, or twice with an interval, so that rates are known; once if there is no answer."""
     async with Interview(wanted) as interview:
         first = await interview.ask()
         if isinstance(first, Failure) or not interval_s:

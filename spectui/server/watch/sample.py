@@ -1,4 +1,4 @@
-"""Samples of a running llama-server. What it does not tell has a reason."""
+"""Samples of a running llama-server; a reason stands beside each missing value."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,7 +17,7 @@ API_KEY_VARIABLES = ("SPECTUI_API_KEY", "LLAMA_API_KEY")
 
 
 class Trouble(StrEnum):
-    """The kinds of trouble in which a server tells nothing at all, as panels name them."""
+    """Kinds of trouble in which a server gives no information, as panels name them."""
 
     UNREACHABLE = "no connection"
     LOADING = "loading its model"
@@ -36,7 +36,7 @@ class Failure:
 
 
 class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """Properties that do not change while a server runs. None where it does not tell."""
+    """Properties that do not change while a server runs; None where it does not report them."""
 
     build: str | None
     alias: str | None
@@ -65,7 +65,7 @@ NOT_ASKED: Known[Any] = Known(None, "the server has not been asked yet")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSample:
-    """The answers to one round of questions, or what is left of them without a connection."""
+    """The answers to one round of requests, or the last known ones without a connection."""
 
     time_s: float = 0.0
     """On the poller's clock."""
@@ -102,11 +102,11 @@ Sample = ServerSample | Failure
 
 
 def facts_of(props: PropsReply, models: ModelsReply | None) -> ServerFacts:
-    """Put together what ``/props`` and ``/v1/models`` say.
+    """Combine ``/props`` and ``/v1/models``.
 
     Args:
         props: props of the server.
-        models: models in the server's list, if it told them.
+        models: models in the server's list; None where it did not answer.
     """
     listed = [] if models is None else models.data
     meta = (listed[0].meta if listed else None) or ModelMeta()

@@ -18,13 +18,13 @@ _ENOUGH = 20
 """A difference this many times as large as the rounding of its terms is off by 5 % at most."""
 _WINDOW_S = 2.0
 """The window of a rate "now". With a shorter one, a round more or less moves the number."""
-_UNTOLD = "the server does not tell"
+_MISSING = "the server does not tell"
 _NEVER = "no request has ended since the server was started"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttachState:
-    """The state that is shown. Facts and counts are kept while the connection is lost."""
+    """The state to show. Facts and counts are kept while the connection is lost."""
 
     url: str
     sample: ServerSample = field(default_factory=ServerSample)
@@ -160,7 +160,7 @@ class Tracker:
         )
 
     def _ended(self, now: DraftCounts) -> DraftCounts | None:
-        """Counts of the requests that ended since the last ones; None as long as none tells enough.
+        """Counts of the requests that ended since the last ones; None while they are too few.
 
         The server rounds its totals. A difference that is too small against them waits for more.
         """
@@ -192,32 +192,32 @@ def attach_document(state: AttachState, *, interval_s: float) -> Json:
         "url": state.url,
         "interval_s": interval_s,
         "answered_in_s": sample.took_s,
-        **known("server", sample.facts, _server, _UNTOLD),
+        **known("server", sample.facts, _server, _MISSING),
         "throughput": {
-            **or_reason("tokens_per_s", state.now_tokens_per_s, _UNTOLD),
+            **or_reason("tokens_per_s", state.now_tokens_per_s, _MISSING),
             **or_reason("mean_tokens_per_s", counters and counters.tokens_per_s, unseen),
             **or_reason(
                 "mean_prompt_tokens_per_s", counters and counters.prompt_tokens_per_s, unseen
             ),
-            **known("counters", sample.counters, _counters, _UNTOLD),
+            **known("counters", sample.counters, _counters, _MISSING),
         },
-        **or_reason("acceptance", counts and _acceptance(counts), sample.undrafted or _UNTOLD),
-        **known("slots", sample.slots, lambda each: [_slot(one, speeds) for one in each], _UNTOLD),
+        **or_reason("acceptance", counts and _acceptance(counts), sample.undrafted or _MISSING),
+        **known("slots", sample.slots, lambda each: [_slot(one, speeds) for one in each], _MISSING),
         "machine": {
             "is_this_machine": sample.is_here,
-            **fields_of(sample, _UNTOLD, "process"),
+            **fields_of(sample, _MISSING, "process"),
         },
     }
 
 
 def _server(facts: ServerFacts) -> Json:
     own = ("build", "alias", "model_path", "quantization", "n_ctx", "n_slots", "n_params")
-    return fields_of(facts, _UNTOLD, *own, "size_bytes", "is_sleeping")
+    return fields_of(facts, _MISSING, *own, "size_bytes", "is_sleeping")
 
 
 def _counters(counters: Counters) -> Json:
     counts = ("n_prompt", "n_predicted", "n_deferred")
-    return fields_of(counters, _UNTOLD, *counts, "prompt_s", "predicted_s")
+    return fields_of(counters, _MISSING, *counts, "prompt_s", "predicted_s")
 
 
 def _acceptance(counts: DraftCounts) -> Json:

@@ -1,4 +1,4 @@
-"""Answers that are there already, read by the target as it would read a prompt.
+"""Reads an existing answer with the target, as a prompt is read, for its tokens' probabilities.
 
 The logits of the answer's positions tell how probable its tokens are to the target, and how
 probable tokens are that the target samples itself. The prompt is evaluated alone and kept, as
@@ -22,8 +22,8 @@ from spectui.speculative.models import Outputs
 _END_PROBABILITY = 0.01
 """Least probability of the token that ends an answer: less probable, it was broken off."""
 _OPENED = "<think>"
-"""With which some chat templates end a prompt, so that an answer does not begin with it."""
-_LEAST_LOGIT = -80.0
+"""Some chat templates end a prompt with this text, so that the answer must not repeat it."""
+_LOWEST_LOGIT = -80.0
 """Logit below the highest one, with which a token has no probability in single precision."""
 
 
@@ -44,18 +44,18 @@ def read_answer(models: LoadedModels, command: ReadAnswer) -> AnswerRead:
     read_s = models.prompts.read(target, prompt)
     kept = target.prompt_logits
     logits = target.logits(0).copy() if kept is None else kept
-    told: list[tuple[float, float, float]] = []
+    surprises: list[tuple[float, float, float]] = []
     for start in range(0, len(tokens), target.max_outputs):
         models.abort.check("the reading was cancelled")
         piece = tokens[start : start + target.max_outputs]
         target.decode(piece, Outputs.ALL)
         for index, token in enumerate(piece):
-            told.append(_surprise(logits, token, command.temp))
+            surprises.append(_surprise(logits, token, command.temp))
             logits = target.logits(index)
         # The next decode writes where these are.
         logits = logits.copy()
     end = _end(target, logits) if len(tokens) == len(whole) else ()
-    log_p, entropy, variance = zip(*told, strict=True)
+    log_p, entropy, variance = zip(*surprises, strict=True)
     return AnswerRead(
         tokens=(*tokens, *end),
         is_ended=bool(end),
@@ -80,8 +80,8 @@ def _tokens(vocabulary: Vocabulary, command: ReadAnswer) -> tuple[int, ...]:
 
 def _surprise(logits: Logits, token: int, temp: float) -> tuple[float, float, float]:
     """Log probability of a token, entropy there, and variance of the log probability."""
-    # A token that cannot be has a finite logit all the same: 0 times infinity is no number.
-    scaled = np.maximum((logits - logits.max()) / temp, _LEAST_LOGIT)
+    # An impossible token gets a finite logit as well: 0 times infinity is not a number.
+    scaled = np.maximum((logits - logits.max()) / temp, _LOWEST_LOGIT)
     weights = np.exp(scaled)
     whole = float(weights.sum(dtype=np.float64))
     mean, square = (float(weights @ one) / whole for one in (scaled, scaled**2))
