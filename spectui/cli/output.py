@@ -31,29 +31,6 @@ _heard: ContextVar[list[str] | None] = ContextVar("heard", default=None)
 """Takes what would be printed on stderr, where a screen asks for that."""
 
 
-def write_result(document: dict[str, Any], text: str, json_path: str | None) -> None:
-    """Print ``text`` on stdout, and write ``document`` to the file of ``--json``.
-
-    ``--json -`` prints the document and nothing else.
-
-    Args:
-        document: the result for programs.
-        text: the result for people.
-        json_path: value of ``--json``.
-
-    Raises:
-        BadInputError: the file or stdout cannot be written; the other one has been.
-    """
-    if json_path == "-":
-        write_document(document, json_path)
-        return
-    writers: list[Callable[[], None]] = [lambda: say(_sanitised(text))]
-    if json_path is not None:
-        writers.append(lambda: _write_document(document, json_path))
-    # A terminal that is gone must not cost the file.
-    write_all(writers)
-
-
 def write_document(document: dict[str, Any], json_path: str) -> None:
     """Write the document of a command that has no text for people.
 

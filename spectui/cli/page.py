@@ -4,7 +4,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from io import StringIO
 from itertools import chain, repeat
 
@@ -14,7 +14,8 @@ from rich.console import Console, Group, RenderableType
 from rich.measure import Measurement
 from rich.text import Text
 
-from spectui.cli.output import filled
+from spectui.cli.output import filled, say, write_all, write_document
+from spectui.documents import Json
 from spectui.format import printable
 from spectui.page import Cell, Excerpt, Paragraph, Part, Table, Words
 
@@ -69,6 +70,28 @@ def drawn(*parts: RenderableType) -> str:
     console.print(Group(*parts), crop=False)
     lines = page.getvalue().replace(_FOLD, "").split("\n")
     return "\n".join(map(str.rstrip, lines)).removesuffix("\n")
+
+
+def write_result(document: Json, page: Iterable[Part], json_path: str | None) -> None:
+    """Print ``page`` on stdout, and write ``document`` to the file of ``--json``.
+
+    ``--json -`` prints the document and nothing else.
+
+    Args:
+        document: the result for programs.
+        page: the result for people.
+        json_path: value of ``--json``.
+
+    Raises:
+        BadInputError: the file or stdout cannot be written; the other one has been.
+    """
+    writers = list[Callable[[], None]]()
+    if json_path != "-":
+        writers.append(lambda: say(page_text(page).rstrip("\n")))
+    if json_path is not None:
+        writers.append(lambda: write_document(document, json_path))
+    # A terminal that is gone must not cost the file.
+    write_all(writers)
 
 
 def page_text(page: Iterable[Part]) -> str:

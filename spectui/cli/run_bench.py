@@ -6,8 +6,8 @@ from dataclasses import replace
 from spectui.cli.bench import Bench
 from spectui.cli.from_command import warn_of_unmeasured
 from spectui.cli.named_models import find_setup, with_preset_models
-from spectui.cli.output import check_writable, write_result
-from spectui.cli.page import next_lines, page_text
+from spectui.cli.output import check_writable
+from spectui.cli.page import next_lines, write_result
 from spectui.cli.request import RunOptions, check_engine, take_drafting
 from spectui.cli.session import (
     SUITE_PROMPTS,
@@ -79,7 +79,7 @@ def _report(request: Bench, run: BenchRun) -> None:
     page, ended = [*run.page()], run.found.ended
     if ended is None:
         page += ["", *next_lines("find the fastest setting", request.given.words_for("tune"))]
-    write_result(run.document(), page_text(page), request.given["json_path"])
+    write_result(run.document(), page, request.given["json_path"])
     raise_ended(
         ended,
         f"interrupted after {len(run.found.pairs)} measurements, which are shown above; run the "

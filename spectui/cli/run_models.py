@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spectui.cli.models import Demo, Find, Scan
-from spectui.cli.output import check_writable, say, write_result
-from spectui.cli.page import is_ascii_only, next_lines, page_text
+from spectui.cli.output import check_writable, say
+from spectui.cli.page import is_ascii_only, next_lines, write_result
 from spectui.cli.progress import open_progress
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.display import visible
@@ -230,7 +230,7 @@ def scan(request: Scan) -> None:
     with open_progress(quiet=request.quiet) as progress:
         folders = request.folders or (*own, *usual_folders())
         found = _search(folders, facts, request.n_ctx, progress.say)
-    write_result(_document(found), page_text(_page(found)), request.json_path)
+    write_result(_document(found), _page(found), request.json_path)
 
 
 class _HubDrafts:
@@ -302,7 +302,7 @@ def find(request: Find) -> None:
         "found; n-gram drafters need no file: spectui tune tries them by itself.",
         fetch={path: shlex.join(model.fetch_words) for path, model in drafts.models.items()},
     )
-    write_result(_document(found), page_text(_page(found)), request.json_path)
+    write_result(_document(found), _page(found), request.json_path)
 
 
 def build_demo(request: Demo) -> None:

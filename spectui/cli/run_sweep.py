@@ -9,8 +9,8 @@ from typing import Any
 from spectui.cli.from_command import warn_of_unmeasured
 from spectui.cli.given import Given
 from spectui.cli.named_models import find_models, warn_of_sampling, with_preset_models
-from spectui.cli.output import check_writable, complain, write_all, write_result
-from spectui.cli.page import next_lines, page_text
+from spectui.cli.output import check_writable, complain, write_all
+from spectui.cli.page import next_lines, write_result
 from spectui.cli.request import RunOptions, check_engine, check_typed
 from spectui.cli.session import (
     SUITE_PROMPTS,
@@ -190,8 +190,7 @@ def _report(
                 "",
                 *next_lines("search for the fastest setting", request.given.words_for("tune")),
             ]
-        text = page_text(page)
-        writers = [lambda: write_result(document, text, request.given["json_path"])]
+        writers = [lambda: write_result(document, page, request.given["json_path"])]
         if out is not None:
             writers.append(lambda: complain(write_folder(out, sweep, summaries, document)))
         write_all(writers)

@@ -45,11 +45,8 @@ def diagnosis(
     if examination is None:
         return page
     page += _examined(examination)
-    page.append(Paragraph("Findings", style="bold"))
-    if not found:
-        return [*page, "nothing speaks against it"]
-    page += [Paragraph(f"{one.severity}: {one.what}", style=_STYLES[one.severity]) for one in found]
-    return page
+    told = [Paragraph(f"{one.severity}: {one.what}", style=_STYLES[one.severity]) for one in found]
+    return [*page, *section("Findings", told or ["nothing speaks against it"])]
 
 
 def _section(title: str, lines: Iterable[str]) -> list[Part]:

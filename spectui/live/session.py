@@ -286,7 +286,6 @@ class LiveSession:
             self._engine,
             prepare,
             partial(self._on_tuning, self._epoch),
-            target=target.document(),
         )
 
     def _on_tuning(self, epoch: int, state: TuningState) -> None:

@@ -10,7 +10,6 @@ from spectui.documents import Known
 from spectui.format import counted, percent_text, rate_text, speedup_percent, time_text, times_text
 from spectui.llama.facts import price_note
 from spectui.measure.arm import Arm
-from spectui.measure.backend import ENGINE
 from spectui.measure.lossless import LosslessCheck
 from spectui.measure.observed import totals
 from spectui.measure.promise import Promise
@@ -20,6 +19,7 @@ from spectui.measure.statistics import product
 from spectui.measure.verdict import Answer
 from spectui.options.drafters import MTP_KIND
 from spectui.page import Paragraph, Part, Table, Words
+from spectui.tune.backends import Served
 from spectui.tune.evidence import CategoryGain
 from spectui.tune.explain import cache_sentence, explain_result
 from spectui.tune.forecast import best_by_drafter
@@ -110,8 +110,8 @@ def _reasons(found: Tuned) -> Iterator[str]:
 
 def _notes(found: Tuned) -> Iterator[str]:
     """Notes on the measurement that a reader of the verdict has to know."""
-    result, setup = found.result, found.tuning.setup
-    for note in (found.alteration, price_note(found.tuning.backend.library), setup.workload.note):
+    result, setup, backend = found.result, found.tuning.setup, found.tuning.backend
+    for note in (backend.alteration, price_note(backend.library), setup.workload.note):
         if note is not None:
             yield f"{note}."
     if result.off.layout is not None and result.speedup is not None:
@@ -122,7 +122,7 @@ def _notes(found: Tuned) -> Iterator[str]:
             f"measured with -t {threads}, as many as this process may use, which the command "
             f"says: llama-server would take {default_threads()}."
         )
-    is_served = found.backend != ENGINE
+    is_served = isinstance(backend, Served)
     if is_served and result.best is not None and remembers(result.best.speculation):
         yield f"{REMEMBERS}."
     if (error := _forecast_error(result)) is not None:

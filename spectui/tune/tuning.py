@@ -3,13 +3,13 @@
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from spectui.commands.launch import ExportSetup, Launch
 from spectui.documents import Json, encoded, known, or_reason
 from spectui.errors import BadInputError, HopelessError, ServerError
 from spectui.measure.arm import Arm
-from spectui.measure.backend import ENGINE, header
+from spectui.measure.backend import header
 from spectui.measure.lossless import lossless_document
 from spectui.measure.measurer import throughput, throughput_document
 from spectui.measure.observed import observed_of
@@ -54,7 +54,7 @@ class Tuning:
         self.space = setup.space
         """Search space, with the layouts that the study keeps once it was opened."""
 
-    def run(self, on_event: Callable[[TuneEvent], None]) -> TuneResult:
+    def run(self, on_event: Callable[[TuneEvent], None]) -> "Tuned":
         """Search, and keep what was found.
 
         An interrupt ends it early with what was measured; so does an error, which is part of the
@@ -88,7 +88,8 @@ class Tuning:
                 # From here on nobody interrupts, so that nothing found is lost.
                 on_event(SearchEnded())
                 met = watch.summary()
-            return self._kept(study, replace(result, conditions=met))
+            result = self._kept(study, replace(result, conditions=met))
+        return Tuned(tuning=self, result=result)
 
     def _begin(self, study: TuningStudy, on_event: Callable[[TuneEvent], None]) -> None:
         """Tell of the study."""
@@ -220,16 +221,10 @@ class Tuning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuned:
-    """A search that has ended, and what its document says beside its result."""
+    """A search that has ended, with its result, as the study keeps both."""
 
     tuning: Tuning
     result: TuneResult
-    target: Json
-    """Document of the target."""
-    backend: Json = field(default_factory=lambda: ENGINE)
-    """Document of what measured."""
-    alteration: str | None = None
-    """How the target was altered, in a sentence; None if it was not."""
 
     def document(self, unmeasured: Sequence[str] = ()) -> Json:
         """``spectui.tune/1``: ``command`` follows the verdict, ``best_command`` what measured best.
@@ -246,7 +241,7 @@ class Tuned:
         return {
             **header("tune", this_machine()),
             "study": self.tuning.name,
-            "target": self.target,
+            "target": self.tuning.backend.target_document(),
             "drafts": [one.document() for one in setup.candidates],
             "config": _config(setup),
             **or_reason("placing", placing and placing.document(), "no place was searched"),
@@ -270,7 +265,7 @@ class Tuned:
             "flags": list(advice.command.arguments),
             "command": advice.command.text,
             "notes": [*unmeasured, *filter(None, [setup.workload.note])],
-            **self.backend,
+            **self.tuning.backend.document(result.best),
             **_present(setup, result),
         }
 
