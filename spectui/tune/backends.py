@@ -127,7 +127,7 @@ class OwnEngine:
         return self.target.document()
 
     def document(self, _best: Arm | None) -> Json:
-        """What measured, in documents."""
+        """The engine in documents."""
         return ENGINE
 
     def spec(self, setup: TuningSetup) -> dict[str, Any]:
