@@ -4,10 +4,11 @@ Click alone lists sixty options in a row. The libraries that group them (cloup, 
 each start more time than the rest of the help.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from spectui.cli.removed import removed_refused
 
@@ -18,6 +19,8 @@ _FEW = 10
 OWN, OUTPUT = "Options", "Output"
 WORDS = "spectui.words"
 """Key under which click's context keeps the words behind a command's name."""
+RAW = "spectui.raw"
+"""Key under which it keeps the options that were typed, by parameter, before they are parsed."""
 _SUBJECTS = (
     *(OWN, "Models", "Speculation", "Run", "llama-server", "Sampling", "Context", "Threads"),
     *("Placement", OUTPUT),
@@ -33,6 +36,15 @@ class CommandOption(click.Option):
         """Describe an option as click does."""
         super().__init__(*arguments, **more)
         self.subject = subject
+
+    def consume_value(
+        self, ctx: click.Context, opts: Mapping[str, Any]
+    ) -> tuple[Any, ParameterSource]:
+        """Find the value; one that was typed is kept as it stands in the words."""
+        value, source = super().consume_value(ctx, opts)
+        if source is ParameterSource.COMMANDLINE:
+            ctx.meta.setdefault(RAW, {})[self.name] = value
+        return value, source
 
 
 class FromUserOnly(CommandOption):

@@ -300,8 +300,8 @@ class Search:
                 n_trials=options.trials,
                 time_budget_s=budget_s,
                 until_precise=options.until == "precise",
+                min_gain=options.min_gain,
             ),
-            min_gain=options.min_gain,
             study=StudyOptions(
                 name=options.study,
                 storage=options.storage,

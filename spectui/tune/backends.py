@@ -185,7 +185,7 @@ class OwnEngine:
                 study.places(setup.knobs),
                 workload=setup.workload,
                 shape=setup.shapes[0],
-                min_gain=setup.min_gain,
+                min_gain=setup.limits.min_gain,
                 say=say,
                 is_over=lambda: self._now_s() >= ends_s,
             )

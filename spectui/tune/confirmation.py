@@ -122,7 +122,7 @@ class Confirmation:
         return Race(
             self.pace.runs(arm, self.pace.check_race),
             items,
-            min_gain=self.setup.min_gain,
+            min_gain=self.setup.limits.min_gain,
             n_affordable=partial(self.pace.n_affordable, arm),
             requests=lambda one: self.depths.requests(one).value or (),
             basis=self.basis,

@@ -79,7 +79,7 @@ def _present_sentence(present: Known[Arm], result: TuneResult) -> str:
 
 def _sampled_sentence(found: Tuned) -> str | None:
     """Sentence on the gain of sampled drafts; None where it is not worth having."""
-    result, least = found.result, found.tuning.setup.min_gain
+    result, least = found.result, found.tuning.setup.limits.min_gain
     sampled = result.outlook.sampled.value
     if sampled is None or result.speedup is None:
         return None

@@ -285,7 +285,7 @@ class Search:
         if leader is not None and leader.speedup is not None:
             verdict = judge(
                 leader.speedup,
-                min_gain=self._setup.min_gain,
+                min_gain=self._setup.limits.min_gain,
                 what=leader.arm.label,
                 basis=self._confirmation.basis,
                 temp=self._setup.workload.sampling.temp,

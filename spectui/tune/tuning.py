@@ -111,7 +111,6 @@ class Tuning:
             measurer=measurer_of(measuring, setup.workload, baseline_share=BASELINE_SHARE),
             loader=loader,
             limits=setup.limits,
-            min_gain=setup.min_gain,
             on_event=on_event,
             requests=setup.shapes,
         )
@@ -179,7 +178,7 @@ class Tuning:
             prompts=setup.prompts,
             observed=observed_of(leader.pairs),
             speedup=leader.speedup,
-            min_gain=setup.min_gain,
+            min_gain=setup.limits.min_gain,
             llama_cpp=self.backend.llama_cpp,
             library=self.backend.library,
             is_chat=setup.is_chat,
@@ -322,5 +321,5 @@ def _config(setup: TuningSetup) -> Json:
     return {
         **setup.workload.document(),
         "n_prompts": len(setup.workload.items),
-        "min_gain": setup.min_gain,
+        "min_gain": setup.limits.min_gain,
     }
