@@ -221,4 +221,4 @@ def _is_tunable(report: Report) -> bool:
 def _print(reports: list[Report], request: Lint) -> None:
     next_ = _next(reports[0], request.command_line)
     page = [*lint_page(reports), *(["", *next_] if next_ else [])]
-    write_result(lint_document(reports), page, request.json_path)
+    write_result(lint_document(reports), page, request.json_path, quiet=request.quiet)

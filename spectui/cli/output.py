@@ -31,16 +31,19 @@ _heard: ContextVar[list[str] | None] = ContextVar("heard", default=None)
 """Takes what would be printed on stderr, where a screen asks for that."""
 
 
-def write_document(document: dict[str, Any], json_path: str) -> None:
-    """Write the document of a command that has no text for people.
+def write_document(document: dict[str, Any], json_path: str, *, quiet: bool = False) -> None:
+    """Write a document to the file of ``--json``, and say so unless ``quiet``.
 
     Raises:
         BadInputError: the file or stdout cannot be written.
     """
+    text = json.dumps(document, indent=2, allow_nan=False)
     if json_path == "-":
-        say(_encode(document))
-    else:
-        _write_document(document, json_path)
+        say(text)
+        return
+    write_given(Path(json_path), f"{text}\n".encode())
+    if not quiet:
+        complain(f"written to {json_path}")
 
 
 def write_all(writers: Sequence[Callable[[], None]]) -> None:
@@ -178,11 +181,6 @@ def write_given(path: Path, content: bytes, *, is_private: bool = False) -> None
         ) from error
 
 
-def _write_document(document: dict[str, Any], json_path: str) -> None:
-    write_given(Path(json_path), f"{_encode(document)}\n".encode())
-    complain(f"written to {json_path}")
-
-
 def check_writable(
     json_path: str | None,
     inputs: Sequence[Path | None],
@@ -229,10 +227,6 @@ def _takes_files(folder: Path) -> bool:
             return True
     except OSError:
         return False
-
-
-def _encode(document: dict[str, Any]) -> str:
-    return json.dumps(document, indent=2, allow_nan=False)
 
 
 _UNREAD = 141

@@ -72,7 +72,9 @@ def drawn(*parts: RenderableType) -> str:
     return "\n".join(map(str.rstrip, lines)).removesuffix("\n")
 
 
-def write_result(document: Json, page: Iterable[Part], json_path: str | None) -> None:
+def write_result(
+    document: Json, page: Iterable[Part], json_path: str | None, *, quiet: bool = False
+) -> None:
     """Print ``page`` on stdout, and write ``document`` to the file of ``--json``.
 
     ``--json -`` prints the document and nothing else.
@@ -81,6 +83,7 @@ def write_result(document: Json, page: Iterable[Part], json_path: str | None) ->
         document: the result for programs.
         page: the result for people.
         json_path: value of ``--json``.
+        quiet: whether nothing is said of the file.
 
     Raises:
         BadInputError: the file or stdout cannot be written; the other one has been.
@@ -89,7 +92,7 @@ def write_result(document: Json, page: Iterable[Part], json_path: str | None) ->
     if json_path != "-":
         writers.append(lambda: say(page_text(page).rstrip("\n")))
     if json_path is not None:
-        writers.append(lambda: write_document(document, json_path))
+        writers.append(lambda: write_document(document, json_path, quiet=quiet))
     # A terminal that is gone must not cost the file.
     write_all(writers)
 

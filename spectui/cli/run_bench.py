@@ -76,10 +76,10 @@ def bench(request: Bench) -> None:
 
 def _report(request: Bench, run: BenchRun) -> None:
     """Print the result; raise what has ended the measurement early."""
-    page, ended = [*run.page()], run.found.ended
+    page, ended, given = [*run.page()], run.found.ended, request.given
     if ended is None:
-        page += ["", *next_lines("find the fastest setting", request.given.words_for("tune"))]
-    write_result(run.document(), page, request.given["json_path"])
+        page += ["", *next_lines("find the fastest setting", given.words_for("tune"))]
+    write_result(run.document(), page, given["json_path"], quiet=given["quiet"])
     raise_ended(
         ended,
         f"interrupted after {len(run.found.pairs)} measurements, which are shown above; run the "

@@ -76,11 +76,12 @@ def doctor(planner: Planner, request: Doctor) -> None:
                 error = missing
         refused = {} if around.backend.library.value is None else passed_over()
     document = doctor_document(around, examination, found)
-    page = diagnosis(around, examination, found, refused)
+    page = [*diagnosis(around, examination, found, refused)]
+    if error is None:
+        page += _next(options, examination)
+    write_result(document, page, given.json_path, quiet=given.quiet)
     if error is not None:
-        write_result(document, page, given.json_path)
         raise error
-    write_result(document, [*page, *_next(options, examination)], given.json_path)
 
 
 def _next(options: RunOptions, examination: Examination | None) -> Page:

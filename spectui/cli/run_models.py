@@ -230,7 +230,7 @@ def scan(request: Scan) -> None:
     with open_progress(quiet=request.quiet) as progress:
         folders = request.folders or (*own, *usual_folders())
         found = _search(folders, facts, request.n_ctx, progress.say)
-    write_result(_document(found), _page(found), request.json_path)
+    write_result(_document(found), _page(found), request.json_path, quiet=request.quiet)
 
 
 class _HubDrafts:
@@ -302,7 +302,7 @@ def find(request: Find) -> None:
         "found; n-gram drafters need no file: spectui tune tries them by itself.",
         fetch={path: shlex.join(model.fetch_words) for path, model in drafts.models.items()},
     )
-    write_result(_document(found), _page(found), request.json_path)
+    write_result(_document(found), _page(found), request.json_path, quiet=request.quiet)
 
 
 def build_demo(request: Demo) -> None:

@@ -94,7 +94,7 @@ def _report(found: Tuned, unmeasured: tuple[str, ...], given: Given) -> None:
     if not_kept is not None:
         complain(not_kept)
     machines = machines_page(found.tuning.machines())
-    write_result(document, [*page, *machines, *commands], given["json_path"])
+    write_result(document, [*page, *machines, *commands], given["json_path"], quiet=given["quiet"])
 
 
 def _raise_ended(found: Tuned) -> None:

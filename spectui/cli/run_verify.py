@@ -51,7 +51,7 @@ def run(request: Verify) -> None:
     document = {**header("verify", this_machine()), **found.document(study.name, advice)}
     asked = unmeasured_sentences(case.target.path)
     document["notes"] = [*asked, *document["notes"]]
-    write_result(document, verified_page(found, subject), request.json_path)
+    write_result(document, verified_page(found, subject), request.json_path, quiet=request.quiet)
     raise_ended(
         found.comparison.ended,
         f"interrupted after {counted(len(found.comparison.pairs), 'prompt')} of llama-server's; "

@@ -174,8 +174,8 @@ def _write(recorded: "Recorded", tracing: "Tracing", notes: Sequence[str], reque
     }
     summary = f"{counted(n_prompts, 'prompt')}, {counted(n_tokens, 'token')}"
     next_ = next_lines("predict settings from it", ["spectui", "replay", str(path)])
-    page = [*map(Paragraph, (*notes, summary)), str(path), "", *next_]
-    write_result(document, page, request.given["json_path"])
+    page, given = [*map(Paragraph, (*notes, summary)), str(path), "", *next_], request.given
+    write_result(document, page, given["json_path"], quiet=given["quiet"])
     if tracing.interrupted:
         what = f"{counted(n_prompts, 'prompt')} with {counted(len(recorded.drafts), 'draft')}"
         complain(f"what is complete was written to {path}: {what}")
