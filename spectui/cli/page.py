@@ -24,6 +24,8 @@ _WIDTH = 100
 _UNBOUNDED = 10_000
 _AROUND = 30
 """Characters of a line that are shown before and behind an excerpt."""
+_OBEYED = frozenset('"\\$`!')
+"""Characters that a shell obeys between double quotes."""
 _GAP = "\N{HORIZONTAL ELLIPSIS} "
 _NAME = re.compile(r"\S{17,}")
 """A word that a column may be too narrow for."""
@@ -144,7 +146,7 @@ def table(one: Table) -> rich.table.Table:
     """A table to draw."""
     found = rich.table.Table(
         box=None,
-        pad_edge=one.has_margin,
+        pad_edge=False,
         collapse_padding=one.is_close,
         header_style="bold",
         title=_shown(one.title) or None,
@@ -200,4 +202,14 @@ def next_lines(does: str, words: Iterable[str]) -> list[Part]:
         does: what it does.
         words: of the command.
     """
-    return [Paragraph(f"Next: {does}:"), f"  {shlex.join(words)}"]
+    return [Paragraph(f"Next: {does}:"), f"  {shell_line(words)}"]
+
+
+def shell_line(words: Iterable[str]) -> str:
+    """A command for a shell: a word is quoted so that quotes within it stay readable."""
+    return " ".join(map(_shell_word, words))
+
+
+def _shell_word(word: str) -> str:
+    is_plain = "'" in word and _OBEYED.isdisjoint(word)
+    return f'"{word}"' if is_plain else shlex.quote(word)

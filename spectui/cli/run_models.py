@@ -189,7 +189,9 @@ _READS, _MEMORY, _ARCH = "reads", "memory", "arch"
 _LISTED: _Cells = {
     "size": lambda option: bytes_text(option.model.size_bytes),
     _ARCH: _arch,
-    "context": lambda option: str((option.facts and option.facts.n_ctx_train) or _NONE),
+    "context": lambda option: (
+        f"{option.facts.n_ctx_train:,}" if option.facts and option.facts.n_ctx_train else _NONE
+    ),
     _MEMORY: lambda option: (
         _NONE if option.memory_bytes is None else bytes_text(option.memory_bytes)
     ),

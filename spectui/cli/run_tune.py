@@ -1,13 +1,12 @@
 """Runs ``spectui tune`` with parsed options."""
 
-import shlex
 from dataclasses import replace
 from functools import partial
 
 from spectui.cli.from_command import warn_of_unmeasured
 from spectui.cli.given import Given
 from spectui.cli.output import check_writable, complain
-from spectui.cli.page import write_result
+from spectui.cli.page import shell_line, write_result
 from spectui.cli.progress import Progress
 from spectui.cli.request import RunOptions, check_engine
 from spectui.cli.session import (
@@ -87,7 +86,7 @@ def _report(found: Tuned, unmeasured: tuple[str, ...], given: Given) -> None:
         given: options of the command.
     """
     has_server = given.is_server or find_server() is not None
-    again = shlex.join(given.again("tune"))
+    again = shell_line(given.again("tune"))
     page, commands = findings_page(found), commands_page(found, again, has_server=has_server)
     document = found.document(unmeasured)
     not_kept = found.result.not_kept or found.tuning.keep_report(document, [*page, *commands])
