@@ -130,8 +130,8 @@ def _notes(found: Tuned) -> Iterator[str]:
     if result.conditions is not None:
         yield from result.conditions.notes
     if result.cut_race is not None:
-        n_timed, n_prompts = result.cut_race
-        yield f"the time budget ended the confirmation after {n_timed} of {n_prompts} prompts."
+        n_done, n_wanted = result.cut_race
+        yield f"the time budget ended the confirmation after {n_done} of {n_wanted} timings."
     if result.cut_trials is not None and not result.interrupted:
         n_tried, n_trials = result.cut_trials
         yield f"the time budget ended the trials after {n_tried} of {n_trials}."
