@@ -27,7 +27,7 @@ from benchmarks.tui_table import make_records
 from benchmarks.tui_throughput import QUESTION, arguments_of_the_app
 from spectui.cli.click_options import request_of
 from spectui.cli.cockpit import Cockpit, command, make_launch
-from spectui.live.setup import Activity, TuningChanged
+from spectui.live.setup import Activity
 from spectui.paths import data_dir, ensure_dir
 from spectui.settings import Settings
 from spectui.tui.app import SpectuiApp
@@ -151,7 +151,7 @@ class Scenario:
         await self._until(lambda: self._app.screen is not self._app.live)
         for n in range(N_TRIALS - N_UPDATES, N_TRIALS + 1):
             state = TuningState(phase=Phase.SEARCHING, study="s", records=self._records[:n])
-            self._mailbox.put(TuningChanged(state=state))
+            self._mailbox.put(state)
             await self._until(lambda state=state: self._app.tune.state is state)  # type: ignore[misc]
             await asyncio.sleep(_SETTLED_S)
 

@@ -244,7 +244,6 @@ def tune(
                 measurer=Measurer(engine, workload),
                 loader=loader,
                 limits=limits,
-                min_gain=0.02,
                 on_event=lambda event: print(name, type(event).__name__, file=sys.stderr),
             )
             result = Search(setup, forecaster=forecaster if forecasting else None).run()

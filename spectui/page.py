@@ -55,8 +55,6 @@ class Table:
     column_styles: Sequence[str] = ()
     """By column; empty for none."""
     title: str = ""
-    has_margin: bool = False
-    """Whether it stands a blank away from the left."""
     is_close: bool = False
     """Whether columns share the blanks between them, where room is scarce."""
     narrow: "Table | None" = None

@@ -18,6 +18,12 @@ _QUERY = re.compile(r"([?&;][^=&;\s]+)=([^&;\s]*)")
 
 _ENTRY = re.compile(r'("([^"\\]+)"\s*:\s*)"(?:[^"\\]|\\.)+"')
 """Entry of a JSON object, as options take them."""
+_NAME = re.compile(r"-*[A-Za-z_][\w-]*")
+"""Name of a variable or of an option."""
+_BLANK = re.compile(r"\s")
+_SHELL_WORD = re.compile(
+    r"""((?:"(?:[^"\\]|\\.)*(?:"|\Z)|'[^']*(?:'|\Z)|\\[^\n]|[^\s"'\\;&|()])+)""", re.DOTALL
+)
 
 
 def is_secret(name: str) -> bool:
@@ -41,22 +47,47 @@ def without_secrets(words: Iterable[str]) -> Iterator[str]:
     option = ""
     for word in words:
         name, sign, value = word.partition("=")
-        if word.startswith("-") and sign:
-            yield f"{name}={hidden(name, value)}"
+        if is_secret(option):
+            yield hidden(option, word)
+            option = ""
+        elif sign and _NAME.fullmatch(name):
+            # It may be a variable in its turn: --env=NAME=VALUE.
+            yield f"{name}={hidden(name, *without_secrets([value]))}"
+            option = ""
         else:
-            yield hidden(option if option.startswith("-") else "", word)
-        option = word
+            yield hidden("", _printable_script(word) if _BLANK.search(word) else word)
+            option = word if word.startswith("-") else ""
 
 
 def printable_word(word: str) -> str:
-    """A word of a command line, which may itself be a command, as it may be printed."""
+    """A word of a command line, which may be a command or a script itself, as it may be printed."""
+    return _printable_script(word) if _BLANK.search(word) else next(without_secrets([word]))
+
+
+def _printable_script(text: str) -> str:
+    """The text of a command as it stands, but for its secrets."""
+    parts = _SHELL_WORD.split(text)
+    typed, words = parts[1::2], [*map(_unquoted, parts[1::2])]
+    parts[1::2] = [
+        own if word == shown else _quoted(shown)
+        for own, word, shown in zip(typed, words, without_secrets(words), strict=True)
+    ]
+    return "".join(parts)
+
+
+def _quoted(word: str) -> str:
+    """A word for a shell; of a variable the value is quoted alone, so that it stays one."""
+    name, sign, value = word.partition("=")
+    is_set = sign and _NAME.fullmatch(name)
+    return f"{name}={shlex.quote(value)}" if is_set else shlex.quote(word)
+
+
+def _unquoted(word: str) -> str:
     try:
-        words = shlex.split(word) if " " in word else [word]
+        return "".join(shlex.split(word))
     except ValueError:
         # A quote without its end, as in a name.
-        words = [word]
-    shown = [*without_secrets(words)]
-    return word if shown == words else shlex.join(shown) if " " in word else shown[0]
+        return word.replace('"', "").replace("'", "")
 
 
 def environment_without_secrets() -> dict[str, str]:

@@ -20,7 +20,7 @@ from spectui.format import (
     times_text,
 )
 from spectui.interrupts import interrupts
-from spectui.measure.measurer import Pair
+from spectui.measure.measurer import NOTHING_DRAFTED, Pair
 from spectui.tune.progress import (
     ForecastMade,
     Phase,
@@ -202,5 +202,8 @@ def _measured(pair: Pair) -> str:
     if not pair.has_decoded:
         return f"{pair.item.id}: ended at once"
     off, on = time_text(pair.baseline.decode_s), time_text(pair.speculative.decode_s)
-    rate = percent_text(pair.speculative.counters.acceptance_rate)
-    return f"{pair.item.id}: {off} off, {on} on, acceptance {rate}"
+    counters = pair.speculative.counters
+    accepted = f"acceptance {percent_text(counters.acceptance_rate)}"
+    return (
+        f"{pair.item.id}: {off} off, {on} on, {accepted if counters.n_drafted else NOTHING_DRAFTED}"
+    )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from spectui.cli.help import OUTPUT, WORDS, CommandOption, FromUserOnly
+from spectui.cli.help import OUTPUT, RAW, WORDS, CommandOption, FromUserOnly
 from spectui.cli.removed import reason_of
 from spectui.errors import BadInputError, UsageError
 from spectui.presets import Options, Preset, find_preset
@@ -51,12 +51,10 @@ class Given(Mapping[str, Any]):
         if takeover is not None:
             names = frozenset(name.replace("_", "-") for name in typed)
             takeover = replace(takeover, typed=names)
-        words = context.meta.get(WORDS, ())
-        raw, _rest, _order = context.command.make_parser(context).parse_args([*words])
         return cls(
             parsed=context.params,
-            words=words,
-            raw=raw,
+            words=context.meta.get(WORDS, ()),
+            raw=context.meta.get(RAW, {}),
             typed=typed,
             inherited=frozenset(
                 n for n, who in sources.items() if who is ParameterSource.DEFAULT_MAP

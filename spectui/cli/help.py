@@ -4,10 +4,11 @@ Click alone lists sixty options in a row. The libraries that group them (cloup, 
 each start more time than the rest of the help.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from spectui.cli.removed import removed_refused
 
@@ -18,12 +19,16 @@ _FEW = 10
 OWN, OUTPUT = "Options", "Output"
 WORDS = "spectui.words"
 """Key under which click's context keeps the words behind a command's name."""
+RAW = "spectui.raw"
+"""Key under which it keeps the options that were typed, by parameter, before they are parsed."""
 _SUBJECTS = (
     *(OWN, "Models", "Speculation", "Run", "llama-server", "Sampling", "Context", "Threads"),
     *("Placement", OUTPUT),
 )
 """In the order of the help; the first is for what a command alone has."""
 _NAMES_WIDTH = 30
+_WHOLE = "\N{NON-BREAKING HYPHEN}"
+"""In place of hyphens while lines are broken."""
 
 
 class CommandOption(click.Option):
@@ -34,12 +39,43 @@ class CommandOption(click.Option):
         super().__init__(*arguments, **more)
         self.subject = subject
 
+    def consume_value(
+        self, ctx: click.Context, opts: Mapping[str, Any]
+    ) -> tuple[Any, ParameterSource]:
+        """Find the value; one that was typed is kept as it stands in the words."""
+        value, source = super().consume_value(ctx, opts)
+        if source is ParameterSource.COMMANDLINE:
+            ctx.meta.setdefault(RAW, {})[self.name] = value
+        return value, source
+
 
 class FromUserOnly(CommandOption):
     """An option with another meaning in presets: their n-predict is the length of a measurement."""
 
 
+class _Formatter(click.HelpFormatter):
+    """Breaks no word at its hyphens: names of options and drafters are to be copied."""
+
+    def write_text(self, text: str) -> None:
+        super().write_text(text.replace("-", _WHOLE))
+
+    def write_dl(
+        self, rows: Iterable[tuple[str, str]], col_max: int = _NAMES_WIDTH, col_spacing: int = 2
+    ) -> None:
+        whole = [(name, text.replace("-", _WHOLE)) for name, text in rows]
+        super().write_dl(whole, col_max, col_spacing)
+
+    def getvalue(self) -> str:
+        return super().getvalue().replace(_WHOLE, "-")
+
+
+class _Context(click.Context):
+    formatter_class = _Formatter
+
+
 class _WithExamples(click.Command):
+    context_class = _Context
+
     def __init__(self, *arguments: Any, examples: Examples = (), **more: Any) -> None:
         super().__init__(*arguments, **more)
         self.examples = examples
@@ -74,7 +110,7 @@ class Command(_WithExamples):
         width = max((width for width in widths if width <= _NAMES_WIDTH), default=0)
         for subject, rows in sections.items():
             with formatter.section(subject):
-                formatter.write_dl([(name.ljust(width), text) for name, text in rows], _NAMES_WIDTH)
+                formatter.write_dl([(name.ljust(width), text) for name, text in rows])
 
 
 class Group(_WithExamples, click.Group):

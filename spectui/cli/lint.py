@@ -11,8 +11,8 @@ from spectui.cli.click_options import argument, files, option, request, request_
 from spectui.cli.from_command import found_reader, given_reader, warn_of_secrets
 from spectui.cli.help import Command
 from spectui.cli.options import DIALECTS, QUIET, json_option, server_bin_option
-from spectui.cli.output import check_writable, complain, write_result
-from spectui.cli.page import next_lines, page_text
+from spectui.cli.output import check_writable, complain
+from spectui.cli.page import next_lines, write_result
 from spectui.commands.command import ServerCommand
 from spectui.commands.finding import Finding, Severity
 from spectui.commands.home import own_path
@@ -221,4 +221,4 @@ def _is_tunable(report: Report) -> bool:
 def _print(reports: list[Report], request: Lint) -> None:
     next_ = _next(reports[0], request.command_line)
     page = [*lint_page(reports), *(["", *next_] if next_ else [])]
-    write_result(lint_document(reports), page_text(page), request.json_path)
+    write_result(lint_document(reports), page, request.json_path, quiet=request.quiet)

@@ -34,7 +34,9 @@ def json_option(what: str = "Write the result as JSON; - for stdout.") -> Any:
 
 
 JSON_FILE: click.Option = json_option()
-QUIET = switch("--quiet", help="Show no progress.", subject=_OUTPUT)
+QUIET = switch(
+    "--quiet", help="Say nothing but results, notes on them, and errors.", subject=_OUTPUT
+)
 YES = switch(
     "--yes",
     help=(

@@ -31,39 +31,19 @@ _heard: ContextVar[list[str] | None] = ContextVar("heard", default=None)
 """Takes what would be printed on stderr, where a screen asks for that."""
 
 
-def write_result(document: dict[str, Any], text: str, json_path: str | None) -> None:
-    """Print ``text`` on stdout, and write ``document`` to the file of ``--json``.
-
-    ``--json -`` prints the document and nothing else.
-
-    Args:
-        document: the result for programs.
-        text: the result for people.
-        json_path: value of ``--json``.
-
-    Raises:
-        BadInputError: the file or stdout cannot be written; the other one has been.
-    """
-    if json_path == "-":
-        write_document(document, json_path)
-        return
-    writers: list[Callable[[], None]] = [lambda: say(_sanitised(text))]
-    if json_path is not None:
-        writers.append(lambda: _write_document(document, json_path))
-    # A terminal that is gone must not cost the file.
-    write_all(writers)
-
-
-def write_document(document: dict[str, Any], json_path: str) -> None:
-    """Write the document of a command that has no text for people.
+def write_document(document: dict[str, Any], json_path: str, *, quiet: bool = False) -> None:
+    """Write a document to the file of ``--json``, and say so unless ``quiet``.
 
     Raises:
         BadInputError: the file or stdout cannot be written.
     """
+    text = json.dumps(document, indent=2, allow_nan=False)
     if json_path == "-":
-        say(_encode(document))
-    else:
-        _write_document(document, json_path)
+        say(text)
+        return
+    write_given(Path(json_path), f"{text}\n".encode())
+    if not quiet:
+        complain(f"written to {json_path}")
 
 
 def write_all(writers: Sequence[Callable[[], None]]) -> None:
@@ -201,11 +181,6 @@ def write_given(path: Path, content: bytes, *, is_private: bool = False) -> None
         ) from error
 
 
-def _write_document(document: dict[str, Any], json_path: str) -> None:
-    write_given(Path(json_path), f"{_encode(document)}\n".encode())
-    complain(f"written to {json_path}")
-
-
 def check_writable(
     json_path: str | None,
     inputs: Sequence[Path | None],
@@ -252,10 +227,6 @@ def _takes_files(folder: Path) -> bool:
             return True
     except OSError:
         return False
-
-
-def _encode(document: dict[str, Any]) -> str:
-    return json.dumps(document, indent=2, allow_nan=False)
 
 
 _UNREAD = 141

@@ -4,7 +4,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from io import StringIO
 from itertools import chain, repeat
 
@@ -14,7 +14,8 @@ from rich.console import Console, Group, RenderableType
 from rich.measure import Measurement
 from rich.text import Text
 
-from spectui.cli.output import filled
+from spectui.cli.output import filled, say, write_all, write_document
+from spectui.documents import Json
 from spectui.format import printable
 from spectui.page import Cell, Excerpt, Paragraph, Part, Table, Words
 
@@ -23,6 +24,8 @@ _WIDTH = 100
 _UNBOUNDED = 10_000
 _AROUND = 30
 """Characters of a line that are shown before and behind an excerpt."""
+_OBEYED = frozenset('"\\$`!')
+"""Characters that a shell obeys between double quotes."""
 _GAP = "\N{HORIZONTAL ELLIPSIS} "
 _NAME = re.compile(r"\S{17,}")
 """A word that a column may be too narrow for."""
@@ -69,6 +72,31 @@ def drawn(*parts: RenderableType) -> str:
     console.print(Group(*parts), crop=False)
     lines = page.getvalue().replace(_FOLD, "").split("\n")
     return "\n".join(map(str.rstrip, lines)).removesuffix("\n")
+
+
+def write_result(
+    document: Json, page: Iterable[Part], json_path: str | None, *, quiet: bool = False
+) -> None:
+    """Print ``page`` on stdout, and write ``document`` to the file of ``--json``.
+
+    ``--json -`` prints the document and nothing else.
+
+    Args:
+        document: the result for programs.
+        page: the result for people.
+        json_path: value of ``--json``.
+        quiet: whether nothing is said of the file.
+
+    Raises:
+        BadInputError: the file or stdout cannot be written; the other one has been.
+    """
+    writers = list[Callable[[], None]]()
+    if json_path != "-":
+        writers.append(lambda: say(page_text(page).rstrip("\n")))
+    if json_path is not None:
+        writers.append(lambda: write_document(document, json_path, quiet=quiet))
+    # A terminal that is gone must not cost the file.
+    write_all(writers)
 
 
 def page_text(page: Iterable[Part]) -> str:
@@ -118,7 +146,7 @@ def table(one: Table) -> rich.table.Table:
     """A table to draw."""
     found = rich.table.Table(
         box=None,
-        pad_edge=one.has_margin,
+        pad_edge=False,
         collapse_padding=one.is_close,
         header_style="bold",
         title=_shown(one.title) or None,
@@ -174,4 +202,14 @@ def next_lines(does: str, words: Iterable[str]) -> list[Part]:
         does: what it does.
         words: of the command.
     """
-    return [Paragraph(f"Next: {does}:"), f"  {shlex.join(words)}"]
+    return [Paragraph(f"Next: {does}:"), f"  {shell_line(words)}"]
+
+
+def shell_line(words: Iterable[str]) -> str:
+    """A command for a shell: a word is quoted so that quotes within it stay readable."""
+    return " ".join(map(_shell_word, words))
+
+
+def _shell_word(word: str) -> str:
+    is_plain = "'" in word and _OBEYED.isdisjoint(word)
+    return f'"{word}"' if is_plain else shlex.quote(word)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from spectui.cli.click_options import argument, request, request_command
 from spectui.cli.options import json_option
-from spectui.cli.output import check_writable, write_result
+from spectui.cli.output import check_writable
 from spectui.errors import BadInputError
 from spectui.options.option import Form
 
@@ -40,7 +40,7 @@ def replay(request: Replay) -> None:
     Raises:
         BadInputError: the trace cannot be read, or holds nothing that can be replayed.
     """
-    from spectui.cli.page import page_text
+    from spectui.cli.page import write_result
     from spectui.trace.file import read_trace
     from spectui.tune.recorded import Recorded, replayed_document, replayed_page
 
@@ -56,7 +56,7 @@ def replay(request: Replay) -> None:
     if not totals:
         raise BadInputError(f"{request.trace} holds too little to replay; record it again")
     document = replayed_document(totals, request.trace)
-    write_result(document, page_text(replayed_page(recorded, totals)), request.json_path)
+    write_result(document, replayed_page(recorded, totals), request.json_path)
 
 
 def _space_of(trace: "Trace") -> "SearchSpace":

@@ -6,8 +6,8 @@ from dataclasses import replace
 from spectui.cli.bench import Bench
 from spectui.cli.from_command import warn_of_unmeasured
 from spectui.cli.named_models import find_setup, with_preset_models
-from spectui.cli.output import check_writable, write_result
-from spectui.cli.page import next_lines, page_text
+from spectui.cli.output import check_writable
+from spectui.cli.page import next_lines, write_result
 from spectui.cli.request import RunOptions, check_engine, take_drafting
 from spectui.cli.session import (
     SUITE_PROMPTS,
@@ -76,10 +76,10 @@ def bench(request: Bench) -> None:
 
 def _report(request: Bench, run: BenchRun) -> None:
     """Print the result; raise what has ended the measurement early."""
-    page, ended = [*run.page()], run.found.ended
+    page, ended, given = [*run.page()], run.found.ended, request.given
     if ended is None:
-        page += ["", *next_lines("find the fastest setting", request.given.words_for("tune"))]
-    write_result(run.document(), page_text(page), request.given["json_path"])
+        page += ["", *next_lines("find the fastest setting", given.words_for("tune"))]
+    write_result(run.document(), page, given["json_path"], quiet=given["quiet"])
     raise_ended(
         ended,
         f"interrupted after {len(run.found.pairs)} measurements, which are shown above; run the "

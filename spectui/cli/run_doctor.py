@@ -8,8 +8,8 @@ from pathlib import Path
 from spectui.cli.doctor import Doctor
 from spectui.cli.from_command import warn_of_unmeasured, with_home_of_here
 from spectui.cli.named_models import find_models, only_named_kinds, with_preset_models
-from spectui.cli.output import check_writable, write_result
-from spectui.cli.page import next_lines, page_text
+from spectui.cli.output import check_writable
+from spectui.cli.page import next_lines, write_result
 from spectui.cli.progress import open_progress
 from spectui.cli.request import RunOptions
 from spectui.commands.command import ServerCommand
@@ -76,10 +76,10 @@ def doctor(planner: Planner, request: Doctor) -> None:
                 error = missing
         refused = {} if around.backend.library.value is None else unusable_places()
     document = doctor_document(around, examination, found)
-    text = page_text(diagnosis(around, examination, found, refused)).rstrip("\n")
+    page = [*diagnosis(around, examination, found, refused)]
     if error is None:
-        text = "\n".join((text, "", page_text(_next(options, examination))))
-    write_result(document, text, given.json_path)
+        page += _next(options, examination)
+    write_result(document, page, given.json_path, quiet=given.quiet)
     if error is not None:
         raise error
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spectui.cli.models import Demo, Find, Scan
-from spectui.cli.output import check_writable, say, write_result
-from spectui.cli.page import is_ascii_only, next_lines, page_text
+from spectui.cli.output import check_writable, say
+from spectui.cli.page import is_ascii_only, next_lines, write_result
 from spectui.cli.progress import open_progress
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.display import visible
@@ -189,7 +189,9 @@ _READS, _MEMORY, _ARCH = "reads", "memory", "arch"
 _LISTED: _Cells = {
     "size": lambda option: bytes_text(option.model.size_bytes),
     _ARCH: _arch,
-    "context": lambda option: str((option.facts and option.facts.n_ctx_train) or _NONE),
+    "context": lambda option: (
+        f"{option.facts.n_ctx_train:,}" if option.facts and option.facts.n_ctx_train else _NONE
+    ),
     _MEMORY: lambda option: (
         _NONE if option.memory_bytes is None else bytes_text(option.memory_bytes)
     ),
@@ -230,7 +232,7 @@ def scan(request: Scan) -> None:
     with open_progress(quiet=request.quiet) as progress:
         folders = request.folders or (*own, *usual_folders())
         found = _search(folders, facts, request.n_ctx, progress.say)
-    write_result(_document(found), page_text(_page(found)), request.json_path)
+    write_result(_document(found), _page(found), request.json_path, quiet=request.quiet)
 
 
 class _HubDrafts:
@@ -302,7 +304,7 @@ def find(request: Find) -> None:
         "found; n-gram drafters need no file: spectui tune tries them by itself.",
         fetch={path: shlex.join(model.fetch_words) for path, model in drafts.models.items()},
     )
-    write_result(_document(found), page_text(_page(found)), request.json_path)
+    write_result(_document(found), _page(found), request.json_path, quiet=request.quiet)
 
 
 def build_demo(request: Demo) -> None:

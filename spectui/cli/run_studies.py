@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import click
 
 from spectui.cli import studies
-from spectui.cli.output import check_writable, say, write_result
-from spectui.cli.page import is_terminal, page_text
+from spectui.cli.output import check_writable, say
+from spectui.cli.page import is_terminal, write_result
 from spectui.documents import Json, head, or_reason
 from spectui.errors import BadInputError, CancelledError, UsageError
 from spectui.format import counted, times_text
@@ -51,7 +51,7 @@ def list_all(request: studies.List) -> None:
     }
     problems = [one.problem for one in every if one.problem is not None]
     notes = (Paragraph(f"note: {one}") for one in problems)
-    write_result(document, page_text([_table(every) if every else _NOTHING, *notes]), json_path)
+    write_result(document, [_table(every) if every else _NOTHING, *notes], json_path)
 
 
 def _row_document(study: StoredStudy) -> Json:
@@ -121,7 +121,7 @@ def show(request: studies.Show) -> None:
     if report is not None and (report.page or report.text):
         page = [part[0] if isinstance(part, tuple) else part for part in report.page]
         page = page or [report.text]
-    write_result(document, page_text([*machines, *page]), json_path)
+    write_result(document, [*machines, *page], json_path)
 
 
 def _bare_document(study: StoredStudy) -> Json:

@@ -9,8 +9,8 @@ from typing import Any
 from spectui.cli.from_command import warn_of_unmeasured
 from spectui.cli.given import Given
 from spectui.cli.named_models import find_models, warn_of_sampling, with_preset_models
-from spectui.cli.output import check_writable, complain, write_all, write_result
-from spectui.cli.page import next_lines, page_text
+from spectui.cli.output import check_writable, complain, write_all
+from spectui.cli.page import next_lines, write_result
 from spectui.cli.request import RunOptions, check_engine, check_typed
 from spectui.cli.session import (
     SUITE_PROMPTS,
@@ -24,6 +24,7 @@ from spectui.cli.session import (
     with_slot_context,
 )
 from spectui.cli.sweep import Sweep as Request
+from spectui.documents import Json
 from spectui.engine.planning import left_open
 from spectui.errors import BadInputError, CancelledError, SpectuiError
 from spectui.interrupts import interrupts
@@ -45,6 +46,7 @@ from spectui.sweep.report import (
     summary_page,
     write_folder,
 )
+from spectui.sweep.summary import CellSummary
 from spectui.sweep.sweep import Sweep
 from spectui.tune.space import MAX_DRAFT
 
@@ -184,17 +186,15 @@ def _report(
             **header("sweep", sweep.setup.machine),
             **sweep.document(summaries, notes, interrupted=is_interrupted),
         }
-        page, out = [*summary_page(sweep, summaries)], request.out
+        page, given = [*summary_page(sweep, summaries)], request.given
         if ended is None and any(one.runs for one in summaries):
-            page += [
-                "",
-                *next_lines("search for the fastest setting", request.given.words_for("tune")),
+            page += ["", *next_lines("search for the fastest setting", given.words_for("tune"))]
+        write_all(
+            [
+                lambda: write_result(document, page, given["json_path"], quiet=given["quiet"]),
+                lambda: _write_out(request, sweep, summaries, document),
             ]
-        text = page_text(page)
-        writers = [lambda: write_result(document, text, request.given["json_path"])]
-        if out is not None:
-            writers.append(lambda: complain(write_folder(out, sweep, summaries, document)))
-        write_all(writers)
+        )
     if is_interrupted:
         n_done = len({record.visit for record in sweep.records} & set(sweep.visits))
         raise CancelledError(
@@ -207,3 +207,14 @@ def _report(
         failed = [one.error for one in summaries if one.error is not None]
         reason = first_clause(failed[0]) if failed else "nothing was decoded"
         raise BadInputError(f"no cell could be measured ({reason})")
+
+
+def _write_out(
+    request: Request, sweep: Sweep, summaries: Sequence[CellSummary], document: Json
+) -> None:
+    """Write the folder of ``--out``, and say so unless the run is quiet."""
+    if request.out is None:
+        return
+    written = write_folder(request.out, sweep, summaries, document)
+    if not request.given["quiet"]:
+        complain(written)

@@ -1,12 +1,13 @@
 """Runs ``spectui tune`` with parsed options."""
 
-import shlex
 from dataclasses import replace
+from functools import partial
 
 from spectui.cli.from_command import warn_of_unmeasured
 from spectui.cli.given import Given
-from spectui.cli.output import check_writable, complain, write_result
-from spectui.cli.page import page_text
+from spectui.cli.output import check_writable, complain
+from spectui.cli.page import shell_line, write_result
+from spectui.cli.progress import Progress
 from spectui.cli.request import RunOptions, check_engine
 from spectui.cli.session import (
     read_chats,
@@ -19,12 +20,13 @@ from spectui.cli.tune import Tune
 from spectui.cli.tune_search import Search
 from spectui.errors import CancelledError, UsageError
 from spectui.format import counted
+from spectui.interrupts import interrupts
 from spectui.llama.search import find_server
-from spectui.measure.backend import ENGINE
 from spectui.models.facts import unmeasured_sentences
 from spectui.tune.page import commands_page, findings_page, machines_page
+from spectui.tune.progress import Notice, SearchEnded, StudyOpened, TuneEvent
 from spectui.tune.trials import n_measured
-from spectui.tune.tuning import Tuned
+from spectui.tune.tuning import Tuned, Tuning
 
 
 def tune(request: Tune) -> None:
@@ -55,10 +57,24 @@ def tune(request: Tune) -> None:
             chats=chats,
             binary=binary,
         )
-        found = search.here() if binary is None else search.served(binary)
+        with search.here() if binary is None else search.served(binary) as tuning:
+            found = tuning.run(partial(_show, tuning, request, shown.progress))
     asked = unmeasured_sentences(found.tuning.setup.off.target.path)
     _report(found, (*unmeasured, *read.notes, *asked), given)
     _raise_ended(found)
+
+
+def _show(tuning: Tuning, request: Tune, progress: Progress, event: TuneEvent) -> None:
+    """Show what happens, and the search's plan as soon as its study is open."""
+    match event:
+        case SearchEnded():
+            interrupts.hold()
+        case StudyOpened(name=name):
+            why_not = tuning.backend.why_unforecast
+            progress.announce(request.plan(name, tuning.setup.workload, why_not))
+        case Notice(text=text):
+            progress.announce(text)
+    progress.on_tune(event)
 
 
 def _report(found: Tuned, unmeasured: tuple[str, ...], given: Given) -> None:
@@ -69,17 +85,15 @@ def _report(found: Tuned, unmeasured: tuple[str, ...], given: Given) -> None:
         unmeasured: parts of the ``--from`` command that are not measured, as reported before.
         given: options of the command.
     """
-    has_server = found.backend != ENGINE or find_server() is not None
-    again = shlex.join(given.again("tune"))
+    has_server = given.is_server or find_server() is not None
+    again = shell_line(given.again("tune"))
     page, commands = findings_page(found), commands_page(found, again, has_server=has_server)
     document = found.document(unmeasured)
-    # Of a storage that does not have the verdict, it was told before.
-    if found.result.not_kept is None:
-        not_kept = found.tuning.keep_report(document, [*page, *commands])
-        if not_kept is not None:
-            complain(not_kept)
+    not_kept = found.result.not_kept or found.tuning.keep_report(document, [*page, *commands])
+    if not_kept is not None:
+        complain(not_kept)
     machines = machines_page(found.tuning.machines())
-    write_result(document, page_text([*page, *machines, *commands]), given["json_path"])
+    write_result(document, [*page, *machines, *commands], given["json_path"], quiet=given["quiet"])
 
 
 def _raise_ended(found: Tuned) -> None:

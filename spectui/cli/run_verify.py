@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from spectui.cli.from_command import set_variables_of
-from spectui.cli.output import check_writable, complain, write_result
-from spectui.cli.page import page_text
+from spectui.cli.output import check_writable, complain
+from spectui.cli.page import write_result
 from spectui.cli.progress import open_progress
 from spectui.cli.session import own_prompts, wanted_binary
 from spectui.cli.verify import Verify
@@ -51,7 +51,7 @@ def run(request: Verify) -> None:
     document = {**header("verify", this_machine()), **found.document(study.name, advice)}
     asked = unmeasured_sentences(case.target.path)
     document["notes"] = [*asked, *document["notes"]]
-    write_result(document, page_text(verified_page(found, subject)), request.json_path)
+    write_result(document, verified_page(found, subject), request.json_path, quiet=request.quiet)
     raise_ended(
         found.comparison.ended,
         f"interrupted after {counted(len(found.comparison.pairs), 'prompt')} of llama-server's; "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from spectui.cli.click_options import option, request, request_command, switch
 from spectui.cli.given import Given
 from spectui.cli.options import CANDIDATE_OPTIONS, CHATS, YES
-from spectui.cli.output import check_writable, complain, write_result
+from spectui.cli.output import check_writable, complain
 from spectui.cli.request import RunOptions, check_drafting
 from spectui.errors import CancelledError
 from spectui.format import counted
@@ -144,7 +144,7 @@ def _recorded(request: Trace, options: RunOptions) -> "tuple[Tracing, Recorded, 
 
 def _write(recorded: "Recorded", tracing: "Tracing", notes: Sequence[str], request: Trace) -> None:
     """Write the trace, and print where it is; raise what has ended the recording early."""
-    from spectui.cli.page import next_lines, page_text
+    from spectui.cli.page import next_lines, write_result
     from spectui.page import Paragraph
     from spectui.trace.file import write_trace
     from spectui.trace.record import bare
@@ -174,8 +174,8 @@ def _write(recorded: "Recorded", tracing: "Tracing", notes: Sequence[str], reque
     }
     summary = f"{counted(n_prompts, 'prompt')}, {counted(n_tokens, 'token')}"
     next_ = next_lines("predict settings from it", ["spectui", "replay", str(path)])
-    page = [*map(Paragraph, (*notes, summary)), str(path), "", *next_]
-    write_result(document, page_text(page), request.given["json_path"])
+    page, given = [*map(Paragraph, (*notes, summary)), str(path), "", *next_], request.given
+    write_result(document, page, given["json_path"], quiet=given["quiet"])
     if tracing.interrupted:
         what = f"{counted(n_prompts, 'prompt')} with {counted(len(recorded.drafts), 'draft')}"
         complain(f"what is complete was written to {path}: {what}")

@@ -1,6 +1,7 @@
 """The search of ``spectui tune``: with spectui's own engine, or through llama-server."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,11 +26,8 @@ from spectui.cores import usable_processors
 from spectui.engine.commands import LoadTarget
 from spectui.engine.planning import has_devices, left_open
 from spectui.errors import UsageError
-from spectui.interrupts import interrupts
 from spectui.llama.buffers import HOST
 from spectui.llama.planned import PlanRequest
-from spectui.measure.arm import Arm
-from spectui.measure.backend import ENGINE
 from spectui.measure.chats import MOST_ANSWERS
 from spectui.measure.served_models import ServedModel, look_at
 from spectui.measure.server_backend import ServerBackend
@@ -48,13 +46,11 @@ from spectui.tune.backends import OwnEngine, Served
 from spectui.tune.candidates import Candidate
 from spectui.tune.layouts import LayoutPlan, Layouts, fit_layouts, plan_caches, plan_experts
 from spectui.tune.places import Parameter, knobs_of
-from spectui.tune.progress import Notice, SearchEnded, StudyOpened, TuneEvent
-from spectui.tune.result import TuneResult
 from spectui.tune.served_forecast import why_unforecast
 from spectui.tune.setup import CommandOptions, Limits, Present, TuningSetup
 from spectui.tune.space import SearchSpace, longest_draft
 from spectui.tune.studies.study import StudyOptions
-from spectui.tune.tuning import Tuned, Tuning
+from spectui.tune.tuning import Tuning
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,8 +89,9 @@ class Search:
             )
         return has_flags and self.shared.takes(MTP_KIND)
 
-    def here(self) -> Tuned:
-        """Load the models and search with spectui's own engine."""
+    @contextmanager
+    def here(self) -> Iterator[Tuning]:
+        """The search with spectui's own engine, which has loaded the models."""
         shared, (path, drafts) = self.shared, find_candidates(self.shared)
         asked = _present_of(shared.given.takeover)
         longest = 0 if asked is None else asked.longest
@@ -127,15 +124,7 @@ class Search:
                 moe_caches_mib=caches_mib,
             )
             setup = replace(setup, knobs=knobs, given=given)
-            tuning = Tuning(setup, OwnEngine(engine, target, command))
-            result = self._run(tuning)
-        return Tuned(
-            tuning=tuning,
-            result=result,
-            target=target.document(),
-            backend=ENGINE,
-            alteration=target.info.alteration,
-        )
+            yield Tuning(setup, OwnEngine(engine, target, command))
 
     def _placed(
         self, path: Path, found: Drafts, longest: int
@@ -203,11 +192,12 @@ class Search:
             return replace(command, options=self.shared.target_options(command.options.path))
         return replace(command, options=plan.layouts.alone.on(command.options))
 
-    def served(self, binary: ServerBinary) -> Tuned:
-        """Search through llama-server.
+    @contextmanager
+    def served(self, binary: ServerBinary) -> Iterator[Tuning]:
+        """The search through llama-server.
 
         Raises:
-            ServerError: the server without speculation does not start, or nothing was measured.
+            ServerError: the server without speculation does not start.
             UsageError: there is nothing to search.
         """
         shared = self.shared
@@ -223,23 +213,13 @@ class Search:
         why_not = why_unforecast(
             space, binary, n_slots=off.n_slots, redoes_rounds=target.redoes_rounds
         )
-        forecasts = self._forecasts(why_not)
         with open_servers(shared, binary, off, placed.values()) as fleet:
             n_ctx = off.context.ctx_size
             self._check_lengths(n_ctx, "raise -c")
             backend = ServerBackend(fleet, off, placed, redoes_rounds=target.redoes_rounds)
             workload = self._workload(fleet.of(off), off)
             setup = self._setup(off, candidates, space, workload)
-            served = Served(backend, binary, target, drafts, forecasts=forecasts)
-            tuning = Tuning(setup, served)
-            result = self._run(tuning, why_not)
-        return Tuned(
-            tuning=tuning,
-            result=result,
-            target=target.document(n_ctx),
-            backend=fleet.document(_server_arguments(backend, binary, result.best)),
-            alteration=target.alteration,
-        )
+            yield Tuning(setup, Served(backend, binary, target, drafts, why_unforecast=why_not))
 
     def _served_space(
         self, binary: ServerBinary, target: ServedModel, drafts: Mapping[str, ServedModel]
@@ -320,8 +300,8 @@ class Search:
                 n_trials=options.trials,
                 time_budget_s=budget_s,
                 until_precise=options.until == "precise",
+                min_gain=options.min_gain,
             ),
-            min_gain=options.min_gain,
             study=StudyOptions(
                 name=options.study,
                 storage=options.storage,
@@ -342,44 +322,6 @@ class Search:
         check_lengths(
             self.options.requests, n_predict=self.shared.n_predict, n_ctx=n_ctx, remedy=remedy
         )
-
-    def _forecasts(self, why_not: str | None) -> bool:
-        """Whether settings are forecast; a server forecasts in place of trials."""
-        return not self.options.given.is_server or (why_not is None and self.options.trials is None)
-
-    def _run(self, tuning: Tuning, why_not: str | None = None) -> TuneResult:
-        """Search; say what happens.
-
-        Args:
-            tuning: the search.
-            why_not: why nothing is forecast; None where something is.
-        """
-        progress, setup = self.shared.progress, tuning.setup
-
-        def on_event(event: TuneEvent) -> None:
-            if isinstance(event, SearchEnded):
-                interrupts.hold()
-            if isinstance(event, StudyOpened):
-                progress.announce(self.options.plan(event.name, setup.workload, why_not))
-            if isinstance(event, Notice):
-                progress.announce(event.text)
-            progress.on_tune(event)
-
-        result = tuning.run(on_event)
-        if result.not_kept is not None:
-            progress.announce(result.not_kept)
-        return result
-
-
-def _server_arguments(
-    backend: ServerBackend, binary: ServerBinary, best: Arm | None
-) -> dict[str, tuple[str, ...]]:
-    """Arguments of the servers without speculation and with the best setting."""
-    found = {"off": measuring_arguments(backend.setup(None), binary)}
-    if best is not None and best.speculation is not None:
-        backend.load(best.draft)
-        found["on"] = measuring_arguments(backend.setup(best.speculation), binary)
-    return found
 
 
 def _present_of(takeover: Takeover | None) -> Present | None:

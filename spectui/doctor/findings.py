@@ -70,8 +70,8 @@ def _training_findings(examination: Examination) -> Iterator[Finding]:
     if 0 < n_ctx_train < n_ctx:
         yield finding(
             Severity.WARNING,
-            f"the target was trained for {n_ctx_train} tokens of context, and -c asks for {n_ctx}: "
-            "llama-server uses no more",
+            f"the target was trained for {n_ctx_train:,} tokens of context, and -c asks for "
+            f"{n_ctx:,}: llama-server uses no more",
         )
 
 

@@ -45,11 +45,8 @@ def diagnosis(
     if examination is None:
         return page
     page += _examined(examination)
-    page.append(Paragraph("Findings", style="bold"))
-    if not found:
-        return [*page, "nothing speaks against it"]
-    page += [Paragraph(f"{one.severity}: {one.what}", style=_STYLES[one.severity]) for one in found]
-    return page
+    told = [Paragraph(f"{one.severity}: {one.what}", style=_STYLES[one.severity]) for one in found]
+    return [*page, *section("Findings", told or ["nothing speaks against it"])]
 
 
 def _section(title: str, lines: Iterable[str]) -> list[Part]:
@@ -130,7 +127,7 @@ def _model_line(plan: ModelPlan) -> str:
     return (
         f"{facts.path.name}: {facts.arch}, {count_text(facts.n_params)} parameters, "
         f"{bytes_text(facts.size_bytes)}, {facts.n_layers} layers, trained for "
-        f"{facts.n_ctx_train} tokens; rollback by {plan.rollback}"
+        f"{facts.n_ctx_train:,} tokens; rollback by {plan.rollback}"
     )
 
 
@@ -185,12 +182,7 @@ def _memory_table(examination: Examination) -> Table:
         [Paragraph(name, style="bold"), *(one[at] for one in totals)]
         for at, name in enumerate(names)
     ]
-    return Table(
-        (Words(), *(demand.where for demand in every)),
-        rows,
-        column_styles=("", *styles),
-        has_margin=True,
-    )
+    return Table((Words(), *(demand.where for demand in every)), rows, column_styles=("", *styles))
 
 
 def _style(demand: Demand) -> str:
@@ -227,10 +219,10 @@ def _what_fits(examination: Examination) -> Iterator[str]:
         yield "No context fits, with the margin of --fit-target on each GPU."
     else:
         trained, asked = examination.plan.target.info.n_ctx_train, examination.request.context
-        what = f"The largest context that fits is {largest} tokens"
+        what = f"The largest context that fits is {largest:,} tokens"
         if largest == trained:
-            what = f"All {trained} tokens that the target was trained for fit"
-        yield f"{what}; -c is {asked.ctx_size}."
+            what = f"All {trained:,} tokens that the target was trained for fit"
+        yield f"{what}; -c is {asked.ctx_size:,}."
     if examination.smallest_n_cpu_moe is not None:
         yield f"As few experts in RAM as fit: {n_cpu_moe_text(examination)}."
 

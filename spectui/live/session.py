@@ -24,7 +24,6 @@ from spectui.live.setup import (
     LiveSetup,
     ModelsLost,
     RamMeasured,
-    TuningChanged,
 )
 from spectui.llama.planned import PlanRequest
 from spectui.models.ranking import ModelInspected
@@ -38,7 +37,7 @@ from spectui.tune.progress import TuningState
 from spectui.tune.tuning import Tuning
 
 SessionEvent = (
-    events.Event | BaselineMeasured | RamMeasured | TuningChanged | ChatRecorded | ModelsLost
+    events.Event | BaselineMeasured | RamMeasured | TuningState | ChatRecorded | ModelsLost
 )
 _BASELINE_TOKENS = 24
 _BASELINE_TEXT = (
@@ -213,7 +212,7 @@ class LiveSession:
             self.tuning = self._turn = None
             self._pair = LoadedPair()
             self._connect()
-            self._post(TuningChanged(state=TuningState()))
+            self._post(TuningState())
             self._post(ChatRecorded(recording=None))
             is_mtp = setup.speculation is not None and setup.speculation.is_mtp
             mtp_file = setup.has_mtp_file
@@ -286,13 +285,12 @@ class LiveSession:
             self._engine,
             prepare,
             partial(self._on_tuning, self._epoch),
-            target=target.document(),
         )
 
     def _on_tuning(self, epoch: int, state: TuningState) -> None:
         with self._lock:
             if epoch == self._epoch:
-                self._post(TuningChanged(state=state))
+                self._post(state)
                 if not state.is_running:
                     # The machine is not what it was when the search began.
                     self.measure_baseline()

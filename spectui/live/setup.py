@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from spectui.commands.takeover import Takeover
     from spectui.live.recording import ChatRecording
     from spectui.server.watch.locator import Address
-    from spectui.tune.progress import TuningState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,13 +133,6 @@ class RamMeasured:
     """The machine's RAM was read alone, or had been at an earlier start."""
 
     bytes_per_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TuningChanged:
-    """The search beside the chat has moved on."""
-
-    state: "TuningState"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -239,7 +239,8 @@ class BenchRun:
         rate, length = percent_text(counters.acceptance_rate), counters.tokens_per_round
         per_round = "–" if length is None else f"{length:.2f}"
         accepted = f"{rate} ({counters.n_accepted} of {counters.n_drafted})"
-        yield f"acceptance  {accepted}, {per_round} tokens per round"
+        told = f"{accepted}, {per_round} tokens per round"
+        yield f"acceptance  {told if counters.n_drafted else NOTHING_DRAFTED}"
         yield f"lossless    {_lossless(one)}"
         for request in self.requests.value or ():
             yield f"request     {request.summary}"

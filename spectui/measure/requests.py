@@ -113,10 +113,13 @@ class Request:
 
     @property
     def pays(self) -> str:
-        """From which answers on it pays, in a clause; empty where any answer does, or none."""
+        """From which answers on it pays, or that none does; empty where any does, or is open."""
         least = self.break_even
-        pays = least is not None and least > _SHORTEST
-        return f"it pays from answers of {least:,} tokens on" if pays else ""
+        if least is not None and least > _SHORTEST:
+            return f"it pays from answers of {least:,} tokens on"
+        _low, high = (not self.decoding.is_noise and self.decoding.capped.interval) or (0, math.inf)
+        loses = least is None and high <= 1 and self.prompt_on_s >= self.prompt_off_s
+        return "it never pays" if loses else ""
 
     @property
     def summary(self) -> str:

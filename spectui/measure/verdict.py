@@ -101,6 +101,7 @@ def judge(
     basis: Basis | None = None,
     temp: float | None = None,
     requests: Sequence[Request] = (),
+    others: Speedup | None = None,
 ) -> Verdict:
     """Judge whether to use speculation: only if the whole interval is above the least gain.
 
@@ -113,6 +114,7 @@ def judge(
             higher one.
         requests: whole requests; those whose answers do not go on until it pays are to gain as
             well, all together. None where it is not known what prompts take.
+        others: gain on prompts like these, where the answer is for just these; else None.
     """
     unjudged = _unjudged(speedup, basis, min_gain)
     answer = _answer(None if unjudged else speedup.capped.interval, min_gain)
@@ -128,9 +130,10 @@ def judge(
             if answer is not Answer.USE:
                 advice = _refusal(answer, binding(requests))
                 reason = f"{advice}: {what} gives {measured} in decoding, but {_with_prompt(whole)}"
+    beside = "" if others is None else f" {_on_others(others)}"
     return Verdict(
         use_speculation=answer is Answer.USE,
-        reason=f"{reason}.",
+        reason=f"{reason}.{beside}",
         answer=answer,
         more_prompts=more,
         basis=basis,
@@ -246,7 +249,7 @@ def _with_prompt(whole: Together) -> str:
     return f"{value} ({' to '.join(ends) or 'without an interval'}) with the prompt"
 
 
-def on_others(speedup: Speedup) -> str:
+def _on_others(speedup: Speedup) -> str:
     """A sentence on what prompts like the measured ones gain, beside the answer for just those."""
     _value, *ends = gain_texts(speedup.values)
     if not ends or is_sparse(speedup):

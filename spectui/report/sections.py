@@ -121,7 +121,8 @@ def _requests(content: Content) -> Section | None:
 
 def _pays_from(one: RequestPart) -> str:
     if one.break_even is None:
-        return "never"
+        interval = one.speedup_ci95
+        return "never" if interval is not None and interval[1] <= 1 else "not shown"
     return "any" if one.break_even <= _SHORTEST else f"{one.break_even:,}"
 
 

@@ -13,7 +13,7 @@ from textual.timer import Timer
 
 from spectui.errors import SpectuiError
 from spectui.live.sessions import earlier_prompts
-from spectui.live.setup import Activity, ChatRecorded, Launch, TuningChanged
+from spectui.live.setup import Activity, ChatRecorded, Launch
 from spectui.models.ranking import ModelInspected
 from spectui.tui.chat.screen import LiveScreen
 from spectui.tui.chat.session import Load, Takers
@@ -23,6 +23,7 @@ from spectui.tui.ordered import OrderedApp
 from spectui.tui.threads import Threads
 from spectui.tui.tune.controller import TuneController
 from spectui.tui.widgets import QUIT_DISPLAY, hidden, key, key_name
+from spectui.tune.progress import TuningState
 
 if TYPE_CHECKING:
     from spectui.tui.attach import AttachScreen
@@ -98,7 +99,7 @@ class SpectuiApp(OrderedApp[None]):
         self._takers: Takers = {
             **self.session.takers,
             ModelInspected: self._take_inspection,
-            TuningChanged: self.tune.take,
+            TuningState: self.tune.take,
             ChatRecorded: self.tune.take_recording,
         }
         self.watched: AttachScreen | None = None

@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from spectui.documents import Json
 from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
@@ -14,9 +15,12 @@ from spectui.llama.devices import buffer_types
 from spectui.llama.facts import LibraryFacts
 from spectui.llama.library import binding_version, llama_cpp_version
 from spectui.llama.native import library_facts
+from spectui.measure.arm import Arm
+from spectui.measure.backend import ENGINE
 from spectui.measure.comparable import as_stored, conditions, digest, model_identity, spec_digest
 from spectui.measure.served_models import ServedModel
 from spectui.measure.server_backend import ServerBackend
+from spectui.measure.servers import measuring_arguments
 from spectui.measure.workload import Workload
 from spectui.monitor.machine import Machine, this_machine
 from spectui.options.setup import ModelOptions, Setup
@@ -100,6 +104,8 @@ class OwnEngine:
     """Candidate that is loaded already."""
     keeps_trace: bool = True
     """Whether the recording is kept beside the study, without text."""
+    why_unforecast: None = None
+    """Settings are always forecast."""
 
     @property
     def llama_cpp(self) -> str:
@@ -110,6 +116,19 @@ class OwnEngine:
     def library(self) -> LibraryFacts:
         """The library that measures."""
         return library_facts()
+
+    @property
+    def alteration(self) -> str | None:
+        """How the target was altered, in a sentence; None if it was not."""
+        return self.target.info.alteration
+
+    def target_document(self) -> Json:
+        """The target in documents."""
+        return self.target.document()
+
+    def document(self, _best: Arm | None) -> Json:
+        """The engine in documents."""
+        return ENGINE
 
     def spec(self, setup: TuningSetup) -> dict[str, Any]:
         """Conditions that must be equal for two trials to be comparable.
@@ -166,7 +185,7 @@ class OwnEngine:
                 study.places(setup.knobs),
                 workload=setup.workload,
                 shape=setup.shapes[0],
-                min_gain=setup.min_gain,
+                min_gain=setup.limits.min_gain,
                 say=say,
                 is_over=lambda: self._now_s() >= ends_s,
             )
@@ -231,7 +250,8 @@ class Served:
     target: ServedModel
     drafts: Mapping[str, ServedModel]
     _: KW_ONLY
-    forecasts: bool
+    why_unforecast: str | None
+    """Why no setting is forecast; None where all are."""
 
     @property
     def llama_cpp(self) -> str:
@@ -243,6 +263,25 @@ class Served:
     def library(self) -> None:
         """None: the binary is known by its version."""
         return None
+
+    @property
+    def alteration(self) -> str | None:
+        """How the target was altered, in a sentence; None if it was not."""
+        return self.target.alteration
+
+    def target_document(self) -> Json:
+        """The target in documents."""
+        return self.target.document(self.measuring.base.context.ctx_size)
+
+    def document(self, best: Arm | None) -> Json:
+        """The server in documents, with its arguments without speculation and with ``best``."""
+        setups = {"off": self.measuring.setup(None)}
+        if best is not None and best.speculation is not None:
+            self.measuring.load(best.draft)
+            setups["on"] = self.measuring.setup(best.speculation)
+        return self.measuring.servers.document(
+            {name: measuring_arguments(one, self.binary) for name, one in setups.items()}
+        )
 
     def settle(
         self, setup: TuningSetup, _study: TuningStudy, _say: Callable[[str], None]
@@ -271,7 +310,7 @@ class Served:
         self, setup: TuningSetup, study: TuningStudy
     ) -> tuple[Loading, ServedForecaster | None]:
         """The servers, which load their own drafts, and the forecaster, which answers all."""
-        if not self.forecasts:
+        if self.why_unforecast is not None or setup.limits.n_trials is not None:
             return self.measuring, None
         workload = replace(setup.workload, items=mixed(setup.workload.items))
         return self.measuring, ServedForecaster(workload, self.measuring, study.space)

@@ -8,12 +8,11 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 
-from spectui.documents import Json
 from spectui.engine.driver import Engine
 from spectui.engine.thread import EngineThread
 from spectui.errors import CancelledError, SpectuiError
 from spectui.tune.progress import Phase, TuneEvent, TuningState, advance
-from spectui.tune.tuning import Tuned, Tuning
+from spectui.tune.tuning import Tuning
 
 
 class BackgroundTuning:
@@ -24,8 +23,6 @@ class BackgroundTuning:
         engine: EngineThread,
         prepare: Callable[[Engine], Tuning],
         sink: Callable[[TuningState], None],
-        *,
-        target: Json,
     ) -> None:
         """Start it.
 
@@ -33,10 +30,8 @@ class BackgroundTuning:
             engine: has loaded the pair.
             prepare: makes the search, on its own thread: its prompts have to be tokenized.
             sink: called with every change, on the search's thread or on the caller's.
-            target: document of the target, for the study's report.
         """
         self._prepare = prepare
-        self._target = target
         self._sink = sink
         self._lock = threading.RLock()
         self._state = TuningState(phase=Phase.STARTING)
@@ -89,12 +84,12 @@ class BackgroundTuning:
                 self._state = advance(self._state, event)
                 self._sink(self._state)
 
-        result = tuning.run(on_event)
+        found = tuning.run(on_event)
+        result = found.result
         # The study has it by now: a report that cannot be made must not hide it.
         self._change(result=result, current=None, records=result.trials)
         if result.not_kept is None:
-            document = Tuned(tuning=tuning, result=result, target=self._target).document()
-            result = replace(result, not_kept=tuning.keep_report(document))
+            result = replace(result, not_kept=tuning.keep_report(found.document()))
         error = None if result.error is None else str(result.error)
         self._change(
             phase=Phase.FINISHED if error is None else Phase.FAILED, result=result, error=error

@@ -99,7 +99,11 @@ class Confirmation:
             items = tuple(self.setup.workload.passes(recorded, range(evidence.n_passes)))
         n = min(len(items), max(LOOK_EVERY, self.pace.n_affordable(arm, items)))
         until = "" if self.setup.limits.until_precise else ", until it is decided"
-        text = f"confirming {arm.label} against off{until}, on {counted(n, 'prompt')} at most"
+        n_prompts = len({one.id for one in items})
+        on = f"on {counted(n, 'prompt')}"
+        if n > n_prompts:
+            on = f"in {counted(n, 'timing')} of {counted(n_prompts, 'prompt')}"
+        text = f"confirming {arm.label} against off{until}, {on} at most"
         self.setup.on_event(PhaseStarted(phase=Phase.CONFIRMING, text=text, n_steps=n, arm=arm))
         race = self._race = self._prepared(arm, items, evidence)
         self.pace.race_left_s = lambda: self.pace.race_s(arm, race.left)
@@ -122,7 +126,7 @@ class Confirmation:
         return Race(
             self.pace.runs(arm, self.pace.check_race),
             items,
-            min_gain=self.setup.min_gain,
+            min_gain=self.setup.limits.min_gain,
             n_affordable=partial(self.pace.n_affordable, arm),
             requests=lambda one: self.depths.requests(one).value or (),
             basis=self.basis,

@@ -10,7 +10,6 @@ from spectui.documents import Known
 from spectui.format import counted, percent_text, rate_text, speedup_percent, time_text, times_text
 from spectui.llama.facts import price_note
 from spectui.measure.arm import Arm
-from spectui.measure.backend import ENGINE
 from spectui.measure.lossless import LosslessCheck
 from spectui.measure.observed import totals
 from spectui.measure.promise import Promise
@@ -20,6 +19,7 @@ from spectui.measure.statistics import product
 from spectui.measure.verdict import Answer
 from spectui.options.drafters import MTP_KIND
 from spectui.page import Paragraph, Part, Table, Words
+from spectui.tune.backends import Served
 from spectui.tune.evidence import CategoryGain
 from spectui.tune.explain import cache_sentence, explain_result
 from spectui.tune.forecast import best_by_drafter
@@ -79,7 +79,7 @@ def _present_sentence(present: Known[Arm], result: TuneResult) -> str:
 
 def _sampled_sentence(found: Tuned) -> str | None:
     """Sentence on the gain of sampled drafts; None where it is not worth having."""
-    result, least = found.result, found.tuning.setup.min_gain
+    result, least = found.result, found.tuning.setup.limits.min_gain
     sampled = result.outlook.sampled.value
     if sampled is None or result.speedup is None:
         return None
@@ -110,8 +110,8 @@ def _reasons(found: Tuned) -> Iterator[str]:
 
 def _notes(found: Tuned) -> Iterator[str]:
     """Notes on the measurement that a reader of the verdict has to know."""
-    result, setup = found.result, found.tuning.setup
-    for note in (found.alteration, price_note(found.tuning.backend.library), setup.workload.note):
+    result, setup, backend = found.result, found.tuning.setup, found.tuning.backend
+    for note in (backend.alteration, price_note(backend.library), setup.workload.note):
         if note is not None:
             yield f"{note}."
     if result.off.layout is not None and result.speedup is not None:
@@ -122,7 +122,7 @@ def _notes(found: Tuned) -> Iterator[str]:
             f"measured with -t {threads}, as many as this process may use, which the command "
             f"says: llama-server would take {default_threads()}."
         )
-    is_served = found.backend != ENGINE
+    is_served = isinstance(backend, Served)
     if is_served and result.best is not None and remembers(result.best.speculation):
         yield f"{REMEMBERS}."
     if (error := _forecast_error(result)) is not None:
@@ -130,8 +130,8 @@ def _notes(found: Tuned) -> Iterator[str]:
     if result.conditions is not None:
         yield from result.conditions.notes
     if result.cut_race is not None:
-        n_timed, n_prompts = result.cut_race
-        yield f"the time budget ended the confirmation after {n_timed} of {n_prompts} prompts."
+        n_done, n_wanted = result.cut_race
+        yield f"the time budget ended the confirmation after {n_done} of {n_wanted} timings."
     if result.cut_trials is not None and not result.interrupted:
         n_tried, n_trials = result.cut_trials
         yield f"the time budget ended the trials after {n_tried} of {n_trials}."

@@ -3,12 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from spectui.measure.arm import Arm
-from spectui.trace.costs import Costs
-from spectui.tune.forecast import Forecast
-from spectui.tune.result import TuneResult
-from spectui.tune.trials import TrialRecord
+if TYPE_CHECKING:
+    # They load numpy, which a screen does not need to start.
+    from spectui.measure.arm import Arm
+    from spectui.trace.costs import Costs
+    from spectui.tune.forecast import Forecast
+    from spectui.tune.result import TuneResult
+    from spectui.tune.trials import TrialRecord
 
 
 class Phase(StrEnum):
@@ -38,7 +41,7 @@ class PhaseStarted:
     """The measurement, in words for users."""
     n_steps: int
     """Upper bound."""
-    arm: Arm | None = None
+    arm: "Arm | None" = None
     """The setting that is measured; None of the target and of a recording."""
 
 
@@ -55,16 +58,16 @@ class StepDone:
 class TrialFinished:
     """A trial was measured or failed."""
 
-    record: TrialRecord
+    record: "TrialRecord"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForecastMade:
     """Every setting was replayed."""
 
-    forecasts: tuple[Forecast, ...]
+    forecasts: "tuple[Forecast, ...]"
     """Best first."""
-    costs: Mapping[str, Costs]
+    costs: "Mapping[str, Costs]"
     """Costs of rounds by drafter."""
 
 
@@ -73,7 +76,7 @@ class StudyOpened:
     """The study is open; nothing is measured yet."""
 
     name: str
-    records: tuple[TrialRecord, ...] = ()
+    records: "tuple[TrialRecord, ...]" = ()
     """Trials of earlier runs."""
 
 
@@ -100,9 +103,9 @@ class TuningState:
 
     phase: Phase = Phase.IDLE
     study: str | None = None
-    records: tuple[TrialRecord, ...] = ()
+    records: "tuple[TrialRecord, ...]" = ()
     """Trials so far, by number."""
-    current: Arm | None = None
+    current: "Arm | None" = None
     """Arm that is being measured."""
     n_done: int = 0
     """Steps of the recording, the trial or the race that are done: a prompt is one, and of a
@@ -110,30 +113,30 @@ class TuningState:
     n_steps: int = 0
     """Upper bound: a race ends when it is decided."""
     seconds_left: float | None = None
-    forecasts: tuple[Forecast, ...] = ()
+    forecasts: "tuple[Forecast, ...]" = ()
     """Replayed settings, best first."""
-    costs: Mapping[str, Costs] = field(default_factory=dict)
+    costs: "Mapping[str, Costs]" = field(default_factory=dict)
     """Costs of rounds by drafter; empty as long as nothing is recorded."""
-    result: TuneResult | None = None
+    result: "TuneResult | None" = None
     error: str | None = None
 
     @property
-    def confirmed(self) -> Arm | None:
+    def confirmed(self) -> "Arm | None":
         """The setting that was measured against off and found best, whatever the verdict is."""
         result = self.result
         return None if result is None or result.speedup is None else result.best
 
     @property
-    def raced(self) -> Mapping[Arm, float]:
+    def raced(self) -> "Mapping[Arm, float]":
         """Speedups over off of the settings that the race has timed."""
         return self._speedups(timed=True)
 
     @property
-    def counted(self) -> Mapping[Arm, float]:
+    def counted(self) -> "Mapping[Arm, float]":
         """Speedups of those that were counted at the race's prices: the user's own setting."""
         return self._speedups(timed=False)
 
-    def _speedups(self, *, timed: bool) -> Mapping[Arm, float]:
+    def _speedups(self, *, timed: bool) -> "Mapping[Arm, float]":
         standings = () if self.result is None else self.result.finalists
         found = ((one.arm, one.speedup) for one in standings if bool(one.n_pairs) is timed)
         return {arm: speedup.capped.estimate for arm, speedup in found if speedup is not None}

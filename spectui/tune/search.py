@@ -7,7 +7,7 @@ forecasts only where the user asks for them.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from operator import itemgetter
 
@@ -27,9 +27,8 @@ from spectui.errors import (
 from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck
 from spectui.measure.measurer import measurements, steady
-from spectui.measure.requests import Request
 from spectui.measure.statistics import paired_speedup
-from spectui.measure.verdict import Verdict, judge, on_others, undecided
+from spectui.measure.verdict import judge, undecided
 from spectui.trace.routing import ExpertUse, use_of
 from spectui.tune.confirmation import Confirmation
 from spectui.tune.depths import DepthRuns
@@ -38,7 +37,7 @@ from spectui.tune.forecaster import Forecaster
 from spectui.tune.forecasting import Forecasting
 from spectui.tune.pace import ENDED, NO_TIME, RESERVED, OutOfTimeError, Pace
 from spectui.tune.progress import Phase, PhaseStarted, TrialFinished
-from spectui.tune.race import LOOK_EVERY, Standing, finalist
+from spectui.tune.race import LOOK_EVERY, finalist
 from spectui.tune.result import TuneResult, why_nothing
 from spectui.tune.served_forecast import ServedForecaster
 from spectui.tune.setup import MOST_TRIALS, SearchSetup
@@ -280,13 +279,25 @@ class Search:
         leader = next((one for one in standings[:1] if one.speedup is not None), None)
         best = leader.arm if leader is not None else tried.arm if tried is not None else None
         requests = self._depths.requests(leader)
-        why = why_nothing(records, self._forecasting.forecasts, interrupted=interrupted)
+        verdict = undecided(
+            why_nothing(records, self._forecasting.forecasts, interrupted=interrupted)
+        )
+        if leader is not None and leader.speedup is not None:
+            verdict = judge(
+                leader.speedup,
+                min_gain=self._setup.limits.min_gain,
+                what=leader.arm.label,
+                basis=self._confirmation.basis,
+                temp=self._setup.workload.sampling.temp,
+                requests=requests.value or (),
+                others=leader.of_others,
+            )
         return TuneResult(
             trials=records,
             best=best,
             off=self._setup.study.space.off,
             finalists=standings,
-            verdict=self._verdict(leader, requests.value or ()) or undecided(why),
+            verdict=verdict,
             requests=requests,
             experts=self._experts,
             lossless=lossless,
@@ -297,21 +308,6 @@ class Search:
             cut_trials=self._cut_trials,
             cut_race=None if interrupted else self._confirmation.cut,
         )
-
-    def _verdict(self, leader: Standing | None, requests: Sequence[Request]) -> Verdict | None:
-        if leader is None or leader.speedup is None:
-            return None
-        found = judge(
-            leader.speedup,
-            min_gain=self._setup.min_gain,
-            what=leader.arm.label,
-            basis=self._confirmation.basis,
-            temp=self._setup.workload.sampling.temp,
-            requests=requests,
-        )
-        if leader.of_others is None:
-            return found
-        return replace(found, reason=f"{found.reason} {on_others(leader.of_others)}")
 
 
 def read_experts(pace: Pace, forecaster: Forecaster | None) -> Known[ExpertUse]:

@@ -42,7 +42,7 @@ MOST_TRIALS = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limits of a search."""
+    """Limits of a search, and of the gain that it is for."""
 
     n_trials: int | None = None
     """Settings that trials time before the race; None for none where settings are forecast, and
@@ -51,6 +51,8 @@ class Limits:
     """Seconds of the search's own work: pauses and turns of the chat do not count."""
     until_precise: bool = False
     """Whether a race goes on when it is decided, as far as time and prompts allow."""
+    min_gain: float = 0.02
+    """Least gain with which speculation is worth it; 0.02 is 2 %."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,8 +136,6 @@ class TuningSetup:
     workload: Workload
     space: SearchSpace
     limits: Limits = field(default_factory=Limits)
-    min_gain: float = 0.02
-    """Least gain with which speculation is worth it; 0.02 is 2 %."""
     study: StudyOptions = field(default_factory=StudyOptions)
     command: CommandOptions = field(default_factory=CommandOptions)
     present: Known[Arm] | None = None
@@ -172,8 +172,6 @@ class SearchSetup:
     loader: Loading
     """Loads the drafts that the study's arms name."""
     limits: Limits
-    min_gain: float
-    """Least gain with which speculation is worth it; 0.02 is 2 %."""
     on_event: Callable[[TuneEvent], None]
     """Told what happens, on the caller's thread."""
     requests: tuple[RequestShape, ...] = ()

@@ -3,13 +3,13 @@
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from spectui.commands.launch import ExportSetup, Launch
 from spectui.documents import Json, encoded, known, or_reason
 from spectui.errors import BadInputError, HopelessError, ServerError
 from spectui.measure.arm import Arm
-from spectui.measure.backend import ENGINE, header
+from spectui.measure.backend import header
 from spectui.measure.lossless import lossless_document
 from spectui.measure.measurer import throughput, throughput_document
 from spectui.measure.observed import observed_of
@@ -54,7 +54,7 @@ class Tuning:
         self.space = setup.space
         """Search space, with the layouts that the study keeps once it was opened."""
 
-    def run(self, on_event: Callable[[TuneEvent], None]) -> TuneResult:
+    def run(self, on_event: Callable[[TuneEvent], None]) -> "Tuned":
         """Search, and keep what was found.
 
         An interrupt ends it early with what was measured; so does an error, which is part of the
@@ -88,7 +88,8 @@ class Tuning:
                 # From here on nobody interrupts, so that nothing found is lost.
                 on_event(SearchEnded())
                 met = watch.summary()
-            return self._kept(study, replace(result, conditions=met))
+            result = self._kept(study, replace(result, conditions=met))
+        return Tuned(tuning=self, result=result)
 
     def _begin(self, study: TuningStudy, on_event: Callable[[TuneEvent], None]) -> None:
         """Tell of the study."""
@@ -110,7 +111,6 @@ class Tuning:
             measurer=measurer_of(measuring, setup.workload, baseline_share=BASELINE_SHARE),
             loader=loader,
             limits=setup.limits,
-            min_gain=setup.min_gain,
             on_event=on_event,
             requests=setup.shapes,
         )
@@ -178,7 +178,7 @@ class Tuning:
             prompts=setup.prompts,
             observed=observed_of(leader.pairs),
             speedup=leader.speedup,
-            min_gain=setup.min_gain,
+            min_gain=setup.limits.min_gain,
             llama_cpp=self.backend.llama_cpp,
             library=self.backend.library,
             is_chat=setup.is_chat,
@@ -220,16 +220,10 @@ class Tuning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuned:
-    """A search that has ended, and what its document says beside its result."""
+    """A search that has ended, with its result, as the study keeps both."""
 
     tuning: Tuning
     result: TuneResult
-    target: Json
-    """Document of the target."""
-    backend: Json = field(default_factory=lambda: ENGINE)
-    """Document of what measured."""
-    alteration: str | None = None
-    """How the target was altered, in a sentence; None if it was not."""
 
     def document(self, unmeasured: Sequence[str] = ()) -> Json:
         """``spectui.tune/1``: ``command`` follows the verdict, ``best_command`` what measured best.
@@ -246,7 +240,7 @@ class Tuned:
         return {
             **header("tune", this_machine()),
             "study": self.tuning.name,
-            "target": self.target,
+            "target": self.tuning.backend.target_document(),
             "drafts": [one.document() for one in setup.candidates],
             "config": _config(setup),
             **or_reason("placing", placing and placing.document(), "no place was searched"),
@@ -270,7 +264,7 @@ class Tuned:
             "flags": list(advice.command.arguments),
             "command": advice.command.text,
             "notes": [*unmeasured, *filter(None, [setup.workload.note])],
-            **self.backend,
+            **self.tuning.backend.document(result.best),
             **_present(setup, result),
         }
 
@@ -327,5 +321,5 @@ def _config(setup: TuningSetup) -> Json:
     return {
         **setup.workload.document(),
         "n_prompts": len(setup.workload.items),
-        "min_gain": setup.min_gain,
+        "min_gain": setup.limits.min_gain,
     }

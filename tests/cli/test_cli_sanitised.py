@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from spectui.cli.display import Lines
-from spectui.cli.output import complain, say, say_exactly, write_result
-from spectui.cli.page import page_text
+from spectui.cli.output import complain, say, say_exactly
+from spectui.cli.page import page_text, write_result
 from spectui.errors import BadInputError
 from spectui.format import printable
 from spectui.page import Paragraph, Table, Words
@@ -58,7 +58,7 @@ def test_what_is_said_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_reports_are_sanitised_in_files_too(capsys: pytest.CaptureFixture[str]) -> None:
-    write_result({}, f"prompt {COPIES}", None)
+    write_result({}, [f"prompt {COPIES}"], None)
     assert not obeys(capsys.readouterr().out)
 
 

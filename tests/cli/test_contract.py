@@ -11,7 +11,7 @@ from spectui.errors import SpectuiError
 from tests.support.cli import Spectui
 from tools.contract import EXIT_CODES, VARIABLES
 
-pytest_plugins = ["tests.support.cli_fixtures"]
+pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 
 _VARIABLE = re.compile(r"\bSPECTUI_[A-Z_]+\b")
 
@@ -54,3 +54,29 @@ def test_every_variable_of_the_program_is_documented() -> None:
 def test_what_is_gone_names_what_is_left(spectui: Spectui, arguments: list[str], left: str) -> None:
     assert spectui(*arguments) == 2
     assert left in " ".join(spectui.err.split())
+
+
+LOOKS = (
+    ("lint", "--no-models", "llama-server -m a.gguf"),
+    ("models", "scan", "presets"),
+    ("doctor",),
+)
+RUNS = (
+    ("bench",),
+    ("trace",),
+    ("sweep", "--draft-max", "2"),
+    ("tune", "--trials", "1"),
+)
+
+
+@pytest.mark.parametrize("command", [*LOOKS, *RUNS], ids=lambda command: command[0])
+def test_a_quiet_run_says_nothing_of_the_files_that_it_wrote(
+    spectui: Spectui, pair: list[object], prompts: Path, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    models = [*pair, "-n", 4, "--prompts", prompts] if command in RUNS else []
+    written = tmp_path / "result.json"
+    for quiet in ([], ["--quiet"]):
+        spectui(*command, *models, "--json", written, *quiet)
+        assert written.stat().st_size, spectui.err
+        assert ("written to" in spectui.err) is not bool(quiet), spectui.err
+        written.unlink()

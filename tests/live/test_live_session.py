@@ -39,7 +39,6 @@ from spectui.live.setup import (
     LiveSetup,
     ModelsLost,
     RamMeasured,
-    TuningChanged,
 )
 from spectui.llama.planned import PlanRequest
 from spectui.models.ranking import ModelInspected
@@ -144,9 +143,9 @@ def test_mtp_layers_of_a_file_draft_in_a_chat_and_in_a_search(
     recorded = watched.recording()
     assert (recorded.draft, recorded.is_mtp) == (layers.path.stem, True)
     watched.session.start_tuning(setup, SearchRequest(prompts=prompts(2)))
-    ended = watched.wait(TuningChanged, lambda event: not event.state.is_running)
-    assert ended.state.phase is Phase.FINISHED
-    assert layers.path.stem in {one.arm.drafter for one in ended.state.forecasts}
+    ended = watched.wait(TuningState, lambda event: not event.is_running)
+    assert ended.phase is Phase.FINISHED
+    assert layers.path.stem in {one.arm.drafter for one in ended.forecasts}
 
 
 def test_the_baseline_is_measured_one_at_a_time(watched: Watched, setup: LiveSetup) -> None:
@@ -278,13 +277,13 @@ def test_after_another_load_nothing_is_told_of_the_old_pair(
     assert {e.path for e in told if isinstance(e, LoadProgress)} == {other.target.path}
 
 
-def is_finished(event: TuningChanged) -> bool:
-    return not event.state.is_running
+def is_finished(event: TuningState) -> bool:
+    return not event.is_running
 
 
 def tuned(watched: Watched, setup: LiveSetup) -> TuningState:
     watched.session.start_tuning(setup, SearchRequest(prompts=prompts(6)))
-    return watched.wait(TuningChanged, is_finished).state
+    return watched.wait(TuningState, is_finished)
 
 
 def test_a_search_beside_a_chat_keeps_its_verdict_and_has_a_report(
@@ -299,12 +298,12 @@ def test_a_search_beside_a_chat_keeps_its_verdict_and_has_a_report(
 
     def ask_once(event: object) -> None:
         match event:
-            case TuningChanged(state=state) if state.current is not None and not order:
+            case TuningState() as state if state.current is not None and not order:
                 order.append("asked")
                 watched.session.send(setup, QUESTION)
             case GenerationResult():
                 order.append("answered")
-            case TuningChanged(state=state) if state.phase is Phase.FINISHED:
+            case TuningState() as state if state.phase is Phase.FINISHED:
                 order.append("tuned")
             case _:
                 pass
@@ -334,7 +333,7 @@ def test_a_search_beside_a_chat_keeps_its_verdict_and_has_a_report(
     # By itself a load measures nothing: this came of the end of the search.
     measured = watched.wait(BaselineMeasured)
     assert [event for event in watched.events if isinstance(event, BaselineMeasured)] == [measured]
-    assert watched.events.index(TuningChanged(state=state)) < watched.events.index(measured)
+    assert watched.events.index(state) < watched.events.index(measured)
     spectui = Spectui(monkeypatch, capsys)
     assert spectui("report", "--format", "md") == 0, spectui.err
     for section in ("A whole request", "Where the time goes", "Machine, models and versions"):
@@ -360,14 +359,14 @@ def test_a_stopped_search_is_taken_up(watched: Watched, setup: LiveSetup) -> Non
     watched.load(setup)
 
     def stop_after_the_recording(event: object) -> None:
-        if isinstance(event, TuningChanged) and event.state.forecasts:
+        if isinstance(event, TuningState) and event.forecasts:
             watched.on_event = lambda _event: None
             search_of(watched).stop()
 
     watched.on_event = stop_after_the_recording
     watched.session.start_tuning(setup, SearchRequest(prompts=prompts(6)))
     # What it has is kept.
-    stopped = watched.wait(TuningChanged, is_finished).state
+    stopped = watched.wait(TuningState, is_finished)
     assert stopped.phase is Phase.FINISHED
     assert stopped.result is not None
     assert stopped.result.interrupted
@@ -381,9 +380,9 @@ def test_a_verdict_that_the_storage_does_not_keep_is_told_so(
     watched: Watched, setup: LiveSetup
 ) -> None:
     def lose(event: object) -> None:
-        if not isinstance(event, TuningChanged) or lost:
+        if not isinstance(event, TuningState) or lost:
             return
-        if event.state.is_confirming and event.state.n_done == 5:
+        if event.is_confirming and event.n_done == 5:
             lost.append(event)
             with sqlite3.connect(own_storage_file()) as storage:
                 storage.execute("DROP TABLE study_user_attributes")
@@ -420,7 +419,7 @@ def test_a_promise_of_the_screen_is_verified(  # noqa: PLR0917 - fixtures
         )
     else:
         watched.session.start_tuning(setup, SearchRequest(prompts=prompts(6)))
-    result = watched.wait(TuningChanged, is_finished).state.result
+    result = watched.wait(TuningState, is_finished).result
     assert result is not None
     assert result.speedup is not None
     spectui = Spectui(monkeypatch, capsys)
@@ -443,7 +442,7 @@ def test_a_search_that_cannot_run_says_why(watched: Watched, setup: LiveSetup) -
     watched.load(setup)
     long = (Prompt(id="long", category="chat", text="the in on " * 500),)
     watched.session.start_tuning(setup, SearchRequest(prompts=long))
-    state = watched.wait(TuningChanged, is_finished).state
+    state = watched.wait(TuningState, is_finished)
     assert state.phase is Phase.FAILED
     assert "prompt long has" in str(state.error)
 
@@ -539,7 +538,7 @@ def test_a_search_outlives_the_process_of_a_trial(watched: Watched, setup: LiveS
     killed: list[int] = []
 
     def kill_once(event: object) -> None:
-        if isinstance(event, TuningChanged) and event.state.current is not None and not killed:
+        if isinstance(event, TuningState) and event.current is not None and not killed:
             killed.append(kill(watched))
 
     watched.on_event = kill_once
@@ -554,7 +553,7 @@ def test_closing_ends_everything_at_once(setup: LiveSetup) -> None:
     watched = Watched()
     watched.load(setup)
     watched.session.start_tuning(setup, SearchRequest(prompts=prompts(6)))
-    watched.wait(TuningChanged, lambda event: event.state.current is not None)
+    watched.wait(TuningState, lambda event: event.current is not None)
     watched.session.send(replace(setup, n_predict=-1), QUESTION)
     watched.session.close()
     finished = [event for event in watched.events if isinstance(event, GenerationResult)]

@@ -215,10 +215,27 @@ def test_there_is_no_break_even_where_decoding_gains_nothing() -> None:
         assert request(speedup=gain(0.9, equal, 1.1), draft_token_s=0.0).break_even == 0
     # A prompt that costs nothing more does not make a loss pay.
     one = request(speedup=gain(0.9, 0.95, 1.0), draft_token_s=0.0)
-    assert (one.break_even, one.pays) == (None, "")
+    assert (one.break_even, one.pays) == (None, "it never pays")
     document = one.document()
     assert document["break_even"] is None
     assert document["break_even_reason"] == "decoding gains nothing"
+
+
+@pytest.mark.parametrize(
+    ("decoding", "pays"),
+    [
+        (gain(0.9, 0.95, 1.0), "it never pays"),
+        # The interval leaves it open.
+        (gain(0.9, 0.95, 1.01), ""),
+        (replace(gain(0.9, 0.95, 1.0), low=None, high=None), ""),
+        # All of it is the machine's noise.
+        (replace(gain(0.9, 0.95, 1.0), ceiling=0.5), ""),
+    ],
+)
+def test_that_it_never_pays_is_said_where_the_whole_interval_loses(
+    decoding: Speedup, pays: str
+) -> None:
+    assert request(speedup=decoding).pays == pays
 
 
 def test_a_prompt_that_takes_less_may_pay_for_a_short_answer_where_decoding_loses() -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.measure.speedup import Speedup
-from spectui.measure.verdict import Answer, Basis, Verdict, judge, on_others, undecided
+from spectui.measure.verdict import Answer, Basis, Verdict, judge, undecided
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -94,9 +94,9 @@ def test_counted_prompts_that_were_timed_are_named() -> None:
 )
 def test_the_answer_for_a_few_prompts_says_what_others_gain(others: Speedup, told: str) -> None:
     these = speedup(1.14, 1.18, 1.22, n=others.n_prompts)
-    result = judge(these, min_gain=0.02, basis=Basis.THESE)
+    result = judge(these, min_gain=0.02, basis=Basis.THESE, others=others)
     assert result.answer is Answer.USE
-    assert on_others(others) == told.replace("-", MINUS)
+    assert result.reason.endswith(f"). {told.replace('-', MINUS)}")
     n = others.n_prompts
     assert f"{'this prompt' if n == 1 else f'these {n} prompts'})." in result.reason
 

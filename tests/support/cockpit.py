@@ -47,7 +47,6 @@ from spectui.live.setup import (
     Launch,
     LiveSetup,
     Pair,
-    TuningChanged,
 )
 from spectui.llama.buffers import BufferKind, ModelMemory
 from spectui.models.facts import ModelFacts
@@ -552,7 +551,7 @@ class Cockpit:
 
     def tuning(self, state: TuningState) -> None:
         """Tell of a search."""
-        self.threads.post(TuningChanged(state=state))
+        self.threads.post(state)
 
     @property
     def is_live(self) -> bool:

@@ -168,7 +168,6 @@ def search(
             measurer=cast("Measurer", measurer),
             loader=Loader(driver, drafts),
             limits=Limits(n_trials=n_trials, time_budget_s=time_budget_s),
-            min_gain=0.02,
             on_event=on_event,
         )
     )

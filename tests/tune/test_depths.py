@@ -128,7 +128,6 @@ class Ground:
             measurer=cast("Measurer", self.measurer),
             loader=cast("Any", self.loads),
             limits=Limits(time_budget_s=budget_s),
-            min_gain=0.02,
             on_event=self._hear,
             requests=tuple(map(shape, lengths)),
         )

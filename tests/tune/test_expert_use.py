@@ -90,7 +90,6 @@ def run(recorded: Recorded | None, budget_s: float | None = None) -> Known[Exper
         measurer=cast("Measurer", measurer),
         loader=cast("Loading", None),
         limits=Limits(time_budget_s=budget_s),
-        min_gain=0.02,
         on_event=lambda _event: None,
     )
     return read_experts(Pace(setup, lambda: 0.0), cast("Forecaster | None", recorded))

@@ -101,7 +101,6 @@ def test_a_race_takes_what_its_forecast_says_or_what_trials_have_taken() -> None
         measurer=cast("Measurer", Free()),
         loader=unused,
         limits=Limits(time_budget_s=100.0),
-        min_gain=0.02,
         on_event=lambda _event: None,
     )
     pace = Pace(setup, lambda: 0.0)

@@ -210,7 +210,6 @@ def run(
             measurer=cast("Measurer", measurer),
             loader=loader_of(machine, space.drafts),
             limits=Limits(n_trials=n_trials),
-            min_gain=0.02,
             on_event=lambda _event: None,
         )
         return Search(setup).run()

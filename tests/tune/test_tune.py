@@ -215,8 +215,7 @@ def run(
         workload=workload,
         measurer=cast("Measurer", measurer),
         loader=Loader(driver, candidates),
-        limits=Limits(n_trials=n_trials, time_budget_s=time_budget_s),
-        min_gain=min_gain,
+        limits=Limits(n_trials=n_trials, time_budget_s=time_budget_s, min_gain=min_gain),
         on_event=on_event,
     )
     own_clock = measurer.clock if isinstance(measurer, Timed) else time.monotonic

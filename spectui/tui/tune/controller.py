@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING
 
 from spectui.errors import SpectuiError, UsageError
 from spectui.format import counted
-from spectui.live.setup import Activity, ChatRecorded, TuningChanged
+from spectui.live.setup import Activity, ChatRecorded
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt, PromptFile, builtin_suite, load_prompts
 from spectui.prompts.chats import Chats, load_chats
 from spectui.tui.chat.session import SessionController
 from spectui.tui.tune.form import PromptSource, Wanted
 from spectui.tui.widgets import key_of
+from spectui.tune.progress import Phase, TuningState
 
 if TYPE_CHECKING:
     from spectui.live.recording import ChatRecording
     from spectui.measure.arm import Arm
     from spectui.trace.costs import Costs
-    from spectui.tune.progress import TuningState
-
 
 _NO_DRAFT = (
     "There is nothing to replay before a pair with a draft is loaded (or a target with MTP layers, "
@@ -73,12 +72,8 @@ class TuneController:
         """Take the present recording of the chat; None for another pair."""
         self._recording = event.recording
 
-    def take(self, event: TuningChanged) -> None:
-        """Take a change of the search."""
-        # Loaded by whoever made the state; it brings numpy, which is not needed to start.
-        from spectui.tune.progress import Phase  # noqa: PLC0415
-
-        state = event.state
+    def take(self, state: TuningState) -> None:
+        """Take the present state of the search."""
         refused = _refusal(state)
         self.state = state if refused is None else replace(state, phase=Phase.IDLE, error=None)
         self._is_stopping = self._is_stopping and state.is_running
@@ -190,7 +185,7 @@ class TuneController:
         self._session.speculate(arm.speculation)
 
 
-def _refusal(state: "TuningState") -> str | None:
+def _refusal(state: TuningState) -> str | None:
     """Return why a search has failed before there was a study; None if that is not how it stands.
 
     Such as a prompt that does not fit in the context: nothing was measured, and nothing is lost.
@@ -198,7 +193,7 @@ def _refusal(state: "TuningState") -> str | None:
     return None if state.study is not None or state.records else state.error
 
 
-def _word(state: "TuningState") -> str:
+def _word(state: TuningState) -> str:
     """Short enough for the status bar."""
     if not state.is_running:
         return ""
