@@ -334,10 +334,10 @@ class Hours:
 
     async def _ask(self, text: str, *, loses: bool) -> None:
         app = self._app
-        before = len(app.session.conversation.chat.messages())
+        before = len(app.session.chat.messages())
         app.post_message(events.Paste(text))
         await self._press("enter")
-        await self._until(lambda: len(app.session.conversation.chat.messages()) > before)
+        await self._until(lambda: len(app.session.chat.messages()) > before)
         if loses:
             self._lose()
         await self._until(lambda: app.live.activity is Activity.READY)

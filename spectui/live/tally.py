@@ -9,14 +9,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from spectui.engine.devices import concerned
 from spectui.engine.events import PromptEvaluated, Role
 from spectui.live import machine, rounds
-from spectui.live.devices import concerned
 from spectui.live.setup import BaselineMeasured, RamMeasured
 from spectui.llama.buffers import ModelMemory
+from spectui.monitor import bottleneck
+from spectui.monitor.bottleneck import ratio
 from spectui.monitor.readings import Reading, Snapshot
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, Round, count
+from spectui.trace.expectation import ExpectationState, expectation_state
 
 WINDOW_S = 2.0
 """Length of "now". Shorter, and a round more or less moves the number."""
@@ -64,12 +67,12 @@ class ThroughputState:
     @property
     def speedup_now(self) -> float | None:
         """Against the baseline."""
-        return rounds.ratio(self.now_tokens_per_s, self.baseline_tokens_per_s)
+        return ratio(self.now_tokens_per_s, self.baseline_tokens_per_s)
 
     @property
     def speedup_turn(self) -> float | None:
         """Against the baseline."""
-        return rounds.ratio(self.turn_tokens_per_s, self.baseline_tokens_per_s)
+        return ratio(self.turn_tokens_per_s, self.baseline_tokens_per_s)
 
 
 @dataclass(slots=True)
@@ -87,7 +90,7 @@ class Rate:
     @property
     def per_s(self) -> float | None:
         """None before anything took time."""
-        return rounds.ratio(self.n_tokens, self.seconds)
+        return ratio(self.n_tokens, self.seconds)
 
 
 class ThroughputMeter:
@@ -152,7 +155,7 @@ class LiveState:
     acceptance: rounds.AcceptanceState
     memory: machine.MemoryState
     traffic: machine.TrafficState
-    expectation: rounds.ExpectationState
+    expectation: ExpectationState
     rounds: rounds.RoundState
 
 
@@ -167,7 +170,7 @@ class LiveTally:
         """
         self._clock = clock
         self._snapshot: Snapshot | None = None
-        self._history = machine.TrafficHistory()
+        self._history = bottleneck.TrafficHistory()
         self._ram_bytes_per_s: float | None = None
         self.reset()
 
@@ -274,21 +277,29 @@ class LiveTally:
             return state
         # Beside its own rate any batch would look as fast as RAM allows.
         limit = self._dram_limit([cost for cost in costs if cost is not state.batch])
-        evidence = rounds.Evidence(
+        evidence = bottleneck.Evidence(
             times=state.times,
             ram_share=self._reads.ram_share(state.batch.n_tokens),
             dram_bytes_per_s=self._reads.verify_rate(state.batch),
             dram_limit_bytes_per_s=None if limit is None else limit.bytes_per_s,
-            **machine.mean_load(self._loads),
+            **bottleneck.mean_load(self._loads),
         )
-        return replace(state, bottleneck=rounds.find_bottleneck(evidence))
+        return replace(state, bottleneck=bottleneck.find_bottleneck(evidence))
 
     def _traffic(self, costs: Sequence[rounds.VerifyCost]) -> machine.TrafficState:
         snapshot, limit = self._snapshot, self._dram_limit(costs)
         shown = None if snapshot is None else concerned(snapshot, self._models)
-        token = self._reads.token(limit, self.baseline_tokens_per_s)
-        found = machine.traffic_state(shown, self._history, self._dram(), limit, token)
-        return replace(found, is_decoding=self._is_decoding)
+        gpus = () if shown is None else shown.gpus
+        return machine.TrafficState(
+            machine=shown,
+            received_history=self._history.of("rx", gpus[0].index) if len(gpus) == 1 else (),
+            dram_bytes_per_s=self._dram(),
+            is_decoding=self._is_decoding,
+            dram_limit=limit,
+            token=self._reads.token(limit, self.baseline_tokens_per_s),
+            dram_history=self._history.of("dram"),
+            disk_history=self._history.of("disk"),
+        )
 
     def _acceptance(self) -> rounds.AcceptanceState:
         if self._speculation is None:
@@ -303,11 +314,11 @@ class LiveTally:
             recent=tuple((one.n_drafted, one.n_accepted) for one in self._recent),
         )
 
-    def _expectation(self, step_s: float | None) -> rounds.ExpectationState:
-        measured = rounds.ratio(self._setting_rate.per_s, self.baseline_tokens_per_s)
+    def _expectation(self, step_s: float | None) -> ExpectationState:
+        measured = ratio(self._setting_rate.per_s, self.baseline_tokens_per_s)
         if self._speculation is None:
-            return rounds.ExpectationState(reason=_ALONE, measured=measured)
-        return rounds.expectation_state(
+            return ExpectationState(reason=_ALONE, measured=measured)
+        return expectation_state(
             self._setting,
             step_s=step_s,
             baseline_tokens_per_s=self.baseline_tokens_per_s,

@@ -9,15 +9,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spectui.engine.events import PromptEvaluated, Role
-from spectui.live.machine import MemoryPool, Use, dram_limit, link_use, memory_state
-from spectui.live.rounds import Evidence, ExpectationState, Limit, find_bottleneck, undrafted_reason
+from spectui.live.machine import MemoryPool, Use, dram_limit, memory_state
+from spectui.live.rounds import undrafted_reason
 from spectui.live.setup import BaselineMeasured, RamMeasured
 from spectui.live.tally import LiveTally, Phase
 from spectui.llama.buffers import Buffer, BufferKind, ModelMemory
+from spectui.monitor.bottleneck import Evidence, Limit, find_bottleneck, link_use
 from spectui.monitor.readings import Reading, Snapshot
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, Round, RoundTimes
+from spectui.trace.expectation import ExpectationState
 from spectui.trace.terms import Term, expected_tokens, ideal_speedup
 from tests.support.constructed import snapshots
 from tests.support.live import (
@@ -112,7 +114,8 @@ def test_before_anything_happens_every_part_says_what_it_lacks() -> None:
     state = tally.state()
     assert state.rounds.times is None
     assert state.throughput.baseline_tokens_per_s is None
-    assert state.traffic.links != ()
+    assert state.traffic.machine is not None
+    assert state.traffic.machine.gpus != ()
 
 
 def test_a_baseline_has_an_age_until_it_is_measured_again() -> None:
@@ -373,14 +376,16 @@ def test_pcie_use_is_the_busier_direction_of_the_limit() -> None:
     tally = answering()
     tally.snapshot(DECODING)
     traffic = tally.state().traffic
-    (gpu,) = traffic.links
+    assert traffic.machine is not None
+    (gpu,) = traffic.machine.gpus
     received, limit = gpu.pcie_rx_bytes_per_s.value, gpu.pcie_limit_bytes_per_s.value
     assert received is not None
     assert limit is not None
     assert link_use(gpu) == pytest.approx(received / limit)
     assert traffic.received_history == (received,)
     state = cpu_machine().state()
-    assert state.traffic.links == ()
+    assert state.traffic.machine is not None
+    assert state.traffic.machine.gpus == ()
     assert state.memory.gpu_reason == NO_GPU
     assert state.traffic.dram_bytes_per_s.value is not None
 

@@ -7,7 +7,7 @@ from textual.widgets import Input
 
 from spectui.engine.events import EngineFailed
 from spectui.errors import BadInputError
-from spectui.live.setup import LiveSetup, Pair
+from spectui.live.setup import LiveSetup
 from spectui.options.drafters import (
     DraftMtp,
     DraftSimple,
@@ -18,6 +18,7 @@ from spectui.options.drafters import (
 )
 from spectui.options.speculation import Speculation
 from spectui.tui.chat.screen import SettingsScreen
+from spectui.tui.launch import Pair
 from spectui.tui.look import ColouredApp
 from spectui.tui.widgets import StatusBar
 from tests.support.cockpit import DRAFT, TARGET, Cockpit, handled, launch, press_keys, setup

@@ -13,20 +13,18 @@ from spectui.live.machine import (
     TokenReads,
     TrafficState,
     Use,
-    link_use,
 )
 from spectui.live.rounds import (
-    LOSSES,
     N_MEAN,
     AcceptanceState,
-    ExpectationState,
     RoundState,
     VerifyCost,
-    ratio,
 )
 from spectui.live.tally import Phase, ThroughputState
-from spectui.monitor.readings import GpuReading
+from spectui.monitor.bottleneck import Samples, link_use, ratio
+from spectui.monitor.readings import GpuReading, HostReading
 from spectui.speculative.counters import RoundTimes
+from spectui.trace.expectation import LOSSES, ExpectationState
 from spectui.tui import draw
 from spectui.tui.panel import Block, Line, Lines, Look, Panel, Part, Pen, any_of, cells, labelled
 
@@ -319,19 +317,22 @@ class TrafficPanel(Panel[TrafficState]):
 
     def blocks(self, state: TrafficState, pen: Pen) -> Iterator[Block]:
         """Links, DRAM, bytes of a token, disk, cores."""
-        yield from _links(state, pen)
+        gpus, host = (
+            ((), None) if state.machine is None else (state.machine.gpus, state.machine.host)
+        )
+        yield from _links(gpus, state.received_history, pen)
         yield from _dram(state, pen)
         if state.token is not None:
             yield from _token(state.token, pen)
-        yield from _disk(state, pen)
-        if state.cpu_per_core:
-            yield _cores(state.cpu_per_core, state.own_cores, pen)
+        if host is not None:
+            yield from _disk(host, state.disk_history, pen)
+            yield from _cores(host, pen)
 
 
-def _links(state: TrafficState, pen: Pen) -> Iterator[Block]:
+def _links(gpus: Sequence[GpuReading], received: Samples, pen: Pen) -> Iterator[Block]:
     """Yield a line per link, and of a single one the history of what it received."""
-    for gpu in state.links:
-        name = "PCIe" if len(state.links) == 1 else f"PCIe {gpu.label}"
+    for gpu in gpus:
+        name = "PCIe" if len(gpus) == 1 else f"PCIe {gpu.label}"
         rx, tx = gpu.pcie_rx_bytes_per_s, gpu.pcie_tx_bytes_per_s
         if rx.value is None and tx.value is None:
             yield from pen.told(0, f"{name}: {rx.reason}")
@@ -339,9 +340,8 @@ def _links(state: TrafficState, pen: Pen) -> Iterator[Block]:
         rates = labelled(name, f"↓{draw.rate(rx.value)} ↑{draw.rate(tx.value)}")
         use = percent_text(link_use(gpu))
         yield Block(0, (pen.spread(rates, ((use, Look.STRONG),)),))
-    received = state.received_history
     if any(received):
-        limit = state.links[0].pcie_limit_bytes_per_s.value
+        limit = gpus[0].pcie_limit_bytes_per_s.value
         yield Block(44, chart=lambda height: pen.chart(received, height, draw.rate, maximum=limit))
 
 
@@ -379,20 +379,23 @@ def _token(token: TokenReads, pen: Pen) -> Iterator[Block]:
         yield Block(7, (pen.spread(speed, ((measured, Look.MUTED),)),))
 
 
-def _cores(shares: Sequence[float], own: float | None, pen: Pen) -> Block:
-    """Return how busy each core is, and how many the models and other programs take."""
+def _cores(host: HostReading, pen: Pen) -> Iterator[Block]:
+    """Yield how busy each core is, and how many the models and other programs take."""
+    shares, own = host.cpu_per_core, host.process_cores.value
+    if not shares:
+        return
     busy = f"{sum(shares):.1f} of {len(shares)} cores"
     if own is not None:
         others = max(sum(shares) - own, 0.0)
         busy = f"own {own:.1f}, others {others:.1f}"
     room = pen.width - len("CPU ") - len(busy) - 1
     bars = draw.spark(shares, len(shares), maximum=1.0)[0] if len(shares) <= room else ""
-    return Block(9, (pen.spread(labelled("CPU", bars), ((busy, Look.STRONG),)),))
+    yield Block(9, (pen.spread(labelled("CPU", bars), ((busy, Look.STRONG),)),))
 
 
-def _disk(state: TrafficState, pen: Pen) -> Iterator[Block]:
+def _disk(host: HostReading, history: Samples, pen: Pen) -> Iterator[Block]:
     """Yield the reads from disk, or the reason why they are unknown."""
-    reading, faults = state.disk_bytes_per_s, state.major_faults_per_s.value
+    reading, faults = host.disk_read_bytes_per_s, host.major_faults_per_s.value
     if reading.value is None:
         yield from pen.told(10, f"disk: {reading.reason}")
         return
@@ -400,5 +403,5 @@ def _disk(state: TrafficState, pen: Pen) -> Iterator[Block]:
     if faults is not None:
         line = pen.spread(line, ((f"{faults:.0f} major faults/s", Look.MUTED),))
     yield Block(10, (line,))
-    if any(state.disk_history):
-        yield Block(40, chart=lambda height: pen.chart(state.disk_history, height, draw.rate))
+    if any(history):
+        yield Block(40, chart=lambda height: pen.chart(history, height, draw.rate))

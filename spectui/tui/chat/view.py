@@ -1,5 +1,7 @@
 """The live screen's widgets, and what they show of the session: its owner changes that."""
 
+from collections.abc import Iterator, Mapping, Sequence
+
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
@@ -9,7 +11,10 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from spectui.display import fit
+from spectui.engine.events import RoundFinished, TokenEmitted
 from spectui.format import percent_text
+from spectui.live import sessions
+from spectui.live.controller import SessionController
 from spectui.live.setup import Activity, LiveSetup
 from spectui.live.tally import LiveState
 from spectui.tui import draw
@@ -22,7 +27,7 @@ from spectui.tui.chat.panels import (
     TrafficPanel,
 )
 from spectui.tui.chat.prompt_box import PromptBox
-from spectui.tui.chat.transcript import Transcript
+from spectui.tui.chat.transcript import Role, Token, Transcript
 from spectui.tui.panel import PanelStack
 from spectui.tui.widgets import KeyBar, StatusBar
 
@@ -70,24 +75,16 @@ class Panels(PanelStack):
 class Loading(Widget):
     """One line per part with its bar; hidden while there is nothing to wait for."""
 
-    parts: reactive[tuple[tuple[str, float | None], ...]] = reactive((), layout=True)
-    """(name, fraction) of each part; None for one that cannot say how far it is."""
+    parts: reactive[Mapping[str, float | None]] = reactive(dict, layout=True)
+    """How far each part is; None for one that cannot say it."""
 
-    def set_part(self, name: str, fraction: float | None) -> None:
-        """Add a part, or move its bar."""
-        known = dict(self.parts)
-        known[name] = fraction
-        self.parts = tuple(known.items())
-        self.add_class("-busy")
-
-    def finish(self) -> None:
-        """Hide the progress."""
-        self.parts = ()
-        self.remove_class("-busy")
+    def watch_parts(self) -> None:
+        """Hide where nothing is loaded."""
+        self.set_class(bool(self.parts), "-busy")
 
     def render(self) -> Content:
         """Draw a line per part."""
-        return Content("\n".join(self._line(name, fraction) for name, fraction in self.parts))
+        return Content("\n".join(self._line(*part) for part in self.parts.items()))
 
     def _line(self, name: str, fraction: float | None) -> str:
         if fraction is None:
@@ -115,9 +112,13 @@ class LiveView(Screen[None]):
     tuning: reactive[str] = reactive("", init=False)
     """Activity of the search beside the chat, in a word; empty for none."""
 
+    session: SessionController
+
     def __init__(self) -> None:
         """Create it with nothing said."""
         super().__init__()
+        self._unshown: list[Token] = []
+        """Tokens whose round has not been told yet."""
         # Kept rather than looked up: events may still come when the widgets are going.
         self.transcript = Transcript(placeholder=_HELLO)
         self.loading_bars = Loading()
@@ -148,6 +149,62 @@ class LiveView(Screen[None]):
         self._show_status()
         self.refresh_bindings()
 
+    def changed(self) -> None:
+        """Show how the session stands."""
+        session = self.session
+        self.setup, self.activity = session.setup, session.activity
+        self.loading_bars.parts = session.parts
+        self.prompt.show_waiting(session.waiting)
+
+    def begun(self, entries: Sequence[sessions.Entry]) -> None:
+        """Show another conversation, with what was said in it before."""
+        self._unshown.clear()
+        self.transcript.clear()
+        show_stored(entries, self.transcript)
+
+    def say(self, role: Role, text: str) -> None:
+        """Show a turn that is complete."""
+        self.transcript.start_turn(role)
+        self.transcript.append_text(text)
+        self.transcript.end_turn("")
+
+    def asked(self, text: str) -> None:
+        """Show a question; its answer begins."""
+        self.say("user", text)
+        self.transcript.start_turn("assistant")
+
+    def answered(self, event: TokenEmitted | RoundFinished) -> None:
+        """Show tokens once their round is told: the accepted, the rejected, then the bonus one."""
+        if isinstance(event, TokenEmitted):
+            self._unshown.append((event.piece, event.from_draft))
+            return
+        self._show_tokens(len(self._unshown) - len(event.round.tokens) + event.round.n_accepted)
+        if event.rejected:
+            self.transcript.append_rejected(event.rejected)
+        self._show_tokens()
+
+    def _show_tokens(self, n_tokens: int | None = None) -> None:
+        shown = self._unshown[:n_tokens]
+        del self._unshown[:n_tokens]
+        if shown:
+            self.transcript.append_tokens(shown)
+
+    def ended(self, note: str, notice: str = "") -> None:
+        """End the answer, with numbers below it, or with what went wrong."""
+        self._show_tokens()
+        self.transcript.end_turn(note)
+        if notice:
+            self.say("notice", notice)
+
+    def flush(self) -> None:
+        """Bring everything that has come so far to screen and disk.
+
+        The first token belongs to no round, and is shown as soon as it is there.
+        """
+        self._show_tokens()
+        self.session.chat.flush()
+        self.panels.show(self.session.tally.state())
+
     def on_resize(self) -> None:
         """Names have as many cells as there is room for."""
         self._show_status()
@@ -158,6 +215,40 @@ class LiveView(Screen[None]):
         self._status.left.update(" | ".join(facts))
         shown = (self.tuning, str(self.activity))
         self._status.right.update(" • ".join(filter(None, shown)))
+
+
+def show_stored(entries: Sequence[sessions.Entry], transcript: Transcript) -> None:
+    """Show ``entries`` as they were, with the marks of who wrote what."""
+    answering = False
+    for entry in entries:
+        match entry:
+            case sessions.UserTurn():
+                if answering:
+                    # Killed in the middle of an answer.
+                    transcript.end_turn("cut off")
+                transcript.start_turn("user")
+                transcript.append_text(entry.text)
+                transcript.end_turn("")
+                transcript.start_turn("assistant")
+                answering = True
+            case sessions.AnswerPart():
+                transcript.append_tokens(_tokens(entry))
+            case sessions.AnswerEnd():
+                transcript.end_turn(entry.note)
+                answering = False
+            case sessions.SettingsChange():
+                pass
+    if answering:
+        transcript.end_turn("cut off")
+
+
+def _tokens(part: sessions.AnswerPart) -> Iterator[Token]:
+    at = 0
+    for start, end in (*part.drafted, (len(part.text), len(part.text))):
+        for piece, from_draft in ((part.text[at:start], False), (part.text[start:end], True)):
+            if piece:
+                yield piece.encode(), from_draft
+        at = end
 
 
 def describe(setup: LiveSetup, name_cells: int) -> tuple[str, ...]:
