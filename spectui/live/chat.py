@@ -104,8 +104,6 @@ class Chat:
                     self._turns.append((_USER, entry.text))
                 case sessions.AnswerPart():
                     answer += entry.text
-                case sessions.AnswerEnd() | sessions.SettingsChange():
-                    pass
         self._restore_answer(answer)
 
     def _restore_answer(self, answer: str) -> None:

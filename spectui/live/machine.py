@@ -202,6 +202,8 @@ class MemoryState:
     gpu_reason: str | None = None
     """Why there is no GPU among them."""
     reason: str | None = "the machine has not been read yet"
+    resident: float | None = None
+    """Share of the mapped weights that lies in RAM, at most; None where none is mapped."""
 
 
 def memory_state(
@@ -229,7 +231,15 @@ def memory_state(
     )
     reason = None if gpus else snapshot.gpu_reason
     known = tuple(gpu for gpu in gpus if gpu.source is not GpuSource.LLAMA_CPP)
-    return MemoryState(pools=pools, gpus=known, gpu_reason=reason, reason=None)
+    # The process has mapped its libraries as well, so that this is an upper limit.
+    resident = ratio(snapshot.host.mapped_bytes.value, mapped(models).total())
+    return MemoryState(
+        pools=pools,
+        gpus=known,
+        gpu_reason=reason,
+        reason=None,
+        resident=None if resident is None else min(resident, 1.0),
+    )
 
 
 def _spill(host: HostReading, swap_before_bytes: float | None, *, is_decoding: bool) -> str | None:
@@ -276,6 +286,8 @@ class TokenReads:
     """By the measured bandwidth of RAM alone; None with no weights there, or before it is known."""
     alone_tokens_per_s: float | None
     """Measured speed without a draft; None before that."""
+    shifted: tuple[tuple[int, float, float], ...] = ()
+    """(``--n-cpu-moe``, the speed that RAM allows with it, VRAM's bytes that it takes more)."""
 
 
 class Reads(NamedTuple):
@@ -284,6 +296,8 @@ class Reads(NamedTuple):
     target: WeightTraffic | None = None
     draft: WeightTraffic | None = None
     """Of a draft step: of a draft model or, without one, of the target's MTP layers."""
+    shifted: tuple[tuple[int, WeightTraffic], ...] = ()
+    """The target's by another ``--n-cpu-moe``."""
 
     @classmethod
     def of(cls, models: Mapping[Role, ModelMemory]) -> "Reads":
@@ -293,6 +307,7 @@ class Reads(NamedTuple):
         return cls(
             target=None if target is None else target.traffic,
             draft=own if draft is None else draft.traffic,
+            shifted=() if target is None else tuple(target.shifted.items()),
         )
 
     def token(self, limit: DramLimit | None, alone_tokens_per_s: float | None) -> TokenReads | None:
@@ -304,14 +319,27 @@ class Reads(NamedTuple):
         """
         if self.target is None:
             return None
-        ram_bytes = self.target.cpu_bytes_per_decode(1)
+        ram_bytes, held_bytes = self.target.cpu_bytes_per_decode(1), self.target.gpu_expert_bytes
         measured = limit.bytes_per_s if limit is not None and limit.is_measured else None
+        shifted = [
+            (n, measured / other.cpu_bytes_per_decode(1), other.gpu_expert_bytes - held_bytes)
+            for n, other in self.shifted
+            if measured is not None and other.cpu_bytes_per_decode(1)
+        ]
         return TokenReads(
             ram_bytes=ram_bytes,
             gpu_bytes=self.target.gpu_bytes_per_decode(1),
             at_most_tokens_per_s=ratio(measured, ram_bytes),
             alone_tokens_per_s=alone_tokens_per_s,
+            shifted=tuple(shifted),
         )
+
+    def at_random(self, n_tokens: int) -> float | None:
+        """Return V(n)/V(1) by bytes of RAM, were experts routed at random; None without any."""
+        if self.target is None or not self.target.cpu_expert_bytes:
+            return None
+        read_bytes = self.target.cpu_bytes_per_decode
+        return ratio(read_bytes(n_tokens), read_bytes(1))
 
     def dram(self, recent: Sequence[Round]) -> Reading:
         """Estimate what the last rounds read from RAM per second.

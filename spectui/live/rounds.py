@@ -24,6 +24,8 @@ class VerifyCost:
     """V(n)."""
     ratio: float | None
     """V(n)/V(1); None before V(1) is known."""
+    at_random: float | None = None
+    """The same by the bytes that RAM gives, were experts routed at random; None without any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,18 +61,11 @@ class ThroughputState:
     """Tokens in the context: the prompt and its answer so far."""
     n_ctx: int = 0
     """Tokens that the context holds; 0 where that is not known."""
-    history: tuple[float | None, ...] = ()
-    """Tokens per second of each half second of decoding; None between turns."""
-
-    @property
-    def speedup_now(self) -> float | None:
-        """Against the baseline."""
-        return ratio(self.now_tokens_per_s, self.baseline_tokens_per_s)
-
-    @property
-    def speedup_turn(self) -> float | None:
-        """Against the baseline."""
-        return ratio(self.turn_tokens_per_s, self.baseline_tokens_per_s)
+    histories: tuple[bottleneck.Samples, ...] = ((), ())
+    """Tokens per second of each half second of decoding, of turns without and of those with the
+    draft; None between turns, and in those of the other kind."""
+    means: tuple[float | None, float | None] = (None, None)
+    """Tokens per second of all turns of a kind; None where there was none."""
 
 
 @dataclass(slots=True)
@@ -103,12 +96,15 @@ class ThroughputMeter:
         self._turn, self._sample = Rate(), Rate()
         self._recent: deque[tuple[int, float]] = deque()
         self._recent_s = 0.0
-        self._history: deque[float | None] = deque(maxlen=_N_SAMPLES)
+        self._histories = tuple(deque[float | None](maxlen=_N_SAMPLES) for _kind in range(2))
+        self._drafts = True
+        self._by_kind = Rate(), Rate()
 
-    def begin_turn(self) -> None:
-        """Start counting a turn."""
+    def begin_turn(self, *, drafts: bool) -> None:
+        """Start counting a turn, with the draft or without."""
         if self._turn.n_tokens:
-            self._history.append(None)
+            self._extend(None)
+        self._drafts = drafts
         self.phase = Phase.PROMPT
         self._prompt = None
         self._turn, self._sample = Rate(), Rate()
@@ -121,7 +117,7 @@ class ThroughputMeter:
 
     def add(self, n_tokens: int, seconds: float) -> None:
         """Count a round."""
-        for rate in (self._turn, self._sample):
+        for rate in (self._turn, self._sample, self._by_kind[self._drafts]):
             rate.add(n_tokens, seconds)
         self._recent.append((n_tokens, seconds))
         self._recent_s += seconds
@@ -129,8 +125,12 @@ class ThroughputMeter:
         while len(self._recent) > 1 and self._recent_s - self._recent[0][1] >= WINDOW_S:
             self._recent_s -= self._recent.popleft()[1]
         if self._sample.seconds >= _SAMPLE_S:
-            self._history.append(self._sample.per_s)
+            self._extend(self._sample.per_s)
             self._sample = Rate()
+
+    def _extend(self, tokens_per_s: float | None) -> None:
+        for drafts, history in enumerate(self._histories):
+            history.append(tokens_per_s if drafts == self._drafts else None)
 
     def state(self, baseline: BaselineMeasured | None, age_s: float) -> ThroughputState:
         """Return the present numbers, beside the target alone as measured ``age_s`` ago."""
@@ -143,7 +143,8 @@ class ThroughputMeter:
             baseline_age_min=None if baseline is None else int(age_s // _MINUTE_S),
             prompt=self._prompt,
             n_used=0 if self._prompt is None else self._prompt.n_tokens + 1 + self._turn.n_tokens,
-            history=tuple(self._history),
+            histories=tuple(map(tuple, self._histories)),
+            means=(self._by_kind[0].per_s, self._by_kind[1].per_s),
         )
 
 
@@ -228,7 +229,7 @@ class LiveTally:
             self._reset_setting()
         self._turn = Counters()
         self._began_s, self._n_ctx = self._clock(), n_ctx
-        self._throughput.begin_turn()
+        self._throughput.begin_turn(drafts=speculation is not None)
 
     def prompt_evaluated(self, event: PromptEvaluated) -> None:
         """Take the prompt's time; decoding begins."""
@@ -330,6 +331,7 @@ class LiveTally:
         recent, baseline = tuple(self._recent), self._baseline
         baseline_s = None if baseline is None else baseline.step_s
         step_s, costs = self._verify.step_s(baseline_s), self._verify.costs(baseline_s)
+        costs = tuple(replace(one, at_random=self._reads.at_random(one.n_tokens)) for one in costs)
         age_s = 0.0 if baseline is None else self._clock() - self._measured_s
         is_reading = self._throughput.phase is Phase.PROMPT
         return LiveState(

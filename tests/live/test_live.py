@@ -80,8 +80,8 @@ def test_throughput_comes_from_the_rounds_own_times() -> None:
     state = tally.state().throughput
     assert state.now_tokens_per_s == pytest.approx(20)
     assert state.turn_tokens_per_s == pytest.approx(20)
-    assert state.speedup_now == pytest.approx(2)
-    assert list(state.history) == pytest.approx([20, 20, 20])
+    assert list(state.histories[1]) == pytest.approx([20, 20, 20])
+    assert state.histories[0] == (None, None, None)
     # The session goes on where the turn starts anew.
     tally.generation_started(DRAFTING)
     assert tally.state().throughput.phase is Phase.PROMPT
@@ -97,7 +97,15 @@ def test_throughput_comes_from_the_rounds_own_times() -> None:
     state = tally.state().throughput
     assert (state.phase, state.now_tokens_per_s) == (Phase.IDLE, None)
     assert state.turn_tokens_per_s == pytest.approx(5 / 12)
-    assert state.history[3] is None
+    assert state.histories[1][3] is None
+    assert state.means[0] is None
+    # A turn without the draft has a line of its own, beside the other one.
+    tally.generation_started(None)
+    tally.prompt_evaluated(PROMPT)
+    tally.round_finished(make_round(0, 0, RoundTimes(verify_s=0.5)))
+    state = tally.state().throughput
+    assert (state.histories[0][-1], state.histories[1][-1]) == (2, None)
+    assert state.means == pytest.approx((2, (40 + 5) / (2 + 12)))
 
 
 def test_before_anything_happens_every_part_says_what_it_lacks() -> None:

@@ -34,6 +34,8 @@ _PART = len("rollback ")
 _MS = len(" 1234 ms")
 _COST_LABEL = len("V(n)/V(1)")
 _COLUMN = 6
+_KINDS = "alone", "draft"
+"""Turns without and with the draft."""
 
 
 class ThroughputPanel(Panel[ThroughputState]):
@@ -49,13 +51,24 @@ class ThroughputPanel(Panel[ThroughputState]):
         minutes = state.baseline_age_min
         age: Line = ((f"{minutes} min ago", Look.MUTED),) if minutes else ()
         yield Block(10, (pen.spread(labelled("target alone", alone), age),))
-        if any_of(state.history):
+        if None not in state.means:
+            yield Block(20, _by_kind(state, pen))
+        elif any_of(history := state.histories[state.means[0] is None]):
             # With the baseline in the picture, a gain is seen as one.
             yield Block(
-                20,
-                chart=lambda height: pen.chart(state.history, height, draw.per_s, maximum=baseline),
+                20, chart=lambda height: pen.chart(history, height, draw.per_s, maximum=baseline)
             )
         yield Block(60, _prompt(state, pen))
+
+
+def _by_kind(state: ThroughputState, pen: Pen) -> Lines:
+    """The history with and the one without the draft, each with the mean speed of its turns."""
+    top = max(value or 0.0 for each in state.histories for value in each)
+    ends = [f" {name} {draw.per_s(mean)}" for name, mean in zip(_KINDS, state.means, strict=True)]
+    room = pen.width - max(map(len, ends))
+    lines = (draw.spark(values, room, maximum=top)[0] for values in state.histories)
+    drawn = zip(lines, (Look.TARGET, Look.DRAFT), ends, strict=True)
+    return tuple(((line, look), (end, Look.MUTED)) for line, look, end in drawn)[::-1]
 
 
 def _headline(state: ThroughputState, pen: Pen) -> Lines:
@@ -66,7 +79,7 @@ def _headline(state: ThroughputState, pen: Pen) -> Lines:
     value = state.now_tokens_per_s if is_decoding else state.turn_tokens_per_s
     if value is None:
         return pen.sentence("first round under way" if is_decoding else "no turn yet")
-    factor = state.speedup_now if is_decoding else state.speedup_turn
+    factor = ratio(value, state.baseline_tokens_per_s)
     speed: Line = (
         (draw.tokens_per_s(value), Look.STRONG),
         (" now" if is_decoding else " last turn", Look.MUTED),
@@ -221,10 +234,14 @@ def _costs(costs: Sequence[VerifyCost], pen: Pen) -> Lines:
         return ()
     sizes = "".join(f"{cost.n_tokens}".rjust(_COLUMN) for cost in known)
     ratios = "".join(draw.number(cost.ratio).rjust(_COLUMN) for cost in known)
-    return (
+    lines: Lines = (
         (("n".ljust(_COST_LABEL), Look.MUTED), (sizes, Look.MUTED)),
         (("V(n)/V(1)".ljust(_COST_LABEL), Look.MUTED), (ratios, "")),
     )
+    if known[0].at_random is None:
+        return lines
+    random = "".join(draw.number(cost.at_random).rjust(_COLUMN) for cost in known)
+    return (*lines, (("at random".ljust(_COST_LABEL), Look.MUTED), (random, Look.MUTED)))
 
 
 _LOOKS = {
@@ -255,6 +272,10 @@ class MemoryPanel(Panel[MemoryState]):
         yield from _gpus(state.gpus, pen)
         for reason in dict.fromkeys(pool.reason for pool in state.pools if pool.reason):
             yield from pen.told(25, reason)
+        if state.resident is not None:
+            share = percent_text(state.resident)
+            told: Line = (*labelled("mapped weights", f"{share} in RAM"), (" at most", Look.MUTED))
+            yield Block(16, (told,))
         if state.gpu_reason is not None:
             # Doctor tells what is in brackets.
             yield Block(18, (((state.gpu_reason.partition(" (")[0], Look.MUTED),),))
@@ -377,6 +398,11 @@ def _token(token: TokenReads, pen: Pen) -> Iterator[Block]:
         measured = "" if alone is None else f"measured {draw.per_s(alone)}"
         speed = labelled("alone at most", draw.per_s(most))
         yield Block(7, (pen.spread(speed, ((measured, Look.MUTED),)),))
+    for n, speed_then, more_bytes in token.shifted:
+        predicted = labelled(f"-ncmoe {n} at most", draw.per_s(speed_then))
+        word = "more" if more_bytes > 0 else "less"
+        beside = f"{draw.size(abs(more_bytes))} {word} VRAM"
+        yield Block(26, (pen.spread(predicted, ((beside, Look.MUTED),)),))
 
 
 def _cores(host: HostReading, pen: Pen) -> Iterator[Block]:

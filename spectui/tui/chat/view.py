@@ -1,6 +1,7 @@
 """The live screen's widgets, and what they show of the session: its owner changes that."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
@@ -11,7 +12,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from spectui.display import fit
-from spectui.engine.events import RoundFinished, TokenEmitted
+from spectui.engine.events import ModelLoaded, RoundFinished, TokenEmitted
 from spectui.format import percent_text
 from spectui.live import sessions
 from spectui.live.controller import SessionController
@@ -28,7 +29,7 @@ from spectui.tui.chat.panels import (
 )
 from spectui.tui.chat.prompt_box import PromptBox
 from spectui.tui.chat.transcript import Role, Token, Transcript
-from spectui.tui.panel import PanelStack
+from spectui.tui.panel import Panel, PanelStack
 from spectui.tui.widgets import KeyBar, StatusBar
 
 _BAR_CELLS = 24
@@ -38,9 +39,21 @@ _TWO_COLUMNS = 84
 _FRAMED = 33
 """Lines from which on six panels in a column can have a frame each."""
 _HELLO = "Ask something. Every token shows who wrote it: underlined ones come from the draft."
+_CUT_OFF = "cut off"
 _PANELS_FROM = 64
 _NAME_CELLS = 16
 """Fewest cells of a model's name at the top."""
+
+
+_PANELS: dict[type[Panel[Any]], str] = {
+    ThroughputPanel: "throughput",
+    AcceptancePanel: "acceptance",
+    RoundPanel: "rounds",
+    MemoryPanel: "memory",
+    TrafficPanel: "traffic",
+    ExpectationPanel: "expectation",
+}
+"""Parts of the state that the panels show, in the order on screen."""
 
 
 class Panels(PanelStack):
@@ -48,12 +61,8 @@ class Panels(PanelStack):
 
     def compose(self) -> ComposeResult:
         """Yield the panels in the order of the questions: does it pay, why, and what of."""
-        yield ThroughputPanel()
-        yield AcceptancePanel()
-        yield RoundPanel()
-        yield MemoryPanel()
-        yield TrafficPanel()
-        yield ExpectationPanel()
+        for kind in _PANELS:
+            yield kind()
 
     def on_resize(self, event: Resize) -> None:
         """Choose columns and frames."""
@@ -64,12 +73,8 @@ class Panels(PanelStack):
 
     def show(self, state: LiveState) -> None:
         """Hand every panel its part."""
-        self.query_one(ThroughputPanel).state = state.throughput
-        self.query_one(AcceptancePanel).state = state.acceptance
-        self.query_one(RoundPanel).state = state.rounds
-        self.query_one(MemoryPanel).state = state.memory
-        self.query_one(TrafficPanel).state = state.traffic
-        self.query_one(ExpectationPanel).state = state.expectation
+        for kind, part in _PANELS.items():
+            self.query_one(kind).state = getattr(state, part)
 
 
 class Loading(Widget):
@@ -211,7 +216,8 @@ class LiveView(Screen[None]):
 
     def _show_status(self) -> None:
         name_cells = max(self.size.width // 4, _NAME_CELLS)
-        facts = describe(self.setup, name_cells) if self.setup else ("spectui",)
+        target = self.session.target
+        facts = describe(self.setup, target, name_cells) if self.setup else ("spectui",)
         self._status.left.update(" | ".join(facts))
         shown = (self.tuning, str(self.activity))
         self._status.right.update(" • ".join(filter(None, shown)))
@@ -219,27 +225,19 @@ class LiveView(Screen[None]):
 
 def show_stored(entries: Sequence[sessions.Entry], transcript: Transcript) -> None:
     """Show ``entries`` as they were, with the marks of who wrote what."""
-    answering = False
     for entry in entries:
         match entry:
             case sessions.UserTurn():
-                if answering:
-                    # Killed in the middle of an answer.
-                    transcript.end_turn("cut off")
+                # The one before may have been killed in the middle of its answer.
+                transcript.end_turn(_CUT_OFF)
                 transcript.start_turn("user")
                 transcript.append_text(entry.text)
-                transcript.end_turn("")
                 transcript.start_turn("assistant")
-                answering = True
             case sessions.AnswerPart():
                 transcript.append_tokens(_tokens(entry))
             case sessions.AnswerEnd():
                 transcript.end_turn(entry.note)
-                answering = False
-            case sessions.SettingsChange():
-                pass
-    if answering:
-        transcript.end_turn("cut off")
+    transcript.end_turn(_CUT_OFF)
 
 
 def _tokens(part: sessions.AnswerPart) -> Iterator[Token]:
@@ -251,11 +249,12 @@ def _tokens(part: sessions.AnswerPart) -> Iterator[Token]:
         at = end
 
 
-def describe(setup: LiveSetup, name_cells: int) -> tuple[str, ...]:
+def describe(setup: LiveSetup, target: ModelLoaded | None, name_cells: int) -> tuple[str, ...]:
     """Return the pair, where it lies, how it drafts and how it samples, each with its name.
 
     Args:
         setup: the pair with its options.
+        target: the loaded target; None before that.
         name_cells: cells for a model's name, whose middle is cut out where it is longer.
     """
     models = [setup.target] if setup.draft is None else [setup.target, setup.draft]
@@ -263,15 +262,22 @@ def describe(setup: LiveSetup, name_cells: int) -> tuple[str, ...]:
     if setup.drafting is not None:
         how = ", ".join(f"{one.kind} {one.summary}".strip() for one in setup.drafting.chain)
     pair = " + ".join(fit(one.path.stem, name_cells) for one in models)
-    return pair, _placed(setup), how, f"sampling {setup.sampling.label}"
+    return pair, _placed(setup, target), how, f"sampling {setup.sampling.label}"
 
 
-def _placed(setup: LiveSetup) -> str:
-    """The target's layers and experts, the context and the threads, as llama-server's options."""
-    target, context = setup.target, setup.context
-    layers = "" if target.n_gpu_layers < 0 else f"-ngl {target.n_gpu_layers}"
+def _placed(setup: LiveSetup, loaded: ModelLoaded | None) -> str:
+    """Experts in RAM, layers on the GPU, quantization, context and threads of the target."""
+    # Where the placement was left open, what was chosen counts.
+    target = (loaded and loaded.placed) or setup.target
+    n_ctx, n_threads = setup.context.ctx_size, setup.context.threads
     experts = "-cmoe" if target.cpu_moe else f"-ncmoe {target.n_cpu_moe}" * bool(target.n_cpu_moe)
-    tensors = " ".join(f"-ot {one.pattern}={one.buffer}" for one in target.override_tensor)
-    size = f"-c {context.ctx_size}"
-    threads = f"-t {context.threads}" if context.threads else ""
-    return " ".join(part for part in (layers, experts, tensors, size, threads) if part)
+    tensors = (f"-ot {one.pattern}={one.buffer}" for one in target.override_tensor)
+    layers = "" if target.n_gpu_layers < 0 else f"-ngl {target.n_gpu_layers}"
+    if loaded is not None and loaded.memory.devices:
+        n_layers = loaded.info.n_layers
+        n_offloaded = n_layers if target.n_gpu_layers < 0 else min(target.n_gpu_layers, n_layers)
+        layers = f"{n_offloaded} of {n_layers} layers"
+    quantization = "" if loaded is None else loaded.info.quantization
+    size = f"-c {n_ctx}" if n_ctx % 1024 else f"-c {n_ctx // 1024}k"
+    threads = f"-t {n_threads}" if n_threads else ""
+    return ", ".join(filter(None, (experts, *tensors, layers, quantization, size, threads)))
