@@ -254,8 +254,8 @@ async def test_bytes_of_a_token_stand_beside_the_speed_that_ram_allows() -> None
     assert "token reads 1.1 GB RAM + 1.6 GB VRAM" in usual
     assert "token reads 1.1 GB RAM + 1.6 GB VRAM" in wide
     assert re.search(r"alone at most 48\.5/s +measured 27\.5/s", wide)
-    assert re.search(r"-ncmoe 29 at most 50\.1/s +400 MB more VRAM", wide)
-    assert re.search(r"-ncmoe 31 at most 47\.0/s +400 MB less VRAM", wide)
+    assert re.search(r"-ncmoe 29 at most 50\.1/s +\+400 MB VRAM", wide)
+    assert re.search(r"-ncmoe 31 at most 47\.0/s +−400 MB VRAM", wide)
 
 
 async def test_the_cost_of_a_batch_stands_beside_that_of_experts_routed_at_random() -> None:
@@ -291,7 +291,7 @@ async def test_what_is_resident_of_mapped_weights_is_told_as_a_limit() -> None:
     state = tally.state()
     assert state.memory.resident == pytest.approx(20 / 37)
     async with shown_panels() as show:
-        assert "mapped weights 54 % in RAM at most" in "\n".join(await show(state, "wide"))
+        assert "mapped weights at most 54 % in RAM" in "\n".join(await show(state, "wide"))
 
 
 async def test_what_is_told_where_there_is_room() -> None:

@@ -273,9 +273,8 @@ class MemoryPanel(Panel[MemoryState]):
         for reason in dict.fromkeys(pool.reason for pool in state.pools if pool.reason):
             yield from pen.told(25, reason)
         if state.resident is not None:
-            share = percent_text(state.resident)
-            told: Line = (*labelled("mapped weights", f"{share} in RAM"), (" at most", Look.MUTED))
-            yield Block(16, (told,))
+            share = f"at most {percent_text(state.resident)} in RAM"
+            yield Block(16, (labelled("mapped weights", share),))
         if state.gpu_reason is not None:
             # Doctor tells what is in brackets.
             yield Block(18, (((state.gpu_reason.partition(" (")[0], Look.MUTED),),))
@@ -392,7 +391,9 @@ def _token(token: TokenReads, pen: Pen) -> Iterator[Block]:
     places = [("RAM", token.ram_bytes), ("VRAM", token.gpu_bytes)]
     read = " + ".join(f"{draw.size(size)} {name}" for name, size in places if size)
     line = labelled("token reads", read)
-    yield Block(6, (line if cells(line) <= pen.width else labelled("token", read),))
+    yield Block(
+        6, (line if cells(line) <= pen.width else labelled("token", read.replace(" + ", "+")),)
+    )
     most, alone = token.at_most_tokens_per_s, token.alone_tokens_per_s
     if most is not None:
         measured = "" if alone is None else f"measured {draw.per_s(alone)}"
@@ -400,8 +401,7 @@ def _token(token: TokenReads, pen: Pen) -> Iterator[Block]:
         yield Block(7, (pen.spread(speed, ((measured, Look.MUTED),)),))
     for n, speed_then, more_bytes in token.shifted:
         predicted = labelled(f"-ncmoe {n} at most", draw.per_s(speed_then))
-        word = "more" if more_bytes > 0 else "less"
-        beside = f"{draw.size(abs(more_bytes))} {word} VRAM"
+        beside = f"{'−+'[more_bytes > 0]}{draw.size(abs(more_bytes))} VRAM"
         yield Block(26, (pen.spread(predicted, ((beside, Look.MUTED),)),))
 
 
