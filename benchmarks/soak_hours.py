@@ -282,8 +282,7 @@ class Hours:
 
         threads.sample_every = sample_faster  # type: ignore[method-assign]
         pace.begin = begin_faster  # type: ignore[method-assign]
-        takers = app._takers  # noqa: SLF001 - as above
-        takers |= {kind: count for kind, take in takers.items() if take == snapshot}
+        app._takers[Snapshot] = count  # noqa: SLF001 - as above
 
     async def _hour(self, number: int) -> None:
         loses = number in self._arguments.losing
