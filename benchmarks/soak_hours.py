@@ -282,8 +282,7 @@ class Hours:
 
         threads.sample_every = sample_faster  # type: ignore[method-assign]
         pace.begin = begin_faster  # type: ignore[method-assign]
-        takers = app._takers  # noqa: SLF001 - as above
-        takers |= {kind: count for kind, take in takers.items() if take == snapshot}
+        app._takers[Snapshot] = count  # noqa: SLF001 - as above
 
     async def _hour(self, number: int) -> None:
         loses = number in self._arguments.losing
@@ -334,10 +333,10 @@ class Hours:
 
     async def _ask(self, text: str, *, loses: bool) -> None:
         app = self._app
-        before = len(app.session.conversation.chat.messages())
+        before = len(app.session.chat.messages())
         app.post_message(events.Paste(text))
         await self._press("enter")
-        await self._until(lambda: len(app.session.conversation.chat.messages()) > before)
+        await self._until(lambda: len(app.session.chat.messages()) > before)
         if loses:
             self._lose()
         await self._until(lambda: app.live.activity is Activity.READY)

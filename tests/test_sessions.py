@@ -221,7 +221,7 @@ def test_sessions_of_one_second_and_of_any_clock_stay_apart(home: Path) -> None:
 
 def test_a_conversation_becomes_prompts_and_can_be_restored() -> None:
     told: list[Entry] = []
-    first, second = Chat(told.append), Chat(told.append)
+    first = Chat(told.append)
     # An empty answer is taken back with its question.
     first.ask("too long")
     first.finish("does not fit")
@@ -235,6 +235,6 @@ def test_a_conversation_becomes_prompts_and_can_be_restored() -> None:
     assert [prompt.id for prompt in prompts] == ["turn-1", "turn-2", "turn-3"]
     assert [message.content for message in prompts[1].messages] == ["a", "b", "c"]
     n_told = len(told)
-    second.restore(tuple(told))
+    second = Chat(told.append, tuple(told))
     assert second.messages() == first.messages()[:-1]
     assert len(told) == n_told

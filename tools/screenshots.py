@@ -13,6 +13,7 @@ import faulthandler
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -44,6 +45,8 @@ QUESTIONS = (
     "The lighthouse keeper climbed the stairs and",
 )
 _LOOK_S = 0.1
+_SILENT_S = 30.0
+"""Beside other programs an answer of the demo takes minutes."""
 _BUSY_S = 1.5
 """Of the last answer, before it is drawn."""
 _LONGEST_S = 3600.0
@@ -64,9 +67,13 @@ class Stage:
         self._folder = folder
 
     async def wait(self, condition: Callable[[], bool]) -> None:
-        """Wait for what takes its time."""
+        """Wait for what takes its time, and say now and then what the screen is at."""
+        told_s = time.monotonic()
         while not condition():
             await self.pilot.pause(_LOOK_S)
+            if time.monotonic() - told_s > _SILENT_S:
+                told_s = time.monotonic()
+                print(self.text().partition("\n")[0], file=sys.stderr, flush=True)
 
     def text(self) -> str:
         """What is on the screen."""
@@ -103,9 +110,12 @@ class Session(Stage):
 
     async def ask(self, text: str) -> None:
         """Send a prompt and wait for the end of the answer."""
+        chat, shown = self.app.session.chat, self.app.live.transcript
+        n_before = len(shown.paragraphs)
         self.app.live.query_one(PromptBox).text = text
         await self.pilot.press("enter")
-        await self.wait(lambda: self.app.live.activity is Activity.ANSWERING)
+        # By what is shown: an answer may have ended before the key has returned.
+        await self.wait(lambda: len(shown.paragraphs) > n_before and not chat.is_answering)
         await self.ready()
 
     async def start_search(self) -> None:

@@ -17,12 +17,13 @@ from spectui.cli.request import RunOptions, take_drafting
 from spectui.commands.takeover import rendering_of
 from spectui.demo import DemoModel
 from spectui.errors import UsageError
-from spectui.live.setup import Launch, LiveSetup, Pair
+from spectui.live.setup import LiveSetup
 from spectui.models.gguf import read_gguf
 from spectui.options.option import Whole
 from spectui.options.speculation import Speculation
 from spectui.paths import demo_folder
 from spectui.settings import Settings, read_settings
+from spectui.tui.launch import Launch, Pair
 
 DEMO_TOKENS = 128
 """Most tokens per answer of a demo model on the screen, unless the user says otherwise."""

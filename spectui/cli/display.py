@@ -67,8 +67,6 @@ class Lines(Progress):
             case LoadProgress(role=role, path=path, fraction=fraction):
                 text = f"loading the {role} {path.name}: {percent_text(fraction)}"
                 self.step(self._task if fraction >= 1 and self._task else text)
-            case _:
-                pass
 
     def on_tune(self, event: TuneEvent) -> None:
         """Show what a search does."""
@@ -85,8 +83,6 @@ class Lines(Progress):
                 self.announce(_finished(record))
             case ForecastMade(forecasts=forecasts):
                 self.say(f"replayed {counted(len(forecasts), 'setting')}")
-            case _:
-                pass
 
     def _begin(self, event: PhaseStarted) -> None:
         # Of a recording each step says for itself what it is.

@@ -24,7 +24,7 @@ from spectui.llama.pair import AnswersContext, DraftContext, TargetContext
 from spectui.llama.threadpools import use_numa
 from spectui.models.facts import check_is_model, check_is_target, check_mtp
 from spectui.models.gguf import read_gguf
-from spectui.models.weights import mtp_traffic, weight_traffic
+from spectui.models.weights import WeightTraffic, mtp_traffic, shifted_traffic, weight_traffic
 from spectui.options.drafters import Ngram
 from spectui.options.setup import ContextOptions
 from spectui.speculative.drafters import TextDrafter
@@ -312,14 +312,18 @@ def _memory(model: Model, *contexts: Context | None) -> ModelMemory:
     used = [one for one in contexts if one is not None]
     has_mtp = any(isinstance(one, MtpContext) for one in used)
     traffic = own = None
+    shifted: dict[int, WeightTraffic] = {}
     # It has been loaded: what fails is a file that only the reader of headers cannot follow.
     with suppress(BadInputError):
         gguf, options = read_gguf(model.options.path), model.options
         traffic = weight_traffic(gguf, options, gpu_devices=has_gpu())
+        shifted = shifted_traffic(gguf, options, gpu_devices=has_gpu())
         own = mtp_traffic(gguf, options, gpu_devices=has_gpu()) if has_mtp else None
     if own is not None and len(used) == 1:
         # A file of MTP layers alone.
         traffic, own = own, None
     caches = (one for context in used for one in context.buffers)
     buffers = add_up((*model.buffers, *caches))
-    return ModelMemory(buffers=buffers, traffic=traffic, mtp_traffic=own, devices=gpu_memories())
+    return ModelMemory(
+        buffers=buffers, traffic=traffic, mtp_traffic=own, shifted=shifted, devices=gpu_memories()
+    )

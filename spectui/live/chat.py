@@ -1,29 +1,52 @@
 """The conversation: its turns, the messages that the model reads, its file on disk."""
 
 import codecs
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from spectui.engine.events import GenerationResult, PromptEvaluated
 from spectui.errors import SpectuiError
+from spectui.format import counted
 from spectui.live import sessions
 from spectui.live.setup import LiveSetup
 from spectui.prompts import ChatMessage, Prompt
+from spectui.speculative.decoder import Stop
 
 _USER, _ASSISTANT, _SYSTEM = "user", "assistant", "system"
 
 Messages = tuple[tuple[str, str], ...]
 """(role, content) pairs."""
 
+_STOPS = {
+    Stop.END_OF_GENERATION: "",
+    Stop.LENGTH: "reached the limit of tokens (Settings)",
+    Stop.CONTEXT: "the context is full: begin a new chat, or start with a larger -c",
+    Stop.CANCELLED: "stopped",
+}
+
 
 class Chat:
-    """One conversation. ``store`` is told every entry as it happens."""
+    """One conversation, with at most one answer under way."""
 
-    def __init__(self, store: Callable[[sessions.Entry], None]) -> None:
-        """Start empty."""
+    def __init__(
+        self, store: Callable[[sessions.Entry], None], entries: Sequence[sessions.Entry] = ()
+    ) -> None:
+        """Begin one, or take one up.
+
+        Args:
+            store: is told every entry as it happens.
+            entries: a stored conversation, which is not told again.
+        """
         self._store = store
         self._turns: list[tuple[str, str]] = []
         self._answer: AnswerText | None = None
         self.system = ""
         """System message, empty for none."""
+        self._restore(entries)
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether an answer is under way."""
+        return self._answer is not None
 
     @property
     def awaits_first_word(self) -> bool:
@@ -55,10 +78,8 @@ class Chat:
         if self._answer is not None and (part := self._answer.take_part()) is not None:
             self._store(part)
 
-    def finish(
-        self, note: str, *, n_decoded: int | None = None, decode_s: float | None = None
-    ) -> None:
-        """End the answer. An empty one is taken back together with its question."""
+    def finish(self, note: str, result: GenerationResult | None = None) -> None:
+        """End the answer, if any. An empty one is taken back together with its question."""
         if self._answer is None:
             return
         self._answer.end()
@@ -68,10 +89,12 @@ class Chat:
         else:
             self._turns.pop()
         self._answer = None
+        n_decoded, decode_s = (
+            (None, None) if result is None else (result.n_decoded, result.decode_s)
+        )
         self._store(sessions.AnswerEnd(note=note, n_decoded=n_decoded, decode_s=decode_s))
 
-    def restore(self, entries: tuple[sessions.Entry, ...]) -> None:
-        """Take up a stored conversation, which is not stored again."""
+    def _restore(self, entries: Sequence[sessions.Entry]) -> None:
         answer = ""
         for entry in entries:
             match entry:
@@ -81,8 +104,6 @@ class Chat:
                     self._turns.append((_USER, entry.text))
                 case sessions.AnswerPart():
                     answer += entry.text
-                case sessions.AnswerEnd() | sessions.SettingsChange():
-                    pass
         self._restore_answer(answer)
 
     def _restore_answer(self, answer: str) -> None:
@@ -148,21 +169,32 @@ class SessionStore:
         self._warn = warn
         self._enabled = enabled
         self._log: sessions.SessionLog | None = None
-        self._past: tuple[sessions.Entry, ...] = ()
+        self._setup: LiveSetup | None = None
+        self._settings: sessions.SettingsChange | None = None
+        """Settings that were stored last."""
+        self._past: Sequence[sessions.Entry] = ()
         """Entries of a resumed conversation: stored again with the next ones, and not before."""
 
-    def take_up(self, past: tuple[sessions.Entry, ...]) -> None:
+    def take_up(self, past: Sequence[sessions.Entry]) -> None:
         """Begin a session with what was said in an earlier one."""
         self.close()
-        self._past = past
+        self._past, self._settings = past, None
 
-    def append(self, setup: LiveSetup | None, entry: sessions.Entry) -> None:
-        """Store ``entry`` of a conversation with ``setup``."""
-        if not self._enabled or setup is None:
+    def answer_with(self, setup: LiveSetup) -> None:
+        """Store how the next answer is drafted, where it differs from the last one."""
+        self._setup = setup
+        settings = sessions.SettingsChange(speculation=setup.speculation)
+        if settings != self._settings:
+            self._settings = settings
+            self.append(settings)
+
+    def append(self, entry: sessions.Entry) -> None:
+        """Store an entry of the conversation."""
+        if not self._enabled or self._setup is None:
             return
         try:
             if self._log is None:
-                self._log = sessions.SessionLog(_header(setup))
+                self._log = sessions.SessionLog(_header(self._setup))
             for each in (*self._past, entry):
                 self._log.append(each)
             self._past = ()
@@ -186,3 +218,19 @@ def _header(setup: LiveSetup) -> sessions.Header:
         draft=None if setup.draft is None else str(setup.draft.path),
         load=sessions.LoadOptions(**{name: getattr(setup, name) for name in names}),
     )
+
+
+def describe_answer(result: GenerationResult, prompt: PromptEvaluated | None) -> str:
+    """Return the line of numbers below an answer."""
+    parts = [counted(len(result.tokens), "token")]
+    if result.tokens_per_s is not None:
+        parts.append(f"{result.tokens_per_s:.1f} tokens/s")
+    counters = result.counters
+    if counters.n_drafted:
+        parts.append(f"{counters.n_accepted} of {counters.n_drafted} drafted accepted")
+    if prompt is not None:
+        new = prompt.n_tokens - prompt.n_reused
+        parts.append(f"{counted(new, 'prompt token')} in {prompt.seconds:.1f} s")
+    if _STOPS[result.stop]:
+        parts.append(_STOPS[result.stop])
+    return ", ".join(parts)

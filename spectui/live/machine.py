@@ -1,17 +1,18 @@
 """The machine beside a session: who holds its memories, what moves between them, how busy it is."""
 
-from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
+from spectui.engine.devices import devices_of, shown_gpus
 from spectui.engine.events import Role
 from spectui.format import percent_text
-from spectui.live.devices import devices_of, shown_gpus
-from spectui.live.rounds import N_MEAN, VerifyCost, ratio
+from spectui.live.rounds import N_MEAN, VerifyCost
 from spectui.llama.buffers import HOST, Buffer, BufferKind, ModelMemory
 from spectui.models.weights import WeightTraffic
+from spectui.monitor.bottleneck import Samples, most, ratio
 from spectui.monitor.readings import (
     GpuReading,
     GpuSource,
@@ -201,6 +202,8 @@ class MemoryState:
     gpu_reason: str | None = None
     """Why there is no GPU among them."""
     reason: str | None = "the machine has not been read yet"
+    resident: float | None = None
+    """Share of the mapped weights that lies in RAM, at most; None where none is mapped."""
 
 
 def memory_state(
@@ -228,7 +231,15 @@ def memory_state(
     )
     reason = None if gpus else snapshot.gpu_reason
     known = tuple(gpu for gpu in gpus if gpu.source is not GpuSource.LLAMA_CPP)
-    return MemoryState(pools=pools, gpus=known, gpu_reason=reason, reason=None)
+    # The process has mapped its libraries as well, so that this is an upper limit.
+    resident = ratio(snapshot.host.mapped_bytes.value, mapped(models).total())
+    return MemoryState(
+        pools=pools,
+        gpus=known,
+        gpu_reason=reason,
+        reason=None,
+        resident=None if resident is None else min(resident, 1.0),
+    )
 
 
 def _spill(host: HostReading, swap_before_bytes: float | None, *, is_decoding: bool) -> str | None:
@@ -246,10 +257,6 @@ def _spill(host: HostReading, swap_before_bytes: float | None, *, is_decoding: b
     return None
 
 
-_N_SAMPLES = 160
-Samples = tuple[float | None, ...]
-"""A history, oldest first; None where a sample is missing."""
-_UNREAD = Reading(None, "the machine has not been read yet")
 _IDLE = Reading(None, "nothing was decoded yet")
 _UNKNOWN = Reading(None, "the target's file does not tell its weights")
 
@@ -279,6 +286,8 @@ class TokenReads:
     """By the measured bandwidth of RAM alone; None with no weights there, or before it is known."""
     alone_tokens_per_s: float | None
     """Measured speed without a draft; None before that."""
+    shifted: tuple[tuple[int, float, float], ...] = ()
+    """(``--n-cpu-moe``, the speed that RAM allows with it, VRAM's bytes that it takes more)."""
 
 
 class Reads(NamedTuple):
@@ -287,6 +296,8 @@ class Reads(NamedTuple):
     target: WeightTraffic | None = None
     draft: WeightTraffic | None = None
     """Of a draft step: of a draft model or, without one, of the target's MTP layers."""
+    shifted: tuple[tuple[int, WeightTraffic], ...] = ()
+    """The target's by another ``--n-cpu-moe``."""
 
     @classmethod
     def of(cls, models: Mapping[Role, ModelMemory]) -> "Reads":
@@ -296,6 +307,7 @@ class Reads(NamedTuple):
         return cls(
             target=None if target is None else target.traffic,
             draft=own if draft is None else draft.traffic,
+            shifted=() if target is None else tuple(target.shifted.items()),
         )
 
     def token(self, limit: DramLimit | None, alone_tokens_per_s: float | None) -> TokenReads | None:
@@ -307,14 +319,27 @@ class Reads(NamedTuple):
         """
         if self.target is None:
             return None
-        ram_bytes = self.target.cpu_bytes_per_decode(1)
+        ram_bytes, held_bytes = self.target.cpu_bytes_per_decode(1), self.target.gpu_expert_bytes
         measured = limit.bytes_per_s if limit is not None and limit.is_measured else None
+        shifted = [
+            (n, measured / other.cpu_bytes_per_decode(1), other.gpu_expert_bytes - held_bytes)
+            for n, other in self.shifted
+            if measured is not None and other.cpu_bytes_per_decode(1)
+        ]
         return TokenReads(
             ram_bytes=ram_bytes,
             gpu_bytes=self.target.gpu_bytes_per_decode(1),
             at_most_tokens_per_s=ratio(measured, ram_bytes),
             alone_tokens_per_s=alone_tokens_per_s,
+            shifted=tuple(shifted),
         )
+
+    def at_random(self, n_tokens: int) -> float | None:
+        """Return V(n)/V(1) by bytes of RAM, were experts routed at random; None without any."""
+        if self.target is None or not self.target.cpu_expert_bytes:
+            return None
+        read_bytes = self.target.cpu_bytes_per_decode
+        return ratio(read_bytes(n_tokens), read_bytes(1))
 
     def dram(self, recent: Sequence[Round]) -> Reading:
         """Estimate what the last rounds read from RAM per second.
@@ -349,111 +374,23 @@ class Reads(NamedTuple):
     def best_rate(self, costs: Sequence[VerifyCost], draft_step_s: float | None) -> float | None:
         """Return the highest rate of any batch size of the target, and of the draft."""
         step = None if self.draft is None else self.draft.cpu_bytes_per_decode(1)
-        return _most((*map(self.verify_rate, costs), ratio(step, draft_step_s)))
+        return most((*map(self.verify_rate, costs), ratio(step, draft_step_s)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrafficState:
     """All traffic, with a history each, oldest first."""
 
-    cpu_per_core: tuple[float, ...] = ()
-    own_cores: float | None = None
-    """Cores that the process with the models keeps busy; None where that is not known."""
-    links: tuple[GpuReading, ...] = ()
-    """GPUs, each with its PCIe link."""
-    received_history: Samples = ()
+    machine: Snapshot | None
+    """The last reading, with the GPUs that concern the session; None before the first."""
+    received_history: Samples
     """Bytes per second that the GPU has received; empty where there are several, or none."""
-    dram_bytes_per_s: Reading = _UNREAD
+    dram_bytes_per_s: Reading
     """Estimate: active weights in RAM x decodes per second. Caches and activations add to it."""
-    is_decoding: bool = False
+    is_decoding: bool
     """Whether that is of now; else it is of the last turn."""
-    dram_limit: DramLimit | None = None
-    token: TokenReads | None = None
+    dram_limit: DramLimit | None
+    token: TokenReads | None
     """Bytes that a token reads; None before a target is loaded, or where its file does not say."""
-    dram_history: Samples = ()
-    disk_bytes_per_s: Reading = _UNREAD
-    major_faults_per_s: Reading = _UNREAD
-    disk_history: Samples = ()
-
-
-class TrafficHistory:
-    """The last samples of everything."""
-
-    def __init__(self) -> None:
-        """Start without a sample."""
-        self._samples: defaultdict[tuple[str, int], deque[float | None]] = defaultdict(
-            lambda: deque(maxlen=_N_SAMPLES)
-        )
-
-    def add(self, snapshot: Snapshot, dram: Reading) -> None:
-        """Take a sample."""
-        for gpu in snapshot.gpus:
-            self._samples["rx", gpu.index].append(gpu.pcie_rx_bytes_per_s.value)
-        self._samples["dram", 0].append(dram.value)
-        self._samples["disk", 0].append(snapshot.host.disk_read_bytes_per_s.value)
-
-    def of(self, what: str, gpu: int = 0) -> Samples:
-        """Return the samples of ``rx`` of a GPU, of ``dram``, or of ``disk``."""
-        return tuple(self._samples[what, gpu])
-
-
-def traffic_state(
-    snapshot: Snapshot | None,
-    history: TrafficHistory,
-    dram: Reading,
-    limit: DramLimit | None,
-    token: TokenReads | None = None,
-) -> TrafficState:
-    """Put the numbers together; ``snapshot`` has the GPUs that are shown."""
-    if snapshot is None:
-        return TrafficState(dram_bytes_per_s=dram, dram_limit=limit, token=token)
-    received = [history.of("rx", gpu.index) for gpu in snapshot.gpus]
-    return TrafficState(
-        cpu_per_core=snapshot.host.cpu_per_core,
-        own_cores=snapshot.host.process_cores.value,
-        links=snapshot.gpus,
-        received_history=received[0] if len(received) == 1 else (),
-        dram_bytes_per_s=dram,
-        dram_limit=limit,
-        token=token,
-        dram_history=history.of("dram"),
-        disk_bytes_per_s=snapshot.host.disk_read_bytes_per_s,
-        major_faults_per_s=snapshot.host.major_faults_per_s,
-        disk_history=history.of("disk"),
-    )
-
-
-def mean_load(snapshots: Sequence[Snapshot]) -> dict[str, float | None]:
-    """Mean load of the machine over some readings, by field of ``rounds.Evidence``."""
-    return {
-        "disk_bytes_per_s": _mean(one.host.disk_read_bytes_per_s.value for one in snapshots),
-        "pcie_use": _mean(_most(map(link_use, one.gpus)) for one in snapshots),
-        "gpu_use": _mean(_most(gpu.utilisation.value for gpu in one.gpus) for one in snapshots),
-        "cores_busy": _mean(map(_busier_half, snapshots)),
-        "others_busy": _mean(_others_share(one.host) for one in snapshots),
-    }
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
-
-
-def _most(values: Iterable[float | None]) -> float | None:
-    return max((value for value in values if value is not None), default=None)
-
-
-def link_use(gpu: GpuReading) -> float | None:
-    """Return the share of its PCIe limit that the busier direction takes."""
-    busier = _most((gpu.pcie_rx_bytes_per_s.value, gpu.pcie_tx_bytes_per_s.value))
-    return ratio(busier, gpu.pcie_limit_bytes_per_s.value)
-
-
-def _others_share(host: HostReading) -> float | None:
-    own, cores = host.process_cores.value, host.cpu_per_core
-    return None if own is None or not cores else max(sum(cores) - own, 0.0) / len(cores)
-
-
-def _busier_half(snapshot: Snapshot) -> float | None:
-    cores = sorted(snapshot.host.cpu_per_core, reverse=True)
-    return _mean(cores[: (len(cores) + 1) // 2])
+    dram_history: Samples
+    disk_history: Samples

@@ -1,4 +1,4 @@
-"""Recordings of the user's own answers, made in the engine's idle time, and replays on them.
+"""Recordings of the user's own answers, made in the engine's idle time.
 
 Everything stays in memory, and no more of it than the newest answers.
 """
@@ -17,10 +17,7 @@ from spectui.options.drafters import DraftMtp, Model
 from spectui.options.speculation import Speculation
 from spectui.speculative.models import Rollback
 from spectui.speculative.mtp import longest_draft
-from spectui.trace.costs import Costs
 from spectui.trace.record import Chains, Recording
-from spectui.trace.replay import Total, replay_trace
-from spectui.tune.space import SearchSpace
 
 Item = TypeVar("Item")
 MAX_TOKENS = 8_000
@@ -192,27 +189,3 @@ class ChatRecorder:
     def _change(self, **changes: object) -> None:
         self.state = replace(self.state, **changes)  # type: ignore[arg-type] # its own fields
         self._sink(self.state)
-
-
-def replay_chat(recording: ChatRecording, costs: Costs | None) -> tuple[Total, ...]:
-    """Replay the search space of tuning on the recorded answers, of which there is at least one.
-
-    Args:
-        recording: recording of the session's answers.
-        costs: costs of rounds that tuning measured of this pair; None before that.
-
-    Returns:
-        Best first; without costs, those of most tokens per round.
-    """
-    space = SearchSpace(drafts=(recording.draft,), max_draft=recording.longest)
-    grid = space.grid(recording.draft)
-    totals = replay_trace(recording.recordings, recording.draft, grid, costs)
-    able = [total for total in totals if total.model.check() is None]
-    # Of those that do the same, the one that asks for the least.
-    able.sort(key=lambda total: (-_replayed_value(total), total.model.draft_min))
-    return tuple(able)
-
-
-def _replayed_value(total: Total) -> float:
-    """Return the predicted speedup; without costs, the tokens per round."""
-    return total.speedup or total.tokens_per_round or 1.0

@@ -11,10 +11,10 @@ from functools import partial
 
 from spectui.cores import default_threads
 from spectui.engine import events
-from spectui.engine.commands import ComparePair, Generate, LoadDraft, LoadTarget, Tokenize
+from spectui.engine.commands import Generate, LoadDraft, LoadTarget, Tokenize
 from spectui.engine.driver import Engine
 from spectui.engine.isolation import ProcessWorker
-from spectui.engine.thread import EngineThread, Priority
+from spectui.engine.thread import EngineThread, PairInspector, Priority
 from spectui.errors import CancelledError, EngineDiedError, UsageError
 from spectui.live.pair import LoadedPair, SearchRequest, max_draft, tuning_setup
 from spectui.live.recording import ChatRecorder, ChatRecording
@@ -25,10 +25,8 @@ from spectui.live.setup import (
     ModelsLost,
     RamMeasured,
 )
-from spectui.llama.planned import PlanRequest
-from spectui.models.ranking import ModelInspected
 from spectui.monitor.dram import RamGauge
-from spectui.options.setup import GREEDY, ModelOptions, Setup
+from spectui.options.setup import GREEDY, ModelOptions
 from spectui.trace.costs import MAX_DEPTH
 from spectui.tune.backends import OwnEngine
 from spectui.tune.background import BackgroundTuning
@@ -95,32 +93,7 @@ class IdleBaseline:
             case events.EngineFailed():
                 # Cancelled, or no target any more: there is no baseline then.
                 self._is_under_way = False
-            case _:
-                pass
         return None
-
-
-class PairInspector:
-    """Checks which drafts fit a target, in the engine's idle time."""
-
-    def __init__(self, engine: EngineThread, sink: Callable[[ModelInspected], None]) -> None:
-        """Ask nothing yet; ``sink`` is told of every pair on the engine's thread."""
-        self._sink = sink
-        self.client = engine.connect(self._on_event, Priority.BACKGROUND)
-
-    def compare(self, setup: Setup) -> None:
-        """Find out whether a setup's draft fits its target. Answered by ``ModelInspected``."""
-        if setup.draft is not None:
-            self.client.submit(ComparePair(request=PlanRequest.of(setup).beside(setup.draft)))
-
-    def forget(self) -> None:
-        """Cancel comparisons that are still waiting: another target is looked at."""
-        self.client.stop()
-
-    def _on_event(self, event: events.Event) -> None:
-        # A failure is a cancelled comparison, or a target that cannot be read: loading it says so.
-        if isinstance(event, ModelInspected):
-            self._sink(event)
 
 
 class LiveSession:
@@ -314,8 +287,6 @@ class LiveSession:
             case events.ModelLoaded():
                 self._pair.add(event)
                 self._begin_recording()
-            case _:
-                pass
         self._post(event)
         if isinstance(event, events.GenerationResult):
             self._gauge.ask(self._n_threads)

@@ -1,27 +1,22 @@
-"""A live session's setup, how it was started, and its events besides the engine's own."""
+"""A live session's setup, and its events besides the engine's own."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from spectui.commands.takeover import rendering_of
-from spectui.demo import DemoModel
 from spectui.errors import EngineDiedError
 from spectui.live.sessions import LoadOptions
 from spectui.models.facts import is_mtp_file
 from spectui.options.setup import OWN_TEMPLATE, Rendering, SamplingConfig, Setup
 from spectui.options.speculation import Speculation
-from spectui.settings import Settings
 
 if TYPE_CHECKING:
     # They load numpy, or the tables of options; a screen that only waits for events need not.
     from spectui.commands.takeover import Takeover
     from spectui.live.recording import ChatRecording
-    from spectui.server.watch.locator import Address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,40 +78,6 @@ class Activity(StrEnum):
     LOADING = "loading"
     READY = "ready"
     ANSWERING = "answering"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
-    """Two files; without a draft the target runs alone."""
-
-    target: Path
-    draft: Path | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
-    """Options of the command line."""
-
-    make_setup: Callable[[Pair], LiveSetup]
-    """Applies the given options to a pair, which may be chosen only on the screen."""
-    with_preset: Callable[[str], "Launch"]
-    """Start with a preset's models and options."""
-    with_command: Callable[[str], "Launch"]
-    """Start with those of a llama-server command, given as ``--from`` takes it."""
-    settings: Settings
-    n_ctx: int
-    """Context size, for what a draft's cache will take."""
-    pair: Pair | None = None
-    demo: DemoModel | None = None
-    """A demo target, to be built if it is not there; instead of ``pair``."""
-    watched: "Address | None" = None
-    """A server that is watched; nothing is loaded before its models are taken over."""
-    look_s: float = 0.0
-    """Seconds from one look at it to the next."""
-    notice: str | None = None
-    """Notice to the user about the options."""
-    from_disk: bool = False
-    """Whether pairs are loaded unasked even if weights are read from disk again and again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

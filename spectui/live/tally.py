@@ -9,14 +9,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from spectui.engine.devices import concerned
 from spectui.engine.events import PromptEvaluated, Role
 from spectui.live import machine, rounds
-from spectui.live.devices import concerned
 from spectui.live.setup import BaselineMeasured, RamMeasured
 from spectui.llama.buffers import ModelMemory
+from spectui.monitor import bottleneck
+from spectui.monitor.bottleneck import ratio
 from spectui.monitor.readings import Reading, Snapshot
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, Round, count
+from spectui.trace.expectation import ExpectationState, expectation_state
 
 WINDOW_S = 2.0
 """Length of "now". Shorter, and a round more or less moves the number."""
@@ -58,18 +61,11 @@ class ThroughputState:
     """Tokens in the context: the prompt and its answer so far."""
     n_ctx: int = 0
     """Tokens that the context holds; 0 where that is not known."""
-    history: tuple[float | None, ...] = ()
-    """Tokens per second of each half second of decoding; None between turns."""
-
-    @property
-    def speedup_now(self) -> float | None:
-        """Against the baseline."""
-        return rounds.ratio(self.now_tokens_per_s, self.baseline_tokens_per_s)
-
-    @property
-    def speedup_turn(self) -> float | None:
-        """Against the baseline."""
-        return rounds.ratio(self.turn_tokens_per_s, self.baseline_tokens_per_s)
+    histories: tuple[bottleneck.Samples, ...] = ((), ())
+    """Tokens per second of each half second of decoding, of turns without and of those with the
+    draft; None between turns, and in those of the other kind."""
+    means: tuple[float | None, float | None] = (None, None)
+    """Tokens per second of all turns of a kind; None where there was none."""
 
 
 @dataclass(slots=True)
@@ -87,7 +83,7 @@ class Rate:
     @property
     def per_s(self) -> float | None:
         """None before anything took time."""
-        return rounds.ratio(self.n_tokens, self.seconds)
+        return ratio(self.n_tokens, self.seconds)
 
 
 class ThroughputMeter:
@@ -100,12 +96,15 @@ class ThroughputMeter:
         self._turn, self._sample = Rate(), Rate()
         self._recent: deque[tuple[int, float]] = deque()
         self._recent_s = 0.0
-        self._history: deque[float | None] = deque(maxlen=_N_SAMPLES)
+        self._histories = tuple(deque[float | None](maxlen=_N_SAMPLES) for _kind in range(2))
+        self._drafts = True
+        self._by_kind = Rate(), Rate()
 
-    def begin_turn(self) -> None:
-        """Start counting a turn."""
+    def begin_turn(self, *, drafts: bool) -> None:
+        """Start counting a turn, with the draft or without."""
         if self._turn.n_tokens:
-            self._history.append(None)
+            self._extend(None)
+        self._drafts = drafts
         self.phase = Phase.PROMPT
         self._prompt = None
         self._turn, self._sample = Rate(), Rate()
@@ -118,7 +117,7 @@ class ThroughputMeter:
 
     def add(self, n_tokens: int, seconds: float) -> None:
         """Count a round."""
-        for rate in (self._turn, self._sample):
+        for rate in (self._turn, self._sample, self._by_kind[self._drafts]):
             rate.add(n_tokens, seconds)
         self._recent.append((n_tokens, seconds))
         self._recent_s += seconds
@@ -126,8 +125,12 @@ class ThroughputMeter:
         while len(self._recent) > 1 and self._recent_s - self._recent[0][1] >= WINDOW_S:
             self._recent_s -= self._recent.popleft()[1]
         if self._sample.seconds >= _SAMPLE_S:
-            self._history.append(self._sample.per_s)
+            self._extend(self._sample.per_s)
             self._sample = Rate()
+
+    def _extend(self, tokens_per_s: float | None) -> None:
+        for drafts, history in enumerate(self._histories):
+            history.append(tokens_per_s if drafts == self._drafts else None)
 
     def state(self, baseline: BaselineMeasured | None, age_s: float) -> ThroughputState:
         """Return the present numbers, beside the target alone as measured ``age_s`` ago."""
@@ -140,7 +143,8 @@ class ThroughputMeter:
             baseline_age_min=None if baseline is None else int(age_s // _MINUTE_S),
             prompt=self._prompt,
             n_used=0 if self._prompt is None else self._prompt.n_tokens + 1 + self._turn.n_tokens,
-            history=tuple(self._history),
+            histories=tuple(map(tuple, self._histories)),
+            means=(self._by_kind[0].per_s, self._by_kind[1].per_s),
         )
 
 
@@ -152,7 +156,7 @@ class LiveState:
     acceptance: rounds.AcceptanceState
     memory: machine.MemoryState
     traffic: machine.TrafficState
-    expectation: rounds.ExpectationState
+    expectation: ExpectationState
     rounds: rounds.RoundState
 
 
@@ -167,7 +171,7 @@ class LiveTally:
         """
         self._clock = clock
         self._snapshot: Snapshot | None = None
-        self._history = machine.TrafficHistory()
+        self._history = bottleneck.TrafficHistory()
         self._ram_bytes_per_s: float | None = None
         self.reset()
 
@@ -225,7 +229,7 @@ class LiveTally:
             self._reset_setting()
         self._turn = Counters()
         self._began_s, self._n_ctx = self._clock(), n_ctx
-        self._throughput.begin_turn()
+        self._throughput.begin_turn(drafts=speculation is not None)
 
     def prompt_evaluated(self, event: PromptEvaluated) -> None:
         """Take the prompt's time; decoding begins."""
@@ -274,21 +278,29 @@ class LiveTally:
             return state
         # Beside its own rate any batch would look as fast as RAM allows.
         limit = self._dram_limit([cost for cost in costs if cost is not state.batch])
-        evidence = rounds.Evidence(
+        evidence = bottleneck.Evidence(
             times=state.times,
             ram_share=self._reads.ram_share(state.batch.n_tokens),
             dram_bytes_per_s=self._reads.verify_rate(state.batch),
             dram_limit_bytes_per_s=None if limit is None else limit.bytes_per_s,
-            **machine.mean_load(self._loads),
+            **bottleneck.mean_load(self._loads),
         )
-        return replace(state, bottleneck=rounds.find_bottleneck(evidence))
+        return replace(state, bottleneck=bottleneck.find_bottleneck(evidence))
 
     def _traffic(self, costs: Sequence[rounds.VerifyCost]) -> machine.TrafficState:
         snapshot, limit = self._snapshot, self._dram_limit(costs)
         shown = None if snapshot is None else concerned(snapshot, self._models)
-        token = self._reads.token(limit, self.baseline_tokens_per_s)
-        found = machine.traffic_state(shown, self._history, self._dram(), limit, token)
-        return replace(found, is_decoding=self._is_decoding)
+        gpus = () if shown is None else shown.gpus
+        return machine.TrafficState(
+            machine=shown,
+            received_history=self._history.of("rx", gpus[0].index) if len(gpus) == 1 else (),
+            dram_bytes_per_s=self._dram(),
+            is_decoding=self._is_decoding,
+            dram_limit=limit,
+            token=self._reads.token(limit, self.baseline_tokens_per_s),
+            dram_history=self._history.of("dram"),
+            disk_history=self._history.of("disk"),
+        )
 
     def _acceptance(self) -> rounds.AcceptanceState:
         if self._speculation is None:
@@ -303,11 +315,11 @@ class LiveTally:
             recent=tuple((one.n_drafted, one.n_accepted) for one in self._recent),
         )
 
-    def _expectation(self, step_s: float | None) -> rounds.ExpectationState:
-        measured = rounds.ratio(self._setting_rate.per_s, self.baseline_tokens_per_s)
+    def _expectation(self, step_s: float | None) -> ExpectationState:
+        measured = ratio(self._setting_rate.per_s, self.baseline_tokens_per_s)
         if self._speculation is None:
-            return rounds.ExpectationState(reason=_ALONE, measured=measured)
-        return rounds.expectation_state(
+            return ExpectationState(reason=_ALONE, measured=measured)
+        return expectation_state(
             self._setting,
             step_s=step_s,
             baseline_tokens_per_s=self.baseline_tokens_per_s,
@@ -319,6 +331,7 @@ class LiveTally:
         recent, baseline = tuple(self._recent), self._baseline
         baseline_s = None if baseline is None else baseline.step_s
         step_s, costs = self._verify.step_s(baseline_s), self._verify.costs(baseline_s)
+        costs = tuple(replace(one, at_random=self._reads.at_random(one.n_tokens)) for one in costs)
         age_s = 0.0 if baseline is None else self._clock() - self._measured_s
         is_reading = self._throughput.phase is Phase.PROMPT
         return LiveState(

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from spectui.models.weights import WeightTraffic
@@ -155,5 +155,7 @@ class ModelMemory:
     """None where it cannot be found from the file's header."""
     mtp_traffic: WeightTraffic | None = None
     """Traffic of the MTP layers, where these may draft."""
+    shifted: Mapping[int, WeightTraffic] = field(default_factory=dict)
+    """Traffic of the model by another ``--n-cpu-moe``: a layer's experts more or fewer in RAM."""
     devices: tuple[DeviceMemory, ...] = ()
     """GPUs that llama.cpp sees, as they were once it was loaded."""

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -36,6 +37,8 @@ _KV_TYPES: dict[type, tuple[str, str]] = {
     str: ("LLAMA_KV_OVERRIDE_TYPE_STR", "val_str"),
 }
 """Tag and member of the union. Here and below C's constants by name: there may be no library."""
+_LONGEST_TEXT = 256
+"""Bytes of the text that llama.cpp describes a model with, at most."""
 _LOAD_MODES = {
     "auto": "LLAMA_LOAD_MODE_AUTO",
     "none": "LLAMA_LOAD_MODE_NONE",
@@ -247,8 +250,13 @@ class Model(Closing):
     def info(self) -> ModelFacts:
         """The model's facts, as llama.cpp has them."""
         path = self.options.path
+        about = ctypes.create_string_buffer(_LONGEST_TEXT)
+        C.llama_model_desc(self._model, about, len(about))
+        # Such as "qwen3moe 30B.A3B Q4_K - Medium", "llama 135M all F32".
+        kind = " ".join(about.value.decode(errors="replace").split()[2:]).removeprefix("all ")
         return replace(
             facts_of(path, read_gguf(path)),
+            quantization=re.sub(r" - ([SML])\w+$", r"_\1", kind),
             n_params=C.llama_model_n_params(self._model),
             size_bytes=C.llama_model_size(self._model),
             n_layers=C.llama_model_n_layer(self._model),

@@ -54,6 +54,8 @@ class ModelFacts:
     read_bytes_per_token: int | None
     """Weights that decoding one token reads: of the experts those that it is routed to. None for a
     file without weights."""
+    quantization: str = ""
+    """Type of most weights as llama-quantize names it, such as ``Q4_K_M``; "" where not known."""
     has_chat_template: bool = False
     overridden: tuple[str, ...] = ()
     """Metadata that ``--override-kv`` has changed, as ``KEY=TYPE:VALUE``."""

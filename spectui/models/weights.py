@@ -7,7 +7,7 @@ Tensors are placed as llama.cpp places them, in ``load_tensors`` of ``llama-mode
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -92,6 +92,20 @@ def weight_traffic(gguf: GgufFile, options: ModelOptions, *, gpu_devices: bool) 
         return name == head or not (name in _LOOKED_UP or is_mtp(name))
 
     return _traffic(gguf, options, _sizes(gguf, options, reads, gpu_devices=gpu_devices))
+
+
+def shifted_traffic(
+    gguf: GgufFile, options: ModelOptions, *, gpu_devices: bool
+) -> dict[int, WeightTraffic]:
+    """Find the traffic with the experts of one layer more and of one fewer in RAM.
+
+    Keys are values of ``--n-cpu-moe``; what would move nothing is left out.
+    """
+    n_now = gguf.number("block_count") if options.cpu_moe else options.n_cpu_moe
+    traffic = partial(weight_traffic, gguf, gpu_devices=gpu_devices)
+    now = traffic(options)
+    each = (replace(options, cpu_moe=False, n_cpu_moe=n) for n in (n_now - 1, n_now + 1) if n >= 0)
+    return {one.n_cpu_moe: traffic(one) for one in each if traffic(one) != now}
 
 
 def mtp_traffic(gguf: GgufFile, options: ModelOptions, *, gpu_devices: bool) -> WeightTraffic:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -55,6 +56,8 @@ _MAJOR_FAULTS = 9
 """Place of ``majflt`` in a process's ``stat``, behind its name."""
 _CPU_TICKS = slice(11, 13)
 """Places of ``utime`` and ``stime`` there."""
+_SHARED_PAGES = 2
+"""Place in a process's ``statm``: pages of files, and of memory that processes share."""
 _SHORTEST_S = 0.045
 """Time of a core below which its share would be coarse: /proc/stat counts in steps of 10 ms."""
 
@@ -124,8 +127,16 @@ class _Process:
         return {
             "disk_read_bytes_per_s": self._disk_rate(now_s),
             "major_faults_per_s": self._faults.update(int(words[_MAJOR_FAULTS]), now_s),
+            "mapped_bytes": self._mapped(),
             "process_cores": ticks if ticks.value is None else Reading(ticks.value / TICKS_PER_S),
         }
+
+    def _mapped(self) -> Reading:
+        try:
+            pages = int((self.folder / "statm").read_bytes().split()[_SHARED_PAGES])
+        except (OSError, IndexError) as error:
+            return Reading(None, f"the system does not report what a process has mapped ({error})")
+        return Reading(pages * resource.getpagesize())
 
     def _disk_rate(self, now_s: float) -> Reading:
         try:

@@ -119,6 +119,8 @@ class HostReading:
     """Page faults of the process with the models that had to wait for the disk."""
     process_cores: Reading = _UNREAD
     """Cores that the process with the models keeps busy, such as 1.5."""
+    mapped_bytes: Reading = _UNREAD
+    """Files, such as models, that the process with the models has mapped and that lie in RAM."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

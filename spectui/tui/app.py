@@ -13,11 +13,12 @@ from textual.timer import Timer
 
 from spectui.errors import SpectuiError
 from spectui.live.sessions import earlier_prompts
-from spectui.live.setup import Activity, ChatRecorded, Launch
+from spectui.live.setup import Activity
 from spectui.models.ranking import ModelInspected
+from spectui.tui.chat.loading import Load
 from spectui.tui.chat.screen import LiveScreen
-from spectui.tui.chat.session import Load, Takers
 from spectui.tui.dialogs import HelpScreen, LogScreen, actions_of
+from spectui.tui.launch import Launch
 from spectui.tui.mailbox import EventsArrived, Mailbox, Pace
 from spectui.tui.ordered import OrderedApp
 from spectui.tui.threads import Threads
@@ -94,13 +95,11 @@ class SpectuiApp(OrderedApp[None]):
         )
         self.session = self.live.session
         self.picker: PickerScreen | None = None
-        self.tune = TuneController(self.session, self._refuse_search)
+        self.tune = TuneController(self.live, self._refuse_search)
         self.tuning: TuneScreen | None = None
-        self._takers: Takers = {
-            **self.session.takers,
+        self._takers: dict[type, Callable[[Any], None]] = {
             ModelInspected: self._take_inspection,
             TuningState: self.tune.take,
-            ChatRecorded: self.tune.take_recording,
         }
         self.watched: AttachScreen | None = None
         """The screen over a server that runs, if one was named."""
@@ -150,9 +149,9 @@ class SpectuiApp(OrderedApp[None]):
         self.threads.read_sessions(
             lambda sessions: self.live.prompt.remember(earlier_prompts(sessions))
         )
-        session = self.session
+        loader = self.live.loader
         self.threads.start(
-            1 / self.settings.monitor_hz, session.start, session.loader.cannot_start, self.warn
+            1 / self.settings.monitor_hz, loader.start, loader.cannot_start, self.warn
         )
 
     def on_events_arrived(self) -> None:
@@ -188,9 +187,9 @@ class SpectuiApp(OrderedApp[None]):
                     raise event
                 if isinstance(event, partial):
                     event()
-                elif (take := self._takers.get(type(event))) is not None:
-                    take(event)
-            self.session.flush()
+                else:
+                    self._takers.get(type(event), self.session.take)(event)
+            self.live.flush()
         self._set_pace()
         if self.tuning is not None:
             self.tuning.look()
@@ -201,7 +200,7 @@ class SpectuiApp(OrderedApp[None]):
 
     def _set_pace(self) -> None:
         activity = self.live.activity
-        if self.session.conversation.chat.awaits_first_word:
+        if self.session.chat.awaits_first_word:
             self._repaint_every(_EAGER_S)
         elif activity is Activity.READY and self.tune.is_measuring:
             self._repaint_every(_QUIET_S)
@@ -289,7 +288,7 @@ class SpectuiApp(OrderedApp[None]):
         load, before = None, watched.loaded_pid
         if watched.pid != before or self.session.setup is None:
             try:
-                load = self.session.loader.prepared(f"{PROCESS}{watched.pid}")
+                load = self.live.loader.prepared(f"{PROCESS}{watched.pid}")
             except SpectuiError as error:
                 self.warn(str(error))
                 return
@@ -330,7 +329,7 @@ class SpectuiApp(OrderedApp[None]):
         if reason is not None:
             self.warn(reason)
         if self.picker is None:
-            self.picker = make_picker(self.session, self.threads, self.settings.model_folders)
+            self.picker = make_picker(self.live, self.threads, self.settings.model_folders)
             self.push_screen(self.picker, self._picked)
 
     def _picked(self, load: Load | None) -> None:
@@ -355,7 +354,7 @@ class SpectuiApp(OrderedApp[None]):
             self.screen.clear_selection()
             self.notify("Copied what was selected.")
         elif self.live.activity in {Activity.ANSWERING, Activity.LOADING}:
-            self.session.stop()
+            self.live.action_stop()
         elif self.tune.can_stop:
             self.tune.stop()
         elif self.live.prompt.set_aside():

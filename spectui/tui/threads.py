@@ -174,11 +174,7 @@ class Threads:
 
     def read_sessions(self, on_read: Callable[[tuple[Session, ...]], None]) -> None:
         """Read the last stored sessions, the newest first."""
-
-        def read() -> None:
-            self._post(partial(on_read, recent_sessions(_N_SESSIONS)))
-
-        self._spawn("sessions", read)
+        self._spawn("sessions", lambda: self._post(partial(on_read, recent_sessions(_N_SESSIONS))))
 
     def scan(
         self,

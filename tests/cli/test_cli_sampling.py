@@ -10,11 +10,11 @@ import pytest
 from spectui.cli.click_options import request_of
 from spectui.cli.cockpit import DEMO_TOKENS, Cockpit, make_launch
 from spectui.cli.cockpit import command as cockpit
-from spectui.live.setup import Pair
 from spectui.options.setup import SamplingConfig
 from spectui.paths import demo_folder
 from spectui.settings import Settings
 from spectui.trace.file import read_trace
+from spectui.tui.launch import Pair
 from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, TARGET, Tiny, TinyPath
 from tests.support.scripted_server import write_server

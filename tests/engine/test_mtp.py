@@ -16,7 +16,6 @@ from spectui.engine.driver import Engine
 from spectui.engine.events import Event, RoundFinished
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, UsageError
-from spectui.live.setup import Launch, Pair
 from spectui.llama.architectures import inspect_pair
 from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
@@ -30,6 +29,7 @@ from spectui.options.speculation import Speculation
 from spectui.settings import Settings
 from spectui.speculative.models import Outputs, Rollback
 from spectui.tui.export import export_choices
+from spectui.tui.launch import Launch, Pair
 from tests.support.architectures import (
     WRITERS,
     write_lfm2,

@@ -5,8 +5,8 @@ from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
+from spectui.engine.devices import concerned, shown_gpus
 from spectui.engine.events import Role
-from spectui.live.devices import concerned, shown_gpus
 from spectui.live.machine import MemoryPool, Use, memory_state
 from spectui.live.tally import LiveTally
 from spectui.llama.buffers import Buffer, BufferKind, DeviceMemory, ModelMemory
@@ -188,6 +188,7 @@ def test_links_and_load_are_those_of_the_cards_that_are_used() -> None:
     tally.snapshot(both)
     tally.loaded(Role.TARGET, model)
     state = tally.state()
-    assert [(link.index, link.label) for link in state.traffic.links] == [(1, "CUDA0")]
+    assert state.traffic.machine is not None
+    assert [(link.index, link.label) for link in state.traffic.machine.gpus] == [(1, "CUDA0")]
     assert [one.index for one in state.memory.gpus] == [1]
     assert [pool.name for pool in state.memory.pools] == ["CUDA0", "RPC0", "RAM"]

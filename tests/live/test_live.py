@@ -9,15 +9,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spectui.engine.events import PromptEvaluated, Role
-from spectui.live.machine import MemoryPool, Use, dram_limit, link_use, memory_state
-from spectui.live.rounds import Evidence, ExpectationState, Limit, find_bottleneck, undrafted_reason
+from spectui.live.machine import MemoryPool, Use, dram_limit, memory_state
+from spectui.live.rounds import undrafted_reason
 from spectui.live.setup import BaselineMeasured, RamMeasured
 from spectui.live.tally import LiveTally, Phase
 from spectui.llama.buffers import Buffer, BufferKind, ModelMemory
+from spectui.monitor.bottleneck import Evidence, Limit, find_bottleneck, link_use
 from spectui.monitor.readings import Reading, Snapshot
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, Round, RoundTimes
+from spectui.trace.expectation import ExpectationState
 from spectui.trace.terms import Term, expected_tokens, ideal_speedup
 from tests.support.constructed import snapshots
 from tests.support.live import (
@@ -78,8 +80,8 @@ def test_throughput_comes_from_the_rounds_own_times() -> None:
     state = tally.state().throughput
     assert state.now_tokens_per_s == pytest.approx(20)
     assert state.turn_tokens_per_s == pytest.approx(20)
-    assert state.speedup_now == pytest.approx(2)
-    assert list(state.history) == pytest.approx([20, 20, 20])
+    assert list(state.histories[1]) == pytest.approx([20, 20, 20])
+    assert state.histories[0] == (None, None, None)
     # The session goes on where the turn starts anew.
     tally.generation_started(DRAFTING)
     assert tally.state().throughput.phase is Phase.PROMPT
@@ -95,7 +97,15 @@ def test_throughput_comes_from_the_rounds_own_times() -> None:
     state = tally.state().throughput
     assert (state.phase, state.now_tokens_per_s) == (Phase.IDLE, None)
     assert state.turn_tokens_per_s == pytest.approx(5 / 12)
-    assert state.history[3] is None
+    assert state.histories[1][3] is None
+    assert state.means[0] is None
+    # A turn without the draft has a line of its own, beside the other one.
+    tally.generation_started(None)
+    tally.prompt_evaluated(PROMPT)
+    tally.round_finished(make_round(0, 0, RoundTimes(verify_s=0.5)))
+    state = tally.state().throughput
+    assert (state.histories[0][-1], state.histories[1][-1]) == (2, None)
+    assert state.means == pytest.approx((2, (40 + 5) / (2 + 12)))
 
 
 def test_before_anything_happens_every_part_says_what_it_lacks() -> None:
@@ -112,7 +122,8 @@ def test_before_anything_happens_every_part_says_what_it_lacks() -> None:
     state = tally.state()
     assert state.rounds.times is None
     assert state.throughput.baseline_tokens_per_s is None
-    assert state.traffic.links != ()
+    assert state.traffic.machine is not None
+    assert state.traffic.machine.gpus != ()
 
 
 def test_a_baseline_has_an_age_until_it_is_measured_again() -> None:
@@ -373,14 +384,16 @@ def test_pcie_use_is_the_busier_direction_of_the_limit() -> None:
     tally = answering()
     tally.snapshot(DECODING)
     traffic = tally.state().traffic
-    (gpu,) = traffic.links
+    assert traffic.machine is not None
+    (gpu,) = traffic.machine.gpus
     received, limit = gpu.pcie_rx_bytes_per_s.value, gpu.pcie_limit_bytes_per_s.value
     assert received is not None
     assert limit is not None
     assert link_use(gpu) == pytest.approx(received / limit)
     assert traffic.received_history == (received,)
     state = cpu_machine().state()
-    assert state.traffic.links == ()
+    assert state.traffic.machine is not None
+    assert state.traffic.machine.gpus == ()
     assert state.memory.gpu_reason == NO_GPU
     assert state.traffic.dram_bytes_per_s.value is not None
 

@@ -17,7 +17,7 @@ from spectui.engine.events import (
 )
 from spectui.engine.thread import EngineThread
 from spectui.engine.worker import LocalWorker
-from spectui.live.recording import ChatRecorder, ChatRecording, newest, replay_chat
+from spectui.live.recording import ChatRecorder, ChatRecording, newest
 from spectui.live.setup import BaselineMeasured, ChatRecorded, LiveSetup
 from spectui.options.drafters import Model
 from spectui.options.setup import ModelOptions
@@ -28,6 +28,7 @@ from spectui.speculative.models import Rollback
 from spectui.trace.chains import read_chains
 from spectui.trace.grid import Grid, replay_grid
 from spectui.trace.replay import Total
+from spectui.tui.tune.ledger import replay_chat
 from tests.live.conftest import Watched
 from tests.support.engine import ENDLESS, drafting, load_target, speculation
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath

@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from spectui.engine.events import GenerationResult
-from spectui.live.recording import ChatRecording, replay_chat
+from spectui.live.recording import ChatRecording
 from spectui.live.setup import BaselineMeasured, ChatRecorded, LiveSetup
 from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple, NgramSimple
 from spectui.options.setup import ModelOptions
 from spectui.options.speculation import Speculation
+from spectui.tui.tune.ledger import replay_chat
 from tests.live.conftest import QUESTION, Watched
 from tests.support.architectures import WRITERS
 from tests.support.engine import ENDLESS, small_context

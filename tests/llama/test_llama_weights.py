@@ -1,6 +1,7 @@
 """What files and logs tell of a model's memory: GGUF headers, weight traffic, buffers."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from spectui.errors import BadInputError
 from spectui.llama.buffers import HOST, Buffer, BufferKind, parse_buffers
 from spectui.models.gguf import file_size, read_gguf, shards
 from spectui.models.header import GgufFile, TensorInfo
-from spectui.models.weights import WeightTraffic, mtp_traffic, weight_traffic
+from spectui.models.weights import WeightTraffic, mtp_traffic, shifted_traffic, weight_traffic
 from spectui.options.setup import ModelOptions, TensorOverride
 from tests.support.models import MOE, N_LAYERS, TARGET, TinyPath, vocabulary
 
@@ -98,6 +99,22 @@ def test_without_a_gpu_everything_is_read_in_ram() -> None:
         traffic = weight_traffic(file, ModelOptions(path=NOWHERE), gpu_devices=False)
         assert (traffic.cpu_dense_bytes, traffic.cpu_expert_bytes) == read
         assert (traffic.gpu_dense_bytes, traffic.gpu_expert_bytes) == (0, 0)
+
+
+def test_a_layers_experts_more_or_fewer_in_ram() -> None:
+    file = gguf(EXPERTS, expert_count=4, expert_used_count=1)
+
+    def shifted(**placed: object) -> dict[int, int]:
+        options = replace(ModelOptions(path=NOWHERE), **placed)  # type: ignore[arg-type]
+        found = shifted_traffic(file, options, gpu_devices=True)
+        return {n: one.cpu_expert_bytes for n, one in found.items()}
+
+    assert shifted(n_cpu_moe=1) == {0: 0, 2: 1100}
+    # There is no third layer, and none fewer than no layer.
+    assert shifted(cpu_moe=True) == shifted(n_cpu_moe=2) == {1: 100}
+    assert shifted() == {1: 100}
+    assert shifted_traffic(file, ModelOptions(path=NOWHERE), gpu_devices=False) == {}
+    assert shifted_traffic(gguf(DENSE), ModelOptions(path=NOWHERE), gpu_devices=True) == {}
 
 
 def test_the_output_goes_to_the_gpu_first_then_the_last_layers() -> None:

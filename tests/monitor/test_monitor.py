@@ -2,6 +2,7 @@
 
 import os
 import queue
+import resource
 import subprocess
 import threading
 from collections.abc import Callable
@@ -132,6 +133,9 @@ def test_memory_is_in_bytes_and_reads_from_disk_are_a_rate(proc: Proc) -> None:
     assert reading.disk_read_bytes_per_s == Reading(2_000_000)
     # 75 ticks of a hundredth of a second in half a second.
     assert reading.process_cores == Reading(1.5)
+    assert "does not report what a process has mapped" in str(reading.mapped_bytes.reason)
+    proc.write("self/statm", "9000 700 300 7 0 500 0\n")
+    assert host.read().mapped_bytes == Reading(300 * resource.getpagesize())
     # A kernel that counts no disk reads says so.
     for content, reason in (
         ("rchar: 7\n", "the kernel does not count disk reads of a process"),

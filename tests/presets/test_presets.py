@@ -14,9 +14,9 @@ from spectui.cli.click_options import HELP_NAMES, request_of
 from spectui.cli.cockpit import Cockpit, make_launch
 from spectui.cli.cockpit import command as cockpit
 from spectui.errors import BadInputError
-from spectui.live.setup import Pair
 from spectui.presets import ModelFiles, find_preset, list_presets, read_preset
 from spectui.settings import Settings
+from spectui.tui.launch import Pair
 from tests.support.cli import Spectui
 from tests.support.models import write_empty
 from tests.support.tables import table

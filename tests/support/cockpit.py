@@ -40,14 +40,7 @@ from spectui.live.recording import ChatRecording
 from spectui.live.session import LiveSession
 from spectui.live.sessions import Session as StoredSession
 from spectui.live.sessions import recent_sessions
-from spectui.live.setup import (
-    Activity,
-    BaselineMeasured,
-    ChatRecorded,
-    Launch,
-    LiveSetup,
-    Pair,
-)
+from spectui.live.setup import Activity, BaselineMeasured, ChatRecorded, LiveSetup
 from spectui.llama.buffers import BufferKind, ModelMemory
 from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
@@ -60,8 +53,9 @@ from spectui.speculative.counters import Round, RoundTimes, count
 from spectui.speculative.decoder import Stop
 from spectui.speculative.models import Rollback
 from spectui.tui.app import SpectuiApp
+from spectui.tui.chat.loading import Choice
 from spectui.tui.chat.prompt_box import PromptBox
-from spectui.tui.chat.session import Choice
+from spectui.tui.launch import Launch, Pair
 from spectui.tui.look import ColouredApp
 from spectui.tui.mailbox import Mailbox, Pace
 from spectui.tui.threads import Threads
@@ -530,7 +524,7 @@ class Cockpit:
     def choose(self, choice: Choice) -> None:
         """Choose in the picker, which is open."""
         assert self.app.picker is not None
-        self.app.picker.dismiss(self.app.session.loader.prepared(choice))
+        self.app.picker.dismiss(self.app.live.loader.prepared(choice))
 
     async def reach(self, activity: Activity) -> None:
         await self.settled(lambda: self.app.live.activity is activity)

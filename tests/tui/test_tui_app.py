@@ -13,7 +13,7 @@ from spectui.commands.sources.processes import RunningServer
 from spectui.commands.sources.reading import read_command
 from spectui.engine.events import TokenEmitted
 from spectui.live.sessions import AnswerPart, Entry, Header, SessionLog, UserTurn, now
-from spectui.live.setup import Activity, Launch, Pair
+from spectui.live.setup import Activity
 from spectui.models.ranking import ModelInspected
 from spectui.presets import Preset
 from spectui.prompts import Prompt, builtin_suite
@@ -21,6 +21,7 @@ from spectui.settings import Settings
 from spectui.tui import app as app_module
 from spectui.tui.chat.prompt_box import PromptBox
 from spectui.tui.export import ExportScreen, export_choices
+from spectui.tui.launch import Launch, Pair
 from spectui.tui.look import plain
 from spectui.tui.picker.lists import TargetList
 from spectui.tui.picker.screen import PickerScreen

@@ -14,7 +14,7 @@ from textual.widgets import Static
 
 from spectui.documents import Known
 from spectui.errors import BadInputError
-from spectui.live.setup import Activity, Launch
+from spectui.live.setup import Activity
 from spectui.server.watch.locator import Address, parse_address
 from spectui.server.watch.poller import Poller
 from spectui.server.watch.sample import Failure, Trouble
@@ -23,6 +23,7 @@ from spectui.tui.app import SpectuiApp
 from spectui.tui.attach import AttachScreen, ServerPanel, SlotsPanel
 from spectui.tui.chat.screen import LiveScreen
 from spectui.tui.dialogs import HelpScreen
+from spectui.tui.launch import Launch
 from spectui.tui.panel import Panel
 from spectui.tui.tune.screen import TuneScreen
 from spectui.tui.widgets import StatusBar

@@ -42,7 +42,7 @@ from spectui.live.sessions import (
     recent_sessions,
 )
 from spectui.live.sessions import Session as StoredSession
-from spectui.live.setup import Activity, LiveSetup, ModelsLost, Pair
+from spectui.live.setup import Activity, LiveSetup, ModelsLost
 from spectui.options.drafters import DraftMtp, DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
 from spectui.options.speculation import Speculation
@@ -52,6 +52,7 @@ from spectui.tui.chat.prompt_box import PromptBox
 from spectui.tui.chat.transcript import Transcript
 from spectui.tui.chat.view import Panels
 from spectui.tui.dialogs import HelpScreen, QuestionScreen
+from spectui.tui.launch import Pair
 from spectui.tui.mailbox import Mailbox
 from spectui.tui.ordered import KeyHandled
 from spectui.tui.panel import Panel
@@ -74,7 +75,7 @@ DEMO = {DemoModel.DENSE: Path("/demo/dense.gguf"), DemoModel.DRAFT: Path("/demo/
 
 def questions(cockpit: Cockpit) -> list[str]:
     """What the conversation has of the user, oldest first."""
-    chat = cockpit.app.session.conversation.chat
+    chat = cockpit.app.session.chat
     return [content for role, content in chat.messages() if role == "user"]
 
 
@@ -100,7 +101,7 @@ async def test_questions_are_answered_copied_and_forgotten() -> None:
     cockpit.script.answers += [answer_events(WORDS), [evaluated, empty], first]
     async with cockpit.loaded():
         transcript = cockpit.app.live.transcript
-        chat = cockpit.app.session.conversation.chat
+        chat = cockpit.app.session.chat
         assert cockpit.script.names() == ["load", "load_draft", "measure_baseline"]
         await cockpit.press("f9")
         assert cockpit.app.clipboard == ""
@@ -116,12 +117,12 @@ async def test_questions_are_answered_copied_and_forgotten() -> None:
             await cockpit.press("f2")
             assert transcript.show_rejected is shows
         await cockpit.press("ctrl+n")
-        assert cockpit.app.session.conversation.chat.messages() == ()
+        assert cockpit.app.session.chat.messages() == ()
         assert "hello" not in cockpit.said
         # An answer without tokens ends as well.
         await cockpit.ask()
         await cockpit.is_ready()
-        assert cockpit.app.session.conversation.chat.messages() == ()
+        assert cockpit.app.session.chat.messages() == ()
         # The first token is shown before its round ends; a new chat waits for the answer's end.
         await cockpit.ask("again")
         await cockpit.settled(lambda: "Soon" in cockpit.said)
@@ -161,7 +162,7 @@ async def test_questions_wait_for_the_pair_and_for_each_other_and_answers_are_st
             await cockpit.press(key)
             await cockpit.is_ready()
             assert cockpit.script.names().count("stop") == n
-            assert not cockpit.app.session.conversation.is_answering
+            assert not cockpit.app.session.chat.is_answering
 
 
 async def test_an_engine_error_is_a_notice_in_the_transcript_and_the_chat_goes_on() -> None:
@@ -311,7 +312,7 @@ async def test_the_demo_models_are_built_before_they_are_loaded() -> None:
         cockpit.choose(DemoModel.DENSE)
         await cockpit.settled(lambda: len(built) == 4)
         before = cockpit.threads.n_stopped_builds
-        cockpit.app.session.loader.load(Pair(target=TARGET, draft=DRAFT))
+        cockpit.app.live.loader.load(Pair(target=TARGET, draft=DRAFT))
         assert cockpit.threads.n_stopped_builds > before
         cockpit.threads.tell_built(DEMO)
         await cockpit.is_ready()
@@ -532,7 +533,7 @@ async def test_a_stored_session_is_taken_up() -> None:
         parts = [entry for entry in kept.entries[n_past:] if isinstance(entry, AnswerPart)]
         assert "".join(part.text for part in parts) == "".join(WORDS)
         assert kept.header.load == structs.replace(LOAD, sampling=found.sampling)
-        assert cockpit.app.session.conversation.chat.messages()[:3] == (
+        assert cockpit.app.session.chat.messages()[:3] == (
             ("user", "2+2?"),
             ("assistant", "It is 4."),
             ("user", "And 3+3?"),

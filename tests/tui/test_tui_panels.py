@@ -6,11 +6,12 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import product
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.documents import Known
-from spectui.engine.events import Role
+from spectui.engine.events import PromptEvaluated, Role
 from spectui.live.machine import TokenReads
 from spectui.live.setup import RamMeasured
 from spectui.live.tally import LiveState, LiveTally
@@ -239,7 +240,11 @@ TOLD = [
 
 async def test_bytes_of_a_token_stand_beside_the_speed_that_ram_allows() -> None:
     token = TokenReads(
-        ram_bytes=1.1e9, gpu_bytes=1.6e9, at_most_tokens_per_s=48.5, alone_tokens_per_s=27.5
+        ram_bytes=1.1e9,
+        gpu_bytes=1.6e9,
+        at_most_tokens_per_s=48.5,
+        alone_tokens_per_s=27.5,
+        shifted=((29, 50.1, 0.4e9), (31, 47.0, -0.4e9)),
     )
     state = gpu_machine().state()
     state = replace(state, traffic=replace(state.traffic, token=token))
@@ -249,6 +254,44 @@ async def test_bytes_of_a_token_stand_beside_the_speed_that_ram_allows() -> None
     assert "token reads 1.1 GB RAM + 1.6 GB VRAM" in usual
     assert "token reads 1.1 GB RAM + 1.6 GB VRAM" in wide
     assert re.search(r"alone at most 48\.5/s +measured 27\.5/s", wide)
+    assert re.search(r"-ncmoe 29 at most 50\.1/s +\+400 MB VRAM", wide)
+    assert re.search(r"-ncmoe 31 at most 47\.0/s +−400 MB VRAM", wide)
+
+
+async def test_the_cost_of_a_batch_stands_beside_that_of_experts_routed_at_random() -> None:
+    state = gpu_machine().state()
+    (six,) = [cost for cost in state.rounds.verify_costs if cost.n_tokens == 6]
+    # Experts are all that RAM gives, 8 of 128 for each token.
+    assert six.at_random == pytest.approx((1 - (1 - 1 / 16) ** 6) * 16)
+    async with shown_panels() as show:
+        assert re.search(r"at random +1\.00 +\d\.\d\d +5\.14", "\n".join(await show(state, "wide")))
+        dense = cpu_machine().state()
+        assert "at random" not in "\n".join(await show(dense, "wide"))
+
+
+async def test_turns_with_and_without_the_draft_are_two_lines_of_one_history() -> None:
+    tally = gpu_machine()
+    tally.generation_started(None)
+    tally.prompt_evaluated(PromptEvaluated(n_tokens=412, seconds=1.84, n_reused=0))
+    for _ in range(20):
+        tally.round_finished(make_round(0, 0))
+    async with shown_panels() as show:
+        shown = "\n".join(await show(tally.state(), "usual"))
+    drafted, alone = (re.search(rf"(.*) {kind} [\d.]+/s", shown) for kind in ("draft", "alone"))
+    assert drafted is not None
+    assert alone is not None
+    assert not any(a.strip() and b.strip() for a, b in zip(drafted[1], alone[1], strict=False))
+    assert alone[1].strip()
+
+
+async def test_what_is_resident_of_mapped_weights_is_told_as_a_limit() -> None:
+    tally = gpu_machine()
+    host = replace(MACHINE.host, mapped_bytes=Reading(20_000_000_000))
+    tally.snapshot(replace(MACHINE, host=host))
+    state = tally.state()
+    assert state.memory.resident == pytest.approx(20 / 37)
+    async with shown_panels() as show:
+        assert "mapped weights at most 54 % in RAM" in "\n".join(await show(state, "wide"))
 
 
 async def test_what_is_told_where_there_is_room() -> None:

@@ -22,11 +22,11 @@ from spectui.display import aligned, clip, fit
 from spectui.errors import BadInputError
 from spectui.live.sessions import Header, UserTurn
 from spectui.live.sessions import Session as StoredSession
-from spectui.live.setup import Pair
 from spectui.models.files import FoundModel, Scan
 from spectui.models.ranking import ModelInspected
 from spectui.presets import Preset
-from spectui.tui.chat.session import SessionController
+from spectui.tui.chat.screen import LiveScreen
+from spectui.tui.launch import Pair
 from spectui.tui.picker.lists import PASTE, DraftList, TargetList
 from spectui.tui.picker.rows import columns, short_folder
 from spectui.tui.picker.screen import PickerScreen
@@ -72,13 +72,13 @@ def inspected(draft: FoundModel, reason: str | None = None, **changes: Any) -> M
 
 
 class Session(cockpit.Recorder):
-    """In place of a session: notes what is compared and chosen, and loads none of it."""
+    """In place of a session and its screen: notes what is compared and chosen, loads none of it."""
 
     def __init__(self, n_ctx: int, *, is_loaded: bool) -> None:
         super().__init__()
         self.launch = SimpleNamespace(n_ctx=n_ctx, make_setup=lambda pair: pair)
         self.setup = "a pair" if is_loaded else None
-        self.engine = self.inspector = self.loader = self
+        self.engine = self.inspector = self.loader = self.session = self
 
     def prepared(self, choice: object) -> NoReturn:
         self.heard.append(("choose", choice))
@@ -100,7 +100,7 @@ class Host(cockpit.Host):
         super().__init__()
         self.controller = session = Session(n_ctx, is_loaded=is_loaded)
         self.picker = self.opened = PickerScreen(
-            cast("SessionController", session),
+            cast("LiveScreen", session),
             cast("Threads", session),
             folders=folders,
             presets=presets,

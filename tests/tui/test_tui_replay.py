@@ -6,14 +6,16 @@ import pytest
 from textual.pilot import Pilot
 
 from spectui.engine.events import Role
-from spectui.live.recording import ChatRecording, replay_chat
-from spectui.live.setup import ChatRecorded, LiveSetup, Pair
+from spectui.live.recording import ChatRecording
+from spectui.live.setup import ChatRecorded, LiveSetup
 from spectui.options.drafters import MTP_KIND, DraftMtp
 from spectui.options.speculation import Speculation
 from spectui.settings import Settings
 from spectui.trace.chains import record_chains
 from spectui.trace.record import Recording
 from spectui.trace.replay import Total
+from spectui.tui.launch import Pair
+from spectui.tui.tune.ledger import replay_chat
 from spectui.tui.tune.screen import TuneScreen
 from spectui.tui.tune.views import SettingsTable
 from spectui.tune.progress import TuningState

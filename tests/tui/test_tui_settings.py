@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 from textual.widgets import Input
 
-from spectui.engine.events import EngineFailed
+from spectui.engine.events import EngineFailed, ModelLoaded
 from spectui.errors import BadInputError
-from spectui.live.setup import LiveSetup, Pair
+from spectui.live.setup import LiveSetup
+from spectui.llama.buffers import DeviceMemory
 from spectui.options.drafters import (
     DraftMtp,
     DraftSimple,
@@ -16,8 +17,11 @@ from spectui.options.drafters import (
     NgramMod,
     NgramSimple,
 )
+from spectui.options.setup import ContextOptions
 from spectui.options.speculation import Speculation
 from spectui.tui.chat.screen import SettingsScreen
+from spectui.tui.chat.view import describe
+from spectui.tui.launch import Pair
 from spectui.tui.look import ColouredApp
 from spectui.tui.widgets import StatusBar
 from tests.support.cockpit import DRAFT, TARGET, Cockpit, handled, launch, press_keys, setup
@@ -44,6 +48,29 @@ def type_into(cockpit: Cockpit, field: str, value: str) -> None:
 
 def status(cockpit: Cockpit) -> str:
     return str(cockpit.app.live.query_one(StatusBar).left.content)
+
+
+async def test_the_line_at_the_top_says_where_the_target_lies() -> None:
+    cockpit = Cockpit()
+    target = cockpit.script.load_events[0][0]
+    assert isinstance(target, ModelLoaded)
+    gpu = DeviceMemory(name="CUDA0", description="", free_bytes=None, total_bytes=None)
+    cockpit.script.load_events[0] = [
+        replace(
+            target,
+            info=replace(target.info, quantization="Q4_K_M"),
+            memory=replace(target.memory, devices=(gpu,)),
+        )
+    ]
+    async with cockpit.loaded():
+        assert "| -cmoe, 48 of 48 layers, Q4_K_M, -c 16k, -t 7 |" in status(cockpit)
+        # As it was placed where that was left open.
+        chosen = replace(cockpit.setup.target, cpu_moe=False, n_cpu_moe=30, n_gpu_layers=41)
+        loaded = replace(target, placed=chosen)
+        facts = describe(cockpit.setup, loaded, 20)
+        assert facts[1] == "-ncmoe 30, -ngl 41, -c 16k, -t 7"
+        setup = replace(cockpit.setup, context=ContextOptions(ctx_size=1000))
+        assert describe(setup, None, 20)[1] == "-cmoe, -c 1000"
 
 
 @pytest.mark.parametrize("draft", [True, False], ids=["with draft", "target alone"])

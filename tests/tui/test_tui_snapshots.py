@@ -14,11 +14,12 @@ from textual.pilot import Pilot
 from spectui.engine.events import EngineFailed
 from spectui.errors import BadInputError, EngineDiedError
 from spectui.live.sessions import Header, SessionLog, UserTurn
-from spectui.live.setup import Activity, Launch
+from spectui.live.setup import Activity
 from spectui.models.files import FoundModel
 from spectui.models.ranking import ModelInspected
 from spectui.monitor.readings import HostReading, Reading, Snapshot
 from spectui.settings import Settings
+from spectui.tui.launch import Launch
 from spectui.tui.picker.lists import TargetList
 from spectui.tui.picker.screen import PickerScreen
 from spectui.tune.forecast import Forecast

@@ -9,13 +9,16 @@ from typing import cast
 import pytest
 from textual.widgets import Input, Tab
 
+from spectui.documents import Known
 from spectui.engine.events import GenerationResult
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.lossless import LosslessCheck
 from spectui.measure.measurer import Pair
+from spectui.measure.requests import Request
 from spectui.measure.speedup import Speedup
 from spectui.measure.verdict import judge, undecided
 from spectui.options.drafters import DraftSimple
+from spectui.options.request import RequestShape
 from spectui.options.speculation import Speculation
 from spectui.tui.tune import views
 from spectui.tui.tune.controller import TuneController
@@ -23,6 +26,7 @@ from spectui.tui.tune.form import PromptSource, TuneSetup, Wanted
 from spectui.tui.tune.ledger import Ledger, digest
 from spectui.tui.tune.screen import TuneScreen
 from spectui.tui.tune.views import SettingsTable, TuneStatus, VerdictBox
+from spectui.tune.evidence import CategoryGain
 from spectui.tune.forecast import Forecast
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.race import Standing
@@ -143,6 +147,29 @@ USE_IT = replace(
     result=tuned(speedup=speedup(1.34, 1.28, 1.4), lossless=LosslessCheck(divergence=None)),
 )
 TURN_OFF = replace(USE_IT, result=tuned(speedup=speedup(0.83, 0.79, 0.88)))
+
+
+def test_a_verdict_has_its_requests_and_its_categories() -> None:
+    state = USE_IT
+    assert state.result is not None
+    (leader,) = state.result.finalists
+    gain = CategoryGain(category="code", n_prompts=12, speedup=1.41, n_drafted=100, n_accepted=62)
+    request = Request(
+        shape=RequestShape(n_prompt=2000, n_answer=500),
+        prompt_off_s=2.0,
+        prompt_on_s=2.2,
+        token_s=0.05,
+        decoding=RACED,
+        is_covered=True,
+    )
+    result = replace(
+        state.result,
+        finalists=(replace(leader, categories=(gain,)),),
+        requests=Known((request,)),
+    )
+    told = list(views.facts(replace(state, result=result), None))
+    assert ("request", f"of {request.told}") in told
+    assert ("code", "1.41×, 62 % accepted, 12 prompts") in told
 
 
 class Host(cockpit.Host):

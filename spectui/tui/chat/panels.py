@@ -13,20 +13,18 @@ from spectui.live.machine import (
     TokenReads,
     TrafficState,
     Use,
-    link_use,
 )
 from spectui.live.rounds import (
-    LOSSES,
     N_MEAN,
     AcceptanceState,
-    ExpectationState,
     RoundState,
     VerifyCost,
-    ratio,
 )
 from spectui.live.tally import Phase, ThroughputState
-from spectui.monitor.readings import GpuReading
+from spectui.monitor.bottleneck import Samples, link_use, ratio
+from spectui.monitor.readings import GpuReading, HostReading
 from spectui.speculative.counters import RoundTimes
+from spectui.trace.expectation import LOSSES, ExpectationState
 from spectui.tui import draw
 from spectui.tui.panel import Block, Line, Lines, Look, Panel, Part, Pen, any_of, cells, labelled
 
@@ -36,6 +34,8 @@ _PART = len("rollback ")
 _MS = len(" 1234 ms")
 _COST_LABEL = len("V(n)/V(1)")
 _COLUMN = 6
+_KINDS = "alone", "draft"
+"""Turns without and with the draft."""
 
 
 class ThroughputPanel(Panel[ThroughputState]):
@@ -51,13 +51,24 @@ class ThroughputPanel(Panel[ThroughputState]):
         minutes = state.baseline_age_min
         age: Line = ((f"{minutes} min ago", Look.MUTED),) if minutes else ()
         yield Block(10, (pen.spread(labelled("target alone", alone), age),))
-        if any_of(state.history):
+        if None not in state.means:
+            yield Block(20, _by_kind(state, pen))
+        elif any_of(history := state.histories[state.means[0] is None]):
             # With the baseline in the picture, a gain is seen as one.
             yield Block(
-                20,
-                chart=lambda height: pen.chart(state.history, height, draw.per_s, maximum=baseline),
+                20, chart=lambda height: pen.chart(history, height, draw.per_s, maximum=baseline)
             )
         yield Block(60, _prompt(state, pen))
+
+
+def _by_kind(state: ThroughputState, pen: Pen) -> Lines:
+    """The history with and the one without the draft, each with the mean speed of its turns."""
+    top = max(value or 0.0 for each in state.histories for value in each)
+    ends = [f" {name} {draw.per_s(mean)}" for name, mean in zip(_KINDS, state.means, strict=True)]
+    room = pen.width - max(map(len, ends))
+    lines = (draw.spark(values, room, maximum=top)[0] for values in state.histories)
+    drawn = zip(lines, (Look.TARGET, Look.DRAFT), ends, strict=True)
+    return tuple(((line, look), (end, Look.MUTED)) for line, look, end in drawn)[::-1]
 
 
 def _headline(state: ThroughputState, pen: Pen) -> Lines:
@@ -68,7 +79,7 @@ def _headline(state: ThroughputState, pen: Pen) -> Lines:
     value = state.now_tokens_per_s if is_decoding else state.turn_tokens_per_s
     if value is None:
         return pen.sentence("first round under way" if is_decoding else "no turn yet")
-    factor = state.speedup_now if is_decoding else state.speedup_turn
+    factor = ratio(value, state.baseline_tokens_per_s)
     speed: Line = (
         (draw.tokens_per_s(value), Look.STRONG),
         (" now" if is_decoding else " last turn", Look.MUTED),
@@ -223,10 +234,14 @@ def _costs(costs: Sequence[VerifyCost], pen: Pen) -> Lines:
         return ()
     sizes = "".join(f"{cost.n_tokens}".rjust(_COLUMN) for cost in known)
     ratios = "".join(draw.number(cost.ratio).rjust(_COLUMN) for cost in known)
-    return (
+    lines: Lines = (
         (("n".ljust(_COST_LABEL), Look.MUTED), (sizes, Look.MUTED)),
         (("V(n)/V(1)".ljust(_COST_LABEL), Look.MUTED), (ratios, "")),
     )
+    if known[0].at_random is None:
+        return lines
+    random = "".join(draw.number(cost.at_random).rjust(_COLUMN) for cost in known)
+    return (*lines, (("at random".ljust(_COST_LABEL), Look.MUTED), (random, Look.MUTED)))
 
 
 _LOOKS = {
@@ -257,6 +272,9 @@ class MemoryPanel(Panel[MemoryState]):
         yield from _gpus(state.gpus, pen)
         for reason in dict.fromkeys(pool.reason for pool in state.pools if pool.reason):
             yield from pen.told(25, reason)
+        if state.resident is not None:
+            share = f"at most {percent_text(state.resident)} in RAM"
+            yield Block(16, (labelled("mapped weights", share),))
         if state.gpu_reason is not None:
             # Doctor tells what is in brackets.
             yield Block(18, (((state.gpu_reason.partition(" (")[0], Look.MUTED),),))
@@ -319,19 +337,22 @@ class TrafficPanel(Panel[TrafficState]):
 
     def blocks(self, state: TrafficState, pen: Pen) -> Iterator[Block]:
         """Links, DRAM, bytes of a token, disk, cores."""
-        yield from _links(state, pen)
+        gpus, host = (
+            ((), None) if state.machine is None else (state.machine.gpus, state.machine.host)
+        )
+        yield from _links(gpus, state.received_history, pen)
         yield from _dram(state, pen)
         if state.token is not None:
             yield from _token(state.token, pen)
-        yield from _disk(state, pen)
-        if state.cpu_per_core:
-            yield _cores(state.cpu_per_core, state.own_cores, pen)
+        if host is not None:
+            yield from _disk(host, state.disk_history, pen)
+            yield from _cores(host, pen)
 
 
-def _links(state: TrafficState, pen: Pen) -> Iterator[Block]:
+def _links(gpus: Sequence[GpuReading], received: Samples, pen: Pen) -> Iterator[Block]:
     """Yield a line per link, and of a single one the history of what it received."""
-    for gpu in state.links:
-        name = "PCIe" if len(state.links) == 1 else f"PCIe {gpu.label}"
+    for gpu in gpus:
+        name = "PCIe" if len(gpus) == 1 else f"PCIe {gpu.label}"
         rx, tx = gpu.pcie_rx_bytes_per_s, gpu.pcie_tx_bytes_per_s
         if rx.value is None and tx.value is None:
             yield from pen.told(0, f"{name}: {rx.reason}")
@@ -339,9 +360,8 @@ def _links(state: TrafficState, pen: Pen) -> Iterator[Block]:
         rates = labelled(name, f"↓{draw.rate(rx.value)} ↑{draw.rate(tx.value)}")
         use = percent_text(link_use(gpu))
         yield Block(0, (pen.spread(rates, ((use, Look.STRONG),)),))
-    received = state.received_history
     if any(received):
-        limit = state.links[0].pcie_limit_bytes_per_s.value
+        limit = gpus[0].pcie_limit_bytes_per_s.value
         yield Block(44, chart=lambda height: pen.chart(received, height, draw.rate, maximum=limit))
 
 
@@ -371,28 +391,37 @@ def _token(token: TokenReads, pen: Pen) -> Iterator[Block]:
     places = [("RAM", token.ram_bytes), ("VRAM", token.gpu_bytes)]
     read = " + ".join(f"{draw.size(size)} {name}" for name, size in places if size)
     line = labelled("token reads", read)
-    yield Block(6, (line if cells(line) <= pen.width else labelled("token", read),))
+    yield Block(
+        6, (line if cells(line) <= pen.width else labelled("token", read.replace(" + ", "+")),)
+    )
     most, alone = token.at_most_tokens_per_s, token.alone_tokens_per_s
     if most is not None:
         measured = "" if alone is None else f"measured {draw.per_s(alone)}"
         speed = labelled("alone at most", draw.per_s(most))
         yield Block(7, (pen.spread(speed, ((measured, Look.MUTED),)),))
+    for n, speed_then, more_bytes in token.shifted:
+        predicted = labelled(f"-ncmoe {n} at most", draw.per_s(speed_then))
+        beside = f"{'−+'[more_bytes > 0]}{draw.size(abs(more_bytes))} VRAM"
+        yield Block(26, (pen.spread(predicted, ((beside, Look.MUTED),)),))
 
 
-def _cores(shares: Sequence[float], own: float | None, pen: Pen) -> Block:
-    """Return how busy each core is, and how many the models and other programs take."""
+def _cores(host: HostReading, pen: Pen) -> Iterator[Block]:
+    """Yield how busy each core is, and how many the models and other programs take."""
+    shares, own = host.cpu_per_core, host.process_cores.value
+    if not shares:
+        return
     busy = f"{sum(shares):.1f} of {len(shares)} cores"
     if own is not None:
         others = max(sum(shares) - own, 0.0)
         busy = f"own {own:.1f}, others {others:.1f}"
     room = pen.width - len("CPU ") - len(busy) - 1
     bars = draw.spark(shares, len(shares), maximum=1.0)[0] if len(shares) <= room else ""
-    return Block(9, (pen.spread(labelled("CPU", bars), ((busy, Look.STRONG),)),))
+    yield Block(9, (pen.spread(labelled("CPU", bars), ((busy, Look.STRONG),)),))
 
 
-def _disk(state: TrafficState, pen: Pen) -> Iterator[Block]:
+def _disk(host: HostReading, history: Samples, pen: Pen) -> Iterator[Block]:
     """Yield the reads from disk, or the reason why they are unknown."""
-    reading, faults = state.disk_bytes_per_s, state.major_faults_per_s.value
+    reading, faults = host.disk_read_bytes_per_s, host.major_faults_per_s.value
     if reading.value is None:
         yield from pen.told(10, f"disk: {reading.reason}")
         return
@@ -400,5 +429,5 @@ def _disk(state: TrafficState, pen: Pen) -> Iterator[Block]:
     if faults is not None:
         line = pen.spread(line, ((f"{faults:.0f} major faults/s", Look.MUTED),))
     yield Block(10, (line,))
-    if any(state.disk_history):
-        yield Block(40, chart=lambda height: pen.chart(state.disk_history, height, draw.rate))
+    if any(history):
+        yield Block(40, chart=lambda height: pen.chart(history, height, draw.rate))

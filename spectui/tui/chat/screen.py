@@ -11,13 +11,17 @@ from textual.screen import ModalScreen
 from textual.validation import Integer, Number
 from textual.widgets import Input, Label
 
-from spectui.live.setup import Activity, Launch, LiveSetup
+from spectui.errors import ReadsFromDiskError, SpectuiError
+from spectui.live.controller import SessionController
+from spectui.live.setup import Activity, LiveSetup
 from spectui.options import catalogue, drafters
 from spectui.options.option import INT_MAX, Decimal, Whole
 from spectui.options.speculation import Speculation
+from spectui.tui.chat.loading import PairLoader
 from spectui.tui.chat.prompt_box import PromptBox
-from spectui.tui.chat.session import SessionController
 from spectui.tui.chat.view import LiveView
+from spectui.tui.dialogs import QuestionScreen
+from spectui.tui.launch import Launch
 from spectui.tui.threads import Threads
 from spectui.tui.widgets import KeyBar, hidden, key, key_of
 
@@ -54,16 +58,43 @@ class LiveScreen(LiveView):
             warn: shows a sentence.
         """
         super().__init__()
-        self._warn = warn
+        self._choose_models = choose_models
+        self.warn = warn
+        self.session = SessionController(self, keeps_sessions=launch.settings.keep_sessions)
         self.watch_again: Callable[[], Awaitable[None]] | None = None
         """Goes back to the server whose models were taken over; None where there is none."""
-        self.session = SessionController(
-            launch, self, threads, choose_models=choose_models, warn=warn
+        self.loader = PairLoader(
+            self.session, launch, threads, choose_models=choose_models, warn=warn
         )
+
+    def on_mount(self) -> None:
+        """Know the key of the log."""
+        super().on_mount()
+        self.session.log = f"the log ({key_of(self.app, 'app.log')})"
 
     def on_prompt_box_submitted(self, message: PromptBox.Submitted) -> None:
         """Send the prompt."""
-        self.session.ask(message.text)
+        if not self.session.ask(message.text):
+            self.prompt.put_back(message.text)
+            if self.activity is Activity.NO_MODEL:
+                self._choose_models(None)
+
+    def unloaded(self, error: SpectuiError) -> None:
+        """Have another pair chosen, or ask whether to load what would be slow."""
+        if not isinstance(error, ReadsFromDiskError):
+            self._choose_models(str(error))
+            return
+
+        def answered(loads: bool | None) -> None:  # noqa: FBT001 - a screen's result
+            if loads:
+                self.loader.load_from_disk()
+            else:
+                self._choose_models(None)
+
+        question = QuestionScreen(
+            f"{error.reason}.", yes="Load it all the same", no="Choose another pair"
+        )
+        self.app.push_screen(question, answered)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Stop only what runs."""
@@ -80,8 +111,10 @@ class LiveScreen(LiveView):
         return True
 
     def action_stop(self) -> None:
-        """End the answer or the load."""
-        self.session.stop()
+        """End the answer or the load. A prompt that waits for it goes back to the user."""
+        if (text := self.session.take_back()) is not None:
+            self.prompt.put_back(text)
+        self.loader.stop()
 
     async def action_back(self) -> None:
         """Watch the server again."""
@@ -97,7 +130,7 @@ class LiveScreen(LiveView):
         """Let the user change drafting and sampling."""
         setup, engine = self.setup, self.session.engine
         if setup is None or engine is None:
-            self._warn("There is nothing to set before a pair is chosen.")
+            self.warn("There is nothing to set before a pair is chosen.")
             return
 
         def change(changed: LiveSetup | None) -> None:

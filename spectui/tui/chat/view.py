@@ -1,5 +1,8 @@
 """The live screen's widgets, and what they show of the session: its owner changes that."""
 
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
@@ -9,7 +12,10 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from spectui.display import fit
+from spectui.engine.events import ModelLoaded, RoundFinished, TokenEmitted
 from spectui.format import percent_text
+from spectui.live import sessions
+from spectui.live.controller import SessionController
 from spectui.live.setup import Activity, LiveSetup
 from spectui.live.tally import LiveState
 from spectui.tui import draw
@@ -22,8 +28,8 @@ from spectui.tui.chat.panels import (
     TrafficPanel,
 )
 from spectui.tui.chat.prompt_box import PromptBox
-from spectui.tui.chat.transcript import Transcript
-from spectui.tui.panel import PanelStack
+from spectui.tui.chat.transcript import Role, Token, Transcript
+from spectui.tui.panel import Panel, PanelStack
 from spectui.tui.widgets import KeyBar, StatusBar
 
 _BAR_CELLS = 24
@@ -33,9 +39,21 @@ _TWO_COLUMNS = 84
 _FRAMED = 33
 """Lines from which on six panels in a column can have a frame each."""
 _HELLO = "Ask something. Every token shows who wrote it: underlined ones come from the draft."
+_CUT_OFF = "cut off"
 _PANELS_FROM = 64
 _NAME_CELLS = 16
 """Fewest cells of a model's name at the top."""
+
+
+_PANELS: dict[type[Panel[Any]], str] = {
+    ThroughputPanel: "throughput",
+    AcceptancePanel: "acceptance",
+    RoundPanel: "rounds",
+    MemoryPanel: "memory",
+    TrafficPanel: "traffic",
+    ExpectationPanel: "expectation",
+}
+"""Parts of the state that the panels show, in the order on screen."""
 
 
 class Panels(PanelStack):
@@ -43,12 +61,8 @@ class Panels(PanelStack):
 
     def compose(self) -> ComposeResult:
         """Yield the panels in the order of the questions: does it pay, why, and what of."""
-        yield ThroughputPanel()
-        yield AcceptancePanel()
-        yield RoundPanel()
-        yield MemoryPanel()
-        yield TrafficPanel()
-        yield ExpectationPanel()
+        for kind in _PANELS:
+            yield kind()
 
     def on_resize(self, event: Resize) -> None:
         """Choose columns and frames."""
@@ -59,35 +73,23 @@ class Panels(PanelStack):
 
     def show(self, state: LiveState) -> None:
         """Hand every panel its part."""
-        self.query_one(ThroughputPanel).state = state.throughput
-        self.query_one(AcceptancePanel).state = state.acceptance
-        self.query_one(RoundPanel).state = state.rounds
-        self.query_one(MemoryPanel).state = state.memory
-        self.query_one(TrafficPanel).state = state.traffic
-        self.query_one(ExpectationPanel).state = state.expectation
+        for kind, part in _PANELS.items():
+            self.query_one(kind).state = getattr(state, part)
 
 
 class Loading(Widget):
     """One line per part with its bar; hidden while there is nothing to wait for."""
 
-    parts: reactive[tuple[tuple[str, float | None], ...]] = reactive((), layout=True)
-    """(name, fraction) of each part; None for one that cannot say how far it is."""
+    parts: reactive[Mapping[str, float | None]] = reactive(dict, layout=True)
+    """How far each part is; None for one that cannot say it."""
 
-    def set_part(self, name: str, fraction: float | None) -> None:
-        """Add a part, or move its bar."""
-        known = dict(self.parts)
-        known[name] = fraction
-        self.parts = tuple(known.items())
-        self.add_class("-busy")
-
-    def finish(self) -> None:
-        """Hide the progress."""
-        self.parts = ()
-        self.remove_class("-busy")
+    def watch_parts(self) -> None:
+        """Hide where nothing is loaded."""
+        self.set_class(bool(self.parts), "-busy")
 
     def render(self) -> Content:
         """Draw a line per part."""
-        return Content("\n".join(self._line(name, fraction) for name, fraction in self.parts))
+        return Content("\n".join(self._line(*part) for part in self.parts.items()))
 
     def _line(self, name: str, fraction: float | None) -> str:
         if fraction is None:
@@ -115,9 +117,13 @@ class LiveView(Screen[None]):
     tuning: reactive[str] = reactive("", init=False)
     """Activity of the search beside the chat, in a word; empty for none."""
 
+    session: SessionController
+
     def __init__(self) -> None:
         """Create it with nothing said."""
         super().__init__()
+        self._unshown: list[Token] = []
+        """Tokens whose round has not been told yet."""
         # Kept rather than looked up: events may still come when the widgets are going.
         self.transcript = Transcript(placeholder=_HELLO)
         self.loading_bars = Loading()
@@ -148,23 +154,107 @@ class LiveView(Screen[None]):
         self._show_status()
         self.refresh_bindings()
 
+    def changed(self) -> None:
+        """Show how the session stands."""
+        session = self.session
+        self.setup, self.activity = session.setup, session.activity
+        self.loading_bars.parts = session.parts
+        self.prompt.show_waiting(session.waiting)
+
+    def begun(self, entries: Sequence[sessions.Entry]) -> None:
+        """Show another conversation, with what was said in it before."""
+        self._unshown.clear()
+        self.transcript.clear()
+        show_stored(entries, self.transcript)
+
+    def say(self, role: Role, text: str) -> None:
+        """Show a turn that is complete."""
+        self.transcript.start_turn(role)
+        self.transcript.append_text(text)
+        self.transcript.end_turn("")
+
+    def asked(self, text: str) -> None:
+        """Show a question; its answer begins."""
+        self.say("user", text)
+        self.transcript.start_turn("assistant")
+
+    def answered(self, event: TokenEmitted | RoundFinished) -> None:
+        """Show tokens once their round is told: the accepted, the rejected, then the bonus one."""
+        if isinstance(event, TokenEmitted):
+            self._unshown.append((event.piece, event.from_draft))
+            return
+        self._show_tokens(len(self._unshown) - len(event.round.tokens) + event.round.n_accepted)
+        if event.rejected:
+            self.transcript.append_rejected(event.rejected)
+        self._show_tokens()
+
+    def _show_tokens(self, n_tokens: int | None = None) -> None:
+        shown = self._unshown[:n_tokens]
+        del self._unshown[:n_tokens]
+        if shown:
+            self.transcript.append_tokens(shown)
+
+    def ended(self, note: str, notice: str = "") -> None:
+        """End the answer, with numbers below it, or with what went wrong."""
+        self._show_tokens()
+        self.transcript.end_turn(note)
+        if notice:
+            self.say("notice", notice)
+
+    def flush(self) -> None:
+        """Bring everything that has come so far to screen and disk.
+
+        The first token belongs to no round, and is shown as soon as it is there.
+        """
+        self._show_tokens()
+        self.session.chat.flush()
+        self.panels.show(self.session.tally.state())
+
     def on_resize(self) -> None:
         """Names have as many cells as there is room for."""
         self._show_status()
 
     def _show_status(self) -> None:
         name_cells = max(self.size.width // 4, _NAME_CELLS)
-        facts = describe(self.setup, name_cells) if self.setup else ("spectui",)
+        target = self.session.target
+        facts = describe(self.setup, target, name_cells) if self.setup else ("spectui",)
         self._status.left.update(" | ".join(facts))
         shown = (self.tuning, str(self.activity))
         self._status.right.update(" • ".join(filter(None, shown)))
 
 
-def describe(setup: LiveSetup, name_cells: int) -> tuple[str, ...]:
+def show_stored(entries: Sequence[sessions.Entry], transcript: Transcript) -> None:
+    """Show ``entries`` as they were, with the marks of who wrote what."""
+    for entry in entries:
+        match entry:
+            case sessions.UserTurn():
+                # The one before may have been killed in the middle of its answer.
+                transcript.end_turn(_CUT_OFF)
+                transcript.start_turn("user")
+                transcript.append_text(entry.text)
+                transcript.start_turn("assistant")
+            case sessions.AnswerPart():
+                transcript.append_tokens(_tokens(entry))
+            case sessions.AnswerEnd():
+                transcript.end_turn(entry.note)
+    transcript.end_turn(_CUT_OFF)
+
+
+def _tokens(part: sessions.AnswerPart) -> Iterator[Token]:
+    at = 0
+    for start, end in (*part.drafted, (len(part.text), len(part.text))):
+        for piece, from_draft in ((part.text[at:start], False), (part.text[start:end], True)):
+            if piece:
+                yield piece.encode(), from_draft
+        at = end
+
+
+def describe(setup: LiveSetup, target: ModelLoaded | None, name_cells: int) -> tuple[str, ...]:
     """Return the pair, where it lies, how it drafts and how it samples, each with its name.
 
     Args:
         setup: the pair with its options.
+        target: the loaded target; None before that.
         name_cells: cells for a model's name, whose middle is cut out where it is longer.
     """
     models = [setup.target] if setup.draft is None else [setup.target, setup.draft]
@@ -172,15 +262,22 @@ def describe(setup: LiveSetup, name_cells: int) -> tuple[str, ...]:
     if setup.drafting is not None:
         how = ", ".join(f"{one.kind} {one.summary}".strip() for one in setup.drafting.chain)
     pair = " + ".join(fit(one.path.stem, name_cells) for one in models)
-    return pair, _placed(setup), how, f"sampling {setup.sampling.label}"
+    return pair, _placed(setup, target), how, f"sampling {setup.sampling.label}"
 
 
-def _placed(setup: LiveSetup) -> str:
-    """The target's layers and experts, the context and the threads, as llama-server's options."""
-    target, context = setup.target, setup.context
-    layers = "" if target.n_gpu_layers < 0 else f"-ngl {target.n_gpu_layers}"
+def _placed(setup: LiveSetup, loaded: ModelLoaded | None) -> str:
+    """Experts in RAM, layers on the GPU, quantization, context and threads of the target."""
+    # Where the placement was left open, what was chosen counts.
+    target = (loaded and loaded.placed) or setup.target
+    n_ctx, n_threads = setup.context.ctx_size, setup.context.threads
     experts = "-cmoe" if target.cpu_moe else f"-ncmoe {target.n_cpu_moe}" * bool(target.n_cpu_moe)
-    tensors = " ".join(f"-ot {one.pattern}={one.buffer}" for one in target.override_tensor)
-    size = f"-c {context.ctx_size}"
-    threads = f"-t {context.threads}" if context.threads else ""
-    return " ".join(part for part in (layers, experts, tensors, size, threads) if part)
+    tensors = (f"-ot {one.pattern}={one.buffer}" for one in target.override_tensor)
+    layers = "" if target.n_gpu_layers < 0 else f"-ngl {target.n_gpu_layers}"
+    if loaded is not None and loaded.memory.devices:
+        n_layers = loaded.info.n_layers
+        n_offloaded = n_layers if target.n_gpu_layers < 0 else min(target.n_gpu_layers, n_layers)
+        layers = f"{n_offloaded} of {n_layers} layers"
+    quantization = "" if loaded is None else loaded.info.quantization
+    size = f"-c {n_ctx}" if n_ctx % 1024 else f"-c {n_ctx // 1024}k"
+    threads = f"-t {n_threads}" if n_threads else ""
+    return ", ".join(filter(None, (experts, *tensors, layers, quantization, size, threads)))

@@ -18,12 +18,13 @@ from spectui.display import visible
 from spectui.errors import SpectuiError
 from spectui.format import counted
 from spectui.live.sessions import Session
-from spectui.live.setup import Pair
 from spectui.models.files import FoundModel, expand_home, usual_folders
 from spectui.models.ranking import DraftOption, ModelInspected
 from spectui.paths import cache_dir
 from spectui.presets import Preset, list_presets
-from spectui.tui.chat.session import Choice, Load, SessionController
+from spectui.tui.chat.loading import Choice, Load
+from spectui.tui.chat.screen import LiveScreen
+from spectui.tui.launch import Pair
 from spectui.tui.picker.lists import PASTE, DraftList, TargetList, detail
 from spectui.tui.picker.rows import PickerList
 from spectui.tui.threads import Threads
@@ -56,7 +57,7 @@ class PickerScreen(Screen[Load | None]):
 
     def __init__(
         self,
-        session: SessionController,
+        live: LiveScreen,
         threads: Threads,
         *,
         folders: Sequence[Path],
@@ -65,21 +66,21 @@ class PickerScreen(Screen[Load | None]):
         """Offer what is known without looking for it.
 
         Args:
-            session: compares pairs, and loads what is chosen.
+            live: its session compares pairs, and loads what is chosen.
             threads: look for models, servers and stored sessions.
             folders: where models are looked for.
             presets: those to offer.
         """
         super().__init__()
-        self._session = session
+        self._session, self._loader, self._warn = live.session, live.loader, live.warn
         self._threads = threads
         self._folders = tuple(folders)
         self._n_scans = 1
         """Searches under way: one of the usual folders, one of each that is opened."""
         self._is_stale = False
-        self._can_close = session.setup is not None
+        self._can_close = live.setup is not None
         self.targets = TargetList(presets)
-        self._drafts = DraftList(session.loader.launch.n_ctx)
+        self._drafts = DraftList(live.loader.launch.n_ctx)
 
     def compose(self) -> ComposeResult:
         """Lay out the two lists and what is known of the highlighted row."""
@@ -130,7 +131,7 @@ class PickerScreen(Screen[Load | None]):
         self.targets.complete()
         self._show_status()
         for reason in reasons:
-            self._session.warn(f"{reason}.")
+            self._warn(f"{reason}.")
 
     @property
     def _status(self) -> str:
@@ -177,7 +178,7 @@ class PickerScreen(Screen[Load | None]):
         else:
             title = f"for {target.name}"
             self._drafts.show_target(target, self.targets.models)
-            engine, launch = self._session.engine, self._session.loader.launch
+            engine, launch = self._session.engine, self._loader.launch
             if engine is not None:
                 for draft in self._drafts.take_unknown():
                     pair = Pair(target=target.path, draft=draft.path)
@@ -223,9 +224,9 @@ class PickerScreen(Screen[Load | None]):
     def _choose(self, choice: Choice) -> None:
         """Load what was chosen, or say why that cannot be; then the screen stays."""
         try:
-            load = self._session.loader.prepared(choice)
+            load = self._loader.prepared(choice)
         except SpectuiError as error:
-            self._session.warn(str(error))
+            self._warn(str(error))
             return
         self.dismiss(load)
 
@@ -276,12 +277,10 @@ class PickerScreen(Screen[Load | None]):
             self.dismiss(None)
 
 
-def make_picker(
-    session: SessionController, threads: Threads, own_folders: Sequence[str]
-) -> PickerScreen:
+def make_picker(live: LiveScreen, threads: Threads, own_folders: Sequence[str]) -> PickerScreen:
     """Return the picker over the usual folders and presets, and the user's own folders."""
     # The demo's models lie in the cache: behind the user's own.
     own = map(expand_home, own_folders)
     folders = sorted((*own, *usual_folders()), key=cache_dir().absolute().__eq__)
-    presets = [one for one in list_presets(session.warn) if one.is_ready and one.name not in _DEMOS]
-    return PickerScreen(session, threads, folders=folders, presets=presets)
+    presets = [one for one in list_presets(live.warn) if one.is_ready and one.name not in _DEMOS]
+    return PickerScreen(live, threads, folders=folders, presets=presets)

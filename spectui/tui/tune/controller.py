@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 from spectui.errors import SpectuiError, UsageError
 from spectui.format import counted
-from spectui.live.setup import Activity, ChatRecorded
+from spectui.live.setup import Activity
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt, PromptFile, builtin_suite, load_prompts
 from spectui.prompts.chats import Chats, load_chats
-from spectui.tui.chat.session import SessionController
+from spectui.tui.chat.view import LiveView
 from spectui.tui.tune.form import PromptSource, Wanted
-from spectui.tui.widgets import key_of
 from spectui.tune.progress import Phase, TuningState
 
 if TYPE_CHECKING:
@@ -42,21 +41,25 @@ _NOTHING = (
 class TuneController:
     """Knows how the search stands, whether its screen is open or not."""
 
-    def __init__(self, session: SessionController, refuse: Callable[[str], None]) -> None:
+    def __init__(self, live: LiveView, refuse: Callable[[str], None]) -> None:
         """Start without a search.
 
         Args:
-            session: has the chat beside it.
+            live: has the chat beside it.
             refuse: is told in a sentence why nothing was started.
         """
-        self._session = session
+        self._live = live
+        self._session = live.session
         self._refuse = refuse
-        self.state: TuningState | None = None
         self._is_stopping = False
         """Whether the search was asked to end and has not told yet that it did."""
         self.prompts: str | None = None
         """Which prompts the search uses, in words."""
-        self._recording: ChatRecording | None = None
+
+    @property
+    def state(self) -> "TuningState | None":
+        """How the search stands."""
+        return self._session.search
 
     @property
     def is_measuring(self) -> bool:
@@ -68,14 +71,11 @@ class TuneController:
         """Whether a search runs that nobody has stopped yet."""
         return self.state is not None and self.state.is_running and not self._is_stopping
 
-    def take_recording(self, event: ChatRecorded) -> None:
-        """Take the present recording of the chat; None for another pair."""
-        self._recording = event.recording
-
     def take(self, state: TuningState) -> None:
         """Take the present state of the search."""
         refused = _refusal(state)
-        self.state = state if refused is None else replace(state, phase=Phase.IDLE, error=None)
+        shown = state if refused is None else replace(state, phase=Phase.IDLE, error=None)
+        self._session.take(shown)
         self._is_stopping = self._is_stopping and state.is_running
         self._show_word()
         if refused is not None:
@@ -84,17 +84,17 @@ class TuneController:
     def _show_word(self) -> None:
         if self.state is not None:
             word = "stopping the search" if self._is_stopping else _word(self.state)
-            self._session.screen.tuning = word
+            self._live.tuning = word
 
     @property
     def chat_is_busy(self) -> bool:
         """Whether a turn of the chat has the engine."""
-        return self._session.screen.activity is Activity.ANSWERING
+        return self._session.activity is Activity.ANSWERING
 
     @property
     def recorded(self) -> "tuple[ChatRecording, Costs | None] | None":
         """Answers of the chat, with the costs that the search measured; None before a pair."""
-        recording = self._recording
+        recording = self._session.recording
         if recording is None or self._session.setup is None:
             return None
         return recording, None if self.state is None else self.state.costs.get(recording.draft)
@@ -102,7 +102,7 @@ class TuneController:
     @property
     def in_use(self) -> Speculation | None:
         """How the chat drafts, if it does so with who is recorded alone."""
-        recording, setup = self._recording, self._session.setup
+        recording, setup = self._session.recording, self._session.setup
         if recording is None or setup is None:
             return None
         alone = recording.alone(setup.speculation)
@@ -111,8 +111,8 @@ class TuneController:
     @property
     def not_recorded(self) -> str:
         """Why there is no answer to replay."""
-        recording = self._recording
-        if not self._session.loader.launch.settings.record_chats:
+        recording, engine = self._session.recording, self._session.engine
+        if engine is not None and not engine.records_chats:
             return _OFF
         if recording is None:
             return _NO_DRAFT
@@ -132,7 +132,7 @@ class TuneController:
             self._refuse(f"{error}.")
             return
         for note in found.notes:
-            self._session.warn(f"{note}.")
+            self._live.notify(f"{note}.")
         n_prompts = counted(len(found.prompts), "prompt")
         read = n_prompts if chats is None else counted(len(chats.prompts), "answer")
         self.prompts = f"{wanted.path or wanted.source} ({read})"
@@ -146,21 +146,12 @@ class TuneController:
             case PromptSource.EXPORT:
                 return PromptFile(prompts=())
             case PromptSource.CHAT:
-                prompts = self._session.conversation.chat.prompts()
+                prompts = self._session.chat.prompts()
         if not prompts:
             raise UsageError("this chat has no turns yet; ask something first, or choose others")
         return PromptFile(prompts=prompts)
 
     def _start(self, prompts: tuple[Prompt, ...], chats: Chats | None, wanted: Wanted) -> None:
-        session = self._session
-        setup, engine, target = session.setup, session.engine, session.loader.target
-        if setup is None:
-            raise UsageError("go back, and choose a target and a draft first")
-        if engine is None or not session.can_measure:
-            raise UsageError("wait until the pair is loaded")
-        if setup.draft is None and not (target and target.mtp_layers):
-            by = key_of(session.screen.app, "app.models")
-            raise UsageError(f"tuning needs a draft; choose a pair with one ({by})")
         # Imported here: it brings the search, which is not needed to start.
         from spectui.live.pair import SearchRequest  # noqa: PLC0415
 
@@ -170,7 +161,7 @@ class TuneController:
             time_budget_s=wanted.time_budget_s,
             path=None if chats else wanted.path,
         )
-        engine.start_tuning(setup, request)
+        self._session.tune(request)
 
     def stop(self) -> None:
         """End the search with what it has."""

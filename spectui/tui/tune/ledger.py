@@ -3,14 +3,17 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from spectui.live.recording import ChatRecording
 from spectui.measure.arm import Arm
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters
-from spectui.trace.replay import Total
+from spectui.trace.costs import Costs
+from spectui.trace.replay import Total, replay_trace
 from spectui.tui import draw
 from spectui.tune.forecast import Forecast, promising
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.race import finalist
+from spectui.tune.space import SearchSpace
 from spectui.tune.trials import TrialRecord, TrialState
 
 ACTIONS = frozenset({"begin", "start", "stop"})
@@ -113,6 +116,25 @@ def _acceptance_rate(state: TuningState, arm: Arm, forecast: Forecast | None) ->
     if counters.n_drafted:
         return counters.acceptance_rate
     return None if forecast is None else forecast.acceptance_rate
+
+
+def replay_chat(recording: ChatRecording, costs: Costs | None) -> tuple[Total, ...]:
+    """Replay the search space of tuning on the recorded answers, of which there is at least one.
+
+    Args:
+        recording: recording of the session's answers.
+        costs: costs of rounds that tuning measured of this pair; None before that.
+
+    Returns:
+        Best first; without costs, those of most tokens per round.
+    """
+    space = SearchSpace(drafts=(recording.draft,), max_draft=recording.longest)
+    grid = space.grid(recording.draft)
+    totals = replay_trace(recording.recordings, recording.draft, grid, costs)
+    able = [total for total in totals if total.model.check() is None]
+    # Of those that do the same, the one that asks for the least.
+    able.sort(key=lambda one: (-(one.speedup or one.tokens_per_round or 1.0), one.model.draft_min))
+    return tuple(able)
 
 
 def replayed(draft: str, totals: tuple[Total, ...], in_use: Speculation | None) -> Ledger:

@@ -11,7 +11,7 @@ from textual.reactive import var
 from textual.screen import Screen
 from textual.widgets import Input, Static
 
-from spectui.live.recording import ChatRecording, replay_chat
+from spectui.live.recording import ChatRecording
 from spectui.options.speculation import Speculation
 from spectui.trace.costs import Costs
 from spectui.trace.replay import Total
@@ -101,7 +101,7 @@ class TuneScreen(Screen[None]):
         if known is None or not known[0].recordings:
             self._replayed = None
         else:
-            self._replayed = known[0], await asyncio.to_thread(replay_chat, *known)
+            self._replayed = known[0], await asyncio.to_thread(settings.replay_chat, *known)
         self._show_settings()
 
     def look(self) -> None:

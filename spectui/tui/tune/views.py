@@ -158,6 +158,12 @@ def _findings(result: TuneResult) -> Iterator[Fact]:
     if result.speedup is not None:
         for index, reason in enumerate(explain_result(result).sentences):
             yield "" if index else "why", f"• {reason}"
+    for one in () if result.leader is None else result.leader.categories:
+        accepted = f"{percent_text(one.acceptance_rate)} accepted"
+        n_prompts = counted(one.n_prompts, "prompt")
+        yield one.category, f"{times_text(one.speedup)}, {accepted}, {n_prompts}"
+    for request in result.requests.value or ():
+        yield "request", f"of {request.told}"
     if (cache := cache_sentence(result.experts)) is not None:
         yield "cache", cache
     if result.lossless is not None:
