@@ -168,7 +168,7 @@ def test_a_verdict_has_its_requests_and_its_categories() -> None:
         requests=Known((request,)),
     )
     told = list(views.facts(replace(state, result=result), None))
-    assert ("request", f"of {request.told}") in told
+    assert ("request", f"of {request.summary}") in told
     assert ("code", "1.41×, 62 % accepted, 12 prompts") in told
 
 

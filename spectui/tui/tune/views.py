@@ -163,7 +163,7 @@ def _findings(result: TuneResult) -> Iterator[Fact]:
         n_prompts = counted(one.n_prompts, "prompt")
         yield one.category, f"{times_text(one.speedup)}, {accepted}, {n_prompts}"
     for request in result.requests.value or ():
-        yield "request", f"of {request.told}"
+        yield "request", f"of {request.summary}"
     if (cache := cache_sentence(result.experts)) is not None:
         yield "cache", cache
     if result.lossless is not None:
