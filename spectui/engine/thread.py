@@ -7,13 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 
-from spectui.engine.commands import Command, ComparePair, Shutdown
+from spectui.engine.commands import Command, Shutdown
 from spectui.engine.events import EngineFailed, Event, GenerationResult, Sink
 from spectui.engine.worker import Worker
 from spectui.errors import CancelledError, UsageError
-from spectui.llama.planned import PlanRequest
-from spectui.models.ranking import ModelInspected
-from spectui.options.setup import Setup
 from spectui.speculative.decoder import Stop
 
 
@@ -203,26 +200,3 @@ def _is_cancelled(event: Event) -> bool:
     if isinstance(event, GenerationResult):
         return event.stop is Stop.CANCELLED
     return isinstance(event, EngineFailed) and isinstance(event.error, CancelledError)
-
-
-class PairInspector:
-    """Checks which drafts fit a target, in the engine's idle time."""
-
-    def __init__(self, engine: EngineThread, sink: Callable[[ModelInspected], None]) -> None:
-        """Ask nothing yet; ``sink`` is told of every pair on the engine's thread."""
-        self._sink = sink
-        self.client = engine.connect(self._on_event, Priority.BACKGROUND)
-
-    def compare(self, setup: Setup) -> None:
-        """Find out whether a setup's draft fits its target. Answered by ``ModelInspected``."""
-        if setup.draft is not None:
-            self.client.submit(ComparePair(request=PlanRequest.of(setup).beside(setup.draft)))
-
-    def forget(self) -> None:
-        """Cancel comparisons that are still waiting: another target is looked at."""
-        self.client.stop()
-
-    def _on_event(self, event: Event) -> None:
-        # A failure is a cancelled comparison, or a target that cannot be read: loading it says so.
-        if isinstance(event, ModelInspected):
-            self._sink(event)

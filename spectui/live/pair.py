@@ -1,12 +1,17 @@
-"""The loaded pair of a live session: what drafts in it, and the search for its drafting."""
+"""The pair of a live session: what is loaded and drafts, which drafts fit, and its search."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from spectui.engine.commands import ComparePair
 from spectui.engine.driver import Engine
-from spectui.engine.events import ModelLoaded, Role
+from spectui.engine.events import Event, ModelLoaded, Role
+from spectui.engine.thread import EngineThread, Priority
 from spectui.live.setup import LiveSetup
+from spectui.llama.planned import PlanRequest
 from spectui.measure.chats import tokenize_with_chats
+from spectui.models.ranking import ModelInspected
 from spectui.options.drafters import MTP_KIND
 from spectui.options.setup import Setup
 from spectui.options.speculation import Speculation
@@ -124,3 +129,26 @@ def tuning_setup(
         is_chat=request.chats is not None
         or (request.path is None and request.prompts != builtin_suite()),
     )
+
+
+class PairInspector:
+    """Checks which drafts fit a target, in the engine's idle time."""
+
+    def __init__(self, engine: EngineThread, sink: Callable[[ModelInspected], None]) -> None:
+        """Ask nothing yet; ``sink`` is told of every pair on the engine's thread."""
+        self._sink = sink
+        self.client = engine.connect(self._on_event, Priority.BACKGROUND)
+
+    def compare(self, setup: Setup) -> None:
+        """Find out whether a setup's draft fits its target. Answered by ``ModelInspected``."""
+        if setup.draft is not None:
+            self.client.submit(ComparePair(request=PlanRequest.of(setup).beside(setup.draft)))
+
+    def forget(self) -> None:
+        """Cancel comparisons that are still waiting: another target is looked at."""
+        self.client.stop()
+
+    def _on_event(self, event: Event) -> None:
+        # A failure is a cancelled comparison, or a target that cannot be read: loading it says so.
+        if isinstance(event, ModelInspected):
+            self._sink(event)

@@ -14,9 +14,9 @@ from spectui.engine import events
 from spectui.engine.commands import Generate, LoadDraft, LoadTarget, Tokenize
 from spectui.engine.driver import Engine
 from spectui.engine.isolation import ProcessWorker
-from spectui.engine.thread import EngineThread, PairInspector, Priority
+from spectui.engine.thread import EngineThread, Priority
 from spectui.errors import CancelledError, EngineDiedError, UsageError
-from spectui.live.pair import LoadedPair, SearchRequest, max_draft, tuning_setup
+from spectui.live.pair import LoadedPair, PairInspector, SearchRequest, max_draft, tuning_setup
 from spectui.live.recording import ChatRecorder, ChatRecording
 from spectui.live.setup import (
     BaselineMeasured,
