@@ -121,7 +121,7 @@ def test_what_bounds_the_context_is_told(examination: Examination) -> None:
         examination
     )
     less = replace(examination, largest_context=trained - 1)
-    assert f"that fits is {trained - 1} tokens; -c is 256." in text_of(less)
+    assert f"that fits is {trained - 1:,} tokens; -c is 256." in text_of(less)
 
 
 def test_where_no_context_fits_that_is_said(examination: Examination) -> None:
