@@ -117,7 +117,7 @@ def text_of(examination: Examination | None, around: Surroundings = AROUND) -> s
 
 def test_what_bounds_the_context_is_told(examination: Examination) -> None:
     trained = examination.plan.target.info.n_ctx_train
-    assert f"All {trained} tokens that the target was trained for fit; -c is 256." in text_of(
+    assert f"All {trained:,} tokens that the target was trained for fit; -c is 256." in text_of(
         examination
     )
     less = replace(examination, largest_context=trained - 1)
