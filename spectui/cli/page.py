@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable, Iterable
 from io import StringIO
 from itertools import chain, repeat
+from typing import TYPE_CHECKING
 
-import rich.table
 from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.measure import Measurement
@@ -18,6 +18,9 @@ from spectui.cli.output import filled, say, write_all, write_document
 from spectui.documents import Json
 from spectui.format import printable
 from spectui.page import Cell, Excerpt, Paragraph, Part, Table, Words
+
+if TYPE_CHECKING:
+    import rich.table
 
 _WIDTH = 100
 """Width where stdout is no terminal and COLUMNS is not set."""
@@ -142,8 +145,11 @@ def _excerpt(part: Excerpt) -> str:
     return f"{part.indent}{before}{own}{after}".rstrip() + f"\n{drawn(marked)}"
 
 
-def table(one: Table) -> rich.table.Table:
+def table(one: Table) -> "rich.table.Table":
     """A table to draw."""
+    # Pages without tables need not wait for it.
+    import rich.table
+
     found = rich.table.Table(
         box=None,
         pad_edge=False,

@@ -31,10 +31,10 @@ def run(request: Verify) -> None:
         CancelledError: it was interrupted; what was measured has been printed.
         ServerError: the binary is no llama-server, or failed; what was measured has been printed.
     """
+    study, promise = _promised(request)
     binary = wanted_binary(request.server_bin)
     check_writable(request.json_path, (request.prompts, Path(binary.path)))
     with open_progress(quiet=request.quiet) as progress:
-        study, promise = _promised(request)
         case, prompts = promise.case, _prompts(promise, request.prompts)
         advice = advice_of(study.outcome, case)
         subject = subject_of(case, study.name, study.changed, advice)

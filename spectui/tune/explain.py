@@ -161,7 +161,7 @@ def _demands(found: Findings) -> str:
             return ""
         ways.append(f"an acceptance α of {wanted} instead of {now} at the same costs")
     if ways:
-        return f"To pay, it would take {' or '.join(ways)}."
+        return f"To pay, it would take {', or '.join(ways)}."
     return f"Even a draft that is always right would give {found.speedup_if_perfect:.2f}×."
 
 

@@ -225,5 +225,5 @@ def test_what_costs_is_warned_of_and_what_would_end_llama_server_cannot_serve(
     found = document(spectui, *options, "-c", 2 * N_CTX_TRAIN)
     assert found["target"]["rollback"] == "checkpoint"
     warnings = " ".join(texts(found, "warning"))
-    assert f"the target was trained for {N_CTX_TRAIN} tokens" in warnings
+    assert f"the target was trained for {N_CTX_TRAIN:,} tokens" in warnings
     assert "llama-server uses no more" in warnings

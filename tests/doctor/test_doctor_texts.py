@@ -117,11 +117,11 @@ def text_of(examination: Examination | None, around: Surroundings = AROUND) -> s
 
 def test_what_bounds_the_context_is_told(examination: Examination) -> None:
     trained = examination.plan.target.info.n_ctx_train
-    assert f"All {trained} tokens that the target was trained for fit; -c is 256." in text_of(
+    assert f"All {trained:,} tokens that the target was trained for fit; -c is 256." in text_of(
         examination
     )
     less = replace(examination, largest_context=trained - 1)
-    assert f"that fits is {trained - 1} tokens; -c is 256." in text_of(less)
+    assert f"that fits is {trained - 1:,} tokens; -c is 256." in text_of(less)
 
 
 def test_where_no_context_fits_that_is_said(examination: Examination) -> None:
