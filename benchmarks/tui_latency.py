@@ -26,7 +26,7 @@ QUIT_WITHIN_S = 2.0
 _CTRL_Q = "\x11"
 _F5 = "\x1b[15~"
 _SEARCH_S = 900.0
-"""Longest wait for the first trial."""
+"""Longest wait for the recording."""
 
 
 def main() -> None:
@@ -123,8 +123,8 @@ def idle(threads: int) -> dict[str, float]:
 
 
 def quit_during(threads: int, repeats: int) -> dict[str, Any]:
-    """Seconds from Ctrl+Q to the end of the program: during a load, an answer and a trial."""
-    moments = {"load": _load, "answer": _answer, "trial": _trial}
+    """Seconds from Ctrl+Q to the end of the program: during a load, an answer and a search."""
+    moments = {"load": _load, "answer": _answer, "search": _search}
     rows = {
         name: [_quit_s(threads, reach) for _ in range(repeats)] for name, reach in moments.items()
     }
@@ -150,13 +150,12 @@ def _answer(terminal: Terminal) -> None:
     terminal.see("tokens/round")
 
 
-def _trial(terminal: Terminal) -> None:
+def _search(terminal: Terminal) -> None:
     terminal.see("ready")
     terminal.press(_F5)
-    terminal.see("Press s to start")
-    terminal.press("s")
-    # The prompts are recorded first.
-    terminal.see("earching", _SEARCH_S)
+    terminal.see("Enter starts")
+    terminal.press("\r")
+    terminal.see("recording", _SEARCH_S)
 
 
 def _quit_s(threads: int, reach: Callable[[Terminal], None]) -> float:
