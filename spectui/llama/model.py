@@ -252,8 +252,9 @@ class Model(Closing):
         path = self.options.path
         about = ctypes.create_string_buffer(_LONGEST_TEXT)
         C.llama_model_desc(self._model, about, len(about))
-        # Such as "qwen3moe 30B.A3B Q4_K - Medium", "llama 135M all F32".
-        kind = " ".join(about.value.decode(errors="replace").split()[2:]).removeprefix("all ")
+        # Such as "qwen3moe 30B.A3B Q4_K - Medium", "llama 135M (guessed) all F32".
+        words = about.value.decode(errors="replace").split()[2:]
+        kind = " ".join(word for word in words if word not in {"(guessed)", "all"})
         return replace(
             facts_of(path, read_gguf(path)),
             quantization=re.sub(r" - ([SML])\w+$", r"_\1", kind),
