@@ -1,4 +1,4 @@
-"""What a round waits for, by the readings of the machine while it runs; and these as histories."""
+"""The bottleneck of a round, by the machine's readings meanwhile, and histories of these."""
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""What opens over a screen: a question that stays until it is answered, the log, the help."""
+"""Screens over another one: a question that stays until it is answered, the log, the help."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace

@@ -178,7 +178,7 @@ def _no_kind(at: int, shown: str, command: ServerCommand, reader: Reader) -> Ite
 
 
 def _unsaid(kind: str, shown: str, command: ServerCommand) -> tuple[str, str] | None:
-    """What llama-server does with such a draft, and why; None where it drafts with it."""
+    """The finding on a draft that llama-server may ignore, and its reason; None where it drafts."""
     by_name, tensors = kind_by_name(command), command.draft_tensors
     if command.value("spec-draft-hf") and by_name not in {None, MTP_KIND}:
         return f"whether {shown} drafts depends on the files of its repository", (

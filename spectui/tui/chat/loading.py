@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from spectui.live.session import LiveSession
 
 Choice = Pair | Session | Preset | DemoModel | str
-"""What can be loaded: two files, an earlier pair with its chat, a preset, a demo target, or a
+"""A source of a pair: two files, an earlier pair with its chat, a preset, a demo target, or a
 llama-server command as ``--from`` takes it."""
 
 Load = Callable[[], None]

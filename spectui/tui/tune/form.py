@@ -134,7 +134,7 @@ class TuneSetup(Vertical):
 
 
 def _about(source: PromptSource) -> str:
-    """What the prompts of a source are, where no path says so."""
+    """Describe the prompts of a source without a path."""
     if source is PromptSource.CHAT:
         return "the turns of this chat, each with what was said before it"
     suite = builtin_suite()
