@@ -22,7 +22,8 @@ def test_an_interrupted_search_leaves_whole_words_and_no_box(
 ) -> None:
     arguments = ["tune", *map(str, pair), "--prompts", str(prompts), "-n", "200", "--ignore-eos"]
     arguments += ["--trials", "9"]
-    shown = pyte.Screen(_SIZE[1], _SIZE[0])
+    # Notes of a busy machine take lines: nothing may be scrolled away.
+    shown = pyte.Screen(_SIZE[1], 4 * _SIZE[0])
     with Terminal(arguments, tmp_path, size=_SIZE) as terminal:
         terminal.child.logfile_read = io.StringIO()
         terminal.see("trial 0: ")
