@@ -176,19 +176,19 @@ class Evidence:
         return replace(self._changed(whole, timed), level=_LEVEL)
 
     def by_category(self, timed: Sequence[PairedMeasurement]) -> tuple[CategoryGain, ...]:
-        """The recorded answers, at the prices that the timed runs had."""
-        own = self._own(self.chosen).whole
-        whole = paired_speedup(self._rows(own), n_resamples=1)
+        """The gains of which the speedup is the mean; counts are those of ``chosen``."""
+        own, judged = self._own(self.chosen).whole, self._judged(self.chosen).whole
+        whole = paired_speedup(self._rows(judged), n_resamples=1)
         factor = self._changed(whole, timed).estimate / whole.estimate
         found: dict[str, list[int]] = {}
         for index, (_name, category) in enumerate(self.prompts):
-            if own.on_s[index] > 0:
+            if judged.on_s[index] > 0:
                 found.setdefault(category, []).append(index)
         return tuple(
             CategoryGain(
                 category=category,
                 n_prompts=len(rows),
-                speedup=factor * float(own.off_s[rows].sum() / own.on_s[rows].sum()),
+                speedup=factor * float(judged.off_s[rows].sum() / judged.on_s[rows].sum()),
                 n_drafted=int(own.drafted[rows].sum()),
                 n_accepted=int(own.accepted[rows].sum()),
             )
@@ -210,13 +210,17 @@ class Evidence:
 
     def _counted(self, arm: Arm, level: float) -> Speedup:
         """The speedup by counts and prices: of ``chosen`` with what other text has chosen."""
-        is_chosen = arm == self.chosen
+        answers = self._judged(arm)
         if self.is_of_few:
-            return speedup_within(
-                self._rows(self.by_parts if is_chosen else self._own(arm)), level=level
-            )
-        rows = self._rows((self.by_prompts if is_chosen else self._own(arm)).whole)
+            return speedup_within(self._rows(answers), level=level)
+        rows = self._rows(answers.whole)
         return paired_speedup(rows, level=level, n_resamples=self.n_resamples)
+
+    def _judged(self, arm: Arm) -> Answers:
+        """Answers with an arm, those of ``chosen`` with what other text has chosen."""
+        if arm != self.chosen:
+            return self._own(arm)
+        return self.by_parts if self.is_of_few else self.by_prompts
 
     def _own(self, arm: Arm) -> Answers:
         found = self.answers(arm)
