@@ -230,6 +230,23 @@ def test_categories_are_of_all_recorded_prompts_at_the_prices_of_the_timed_ones(
     assert prose.acceptance_rate == pytest.approx(6 / 7)
 
 
+@given(st.integers(3, 30), st.integers(0, 99))
+def test_the_speedup_is_what_the_gains_by_category_give_together(n: int, seed: int) -> None:
+    """Settings that other text has chosen are in both, whichever all text chooses."""
+    rng = np.random.default_rng(seed)
+    first, second = np.exp(rng.normal(0.2, 0.3, (2, n, N_PARTS)))
+    names = tuple((f"p{i}", "ab"[i % 2]) for i in range(n))
+    one = replace(evidence(first, second), prompts=names)
+    runs = timed(one, one.chosen, 1.1, 0.9, 1.2)
+    off_s = known(one.answers(one.chosen)).off_s.sum(axis=1)
+    categories = one.by_category(runs)
+    on_s = sum(
+        off_s[[name == each.category for _id, name in names]].sum() / each.speedup
+        for each in categories
+    )
+    assert off_s.sum() / on_s == pytest.approx(one.speedup(runs).estimate)
+
+
 def test_of_many_prompts_a_few_that_time_allowed_are_not_the_answer() -> None:
     """They were not chosen by the user, who asked of all."""
     gains = np.full((8, N_PARTS), 1.4)
