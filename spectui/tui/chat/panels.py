@@ -273,8 +273,8 @@ class MemoryPanel(Panel[MemoryState]):
         for reason in dict.fromkeys(pool.reason for pool in state.pools if pool.reason):
             yield from pen.told(25, reason)
         if state.resident is not None:
-            share = f"at most {percent_text(state.resident)} in RAM"
-            yield Block(16, (labelled("mapped weights", share),))
+            share = f"at most {percent_text(state.resident)}"
+            yield Block(16, (labelled("weights in RAM", share),))
         if state.gpu_reason is not None:
             # Doctor tells what is in brackets.
             yield Block(18, (((state.gpu_reason.partition(" (")[0], Look.MUTED),),))
