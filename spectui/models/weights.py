@@ -104,8 +104,9 @@ def shifted_traffic(
     n_now = gguf.number("block_count") if options.cpu_moe else options.n_cpu_moe
     traffic = partial(weight_traffic, gguf, gpu_devices=gpu_devices)
     now = traffic(options)
-    each = (replace(options, cpu_moe=False, n_cpu_moe=n) for n in (n_now - 1, n_now + 1) if n >= 0)
-    return {one.n_cpu_moe: traffic(one) for one in each if traffic(one) != now}
+    near = [n for n in (n_now - 1, n_now + 1) if n >= 0]
+    found = {n: traffic(replace(options, cpu_moe=False, n_cpu_moe=n)) for n in near}
+    return {n: one for n, one in found.items() if one != now}
 
 
 def mtp_traffic(gguf: GgufFile, options: ModelOptions, *, gpu_devices: bool) -> WeightTraffic:
