@@ -267,12 +267,10 @@ class SessionController:
             UsageError: there is nothing to tune.
         """
         if self.setup is None:
-            raise UsageError("go back, and choose a target and a draft first")
+            raise UsageError("go back, and choose a target first")
         is_loaded = self.activity in {Activity.READY, Activity.ANSWERING}
         if self.engine is None or self.target is None or not is_loaded:
             raise UsageError("wait until the pair is loaded")
-        if self.setup.draft is None and not self.target.mtp_layers:
-            raise UsageError("tuning needs a draft; choose a pair with one")
         self.engine.start_tuning(self.setup, request)
 
     def take(self, event: object) -> None:

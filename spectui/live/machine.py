@@ -204,6 +204,8 @@ class MemoryState:
     reason: str | None = "the machine has not been read yet"
     resident: float | None = None
     """Share of the mapped weights that lies in RAM, at most; None where none is mapped."""
+    joules_per_token: float | None = None
+    """Energy of the GPUs for a token of this turn; None where a driver does not tell power."""
 
 
 def memory_state(
@@ -212,6 +214,7 @@ def memory_state(
     *,
     is_decoding: bool,
     swap_before_bytes: float | None,
+    joules_per_token: float | None = None,
 ) -> MemoryState:
     """Put plan and readings together.
 
@@ -220,6 +223,7 @@ def memory_state(
         models: plans of the loaded models.
         is_decoding: whether weights are being used, so that disk reads are a bad sign.
         swap_before_bytes: swap in use when the models were loaded.
+        joules_per_token: energy of the GPUs for a token of this turn.
     """
     if snapshot is None:
         return MemoryState()
@@ -239,6 +243,7 @@ def memory_state(
         gpu_reason=reason,
         reason=None,
         resident=None if resident is None else min(resident, 1.0),
+        joules_per_token=joules_per_token,
     )
 
 

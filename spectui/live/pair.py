@@ -94,10 +94,14 @@ def tuning_setup(
     request: SearchRequest,
     setup: LiveSetup,
     target: ModelLoaded,
-    candidate: Candidate,
+    candidate: Candidate | None,
     engine: Engine,
 ) -> TuningSetup:
-    """The search for the best drafting of a loaded pair, for a server of the same setup."""
+    """The search for the best drafting of a loaded pair, for a server of the same setup.
+
+    Without a model that drafts, ``candidate`` is None, and only n-grams are tried.
+    """
+    candidates = () if candidate is None else (candidate,)
     engine.rendering = setup.rendering
     workload = tokenize_with_chats(
         engine,
@@ -115,12 +119,15 @@ def tuning_setup(
             speculation=None,
             extra=setup.extra,
         ),
-        candidates=(candidate,),
+        candidates=candidates,
         workload=workload,
         space=SearchSpace(
-            drafts=(candidate.name,),
+            drafts=tuple(one.name for one in candidates),
             max_draft=longest_draft(setup.context),
-            mtp_layers={candidate.name: candidate.mtp_layers, MTP_KIND: target.mtp_layers},
+            mtp_layers={
+                **{one.name: one.mtp_layers for one in candidates},
+                MTP_KIND: target.mtp_layers,
+            },
         ),
         limits=Limits(time_budget_s=request.time_budget_s),
         command=CommandOptions.of(setup.taken, setup.extra),

@@ -236,8 +236,8 @@ class LiveSession:
     def start_tuning(self, setup: LiveSetup, request: SearchRequest) -> None:
         """Begin, or go on with, the study of the loaded pair, which has this setup."""
         target, candidate = self._pair.target, self._pair.candidate(setup)
-        if target is None or candidate is None:
-            raise ValueError("tuning needs a loaded pair")
+        if target is None:
+            raise ValueError("tuning needs a loaded target")
         if self.tuning is not None and self.tuning.state.is_running:
             raise UsageError("a search is still running; stop it first")
         keeps_trace = self.records_chats
@@ -245,13 +245,14 @@ class LiveSession:
             options=setup.target,
             context=setup.context,
             max_draft=self.max_draft,
-            mtp_file=candidate.is_mtp_file,
+            mtp_file=candidate is not None and candidate.is_mtp_file,
         )
+        draft = None if candidate is None else candidate.name
 
         def prepare(engine: Engine) -> Tuning:
             return Tuning(
                 tuning_setup(request, setup, target, candidate, engine),
-                OwnEngine(engine, target, command, draft=candidate.name, keeps_trace=keeps_trace),
+                OwnEngine(engine, target, command, draft=draft, keeps_trace=keeps_trace),
             )
 
         self.tuning = BackgroundTuning(

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from statistics import fmean
 
 from spectui.engine.devices import concerned
 from spectui.engine.events import PromptEvaluated, Role
@@ -188,6 +189,8 @@ class LiveTally:
         self._speculation: Speculation | None = Speculation()
         """How the last turn drafts; None for the target alone."""
         self._turn = Counters()
+        self._watts: list[float] = []
+        """What all GPUs took together, at each reading while this turn was decoded."""
         self._reset_setting()
 
     def _reset_setting(self) -> None:
@@ -228,6 +231,7 @@ class LiveTally:
             self._speculation = speculation
             self._reset_setting()
         self._turn = Counters()
+        self._watts = []
         self._began_s, self._n_ctx = self._clock(), n_ctx
         self._throughput.begin_turn(drafts=speculation is not None)
 
@@ -255,7 +259,10 @@ class LiveTally:
         self._snapshot = snapshot
         if self._is_decoding:
             # What the machine does between two turns says nothing about a round.
-            self._loads.append(concerned(snapshot, self._models))
+            shown = concerned(snapshot, self._models)
+            self._loads.append(shown)
+            powers = [gpu.power_w.value for gpu in shown.gpus]
+            self._watts += [sum(filter(None, powers))] if powers and None not in powers else []
         self._history.add(snapshot, self._dram() if self._is_decoding else Reading(None))
 
     @property
@@ -334,9 +341,11 @@ class LiveTally:
         costs = tuple(replace(one, at_random=self._reads.at_random(one.n_tokens)) for one in costs)
         age_s = 0.0 if baseline is None else self._clock() - self._measured_s
         is_reading = self._throughput.phase is Phase.PROMPT
+        throughput = self._throughput.state(baseline, age_s)
+        watts = fmean(self._watts) if self._watts else None
         return LiveState(
             throughput=replace(
-                self._throughput.state(baseline, age_s),
+                throughput,
                 prompt_s=int(self._clock() - self._began_s) if is_reading else 0,
                 n_ctx=self._n_ctx,
             ),
@@ -347,6 +356,7 @@ class LiveTally:
                 self._models,
                 is_decoding=self._is_decoding,
                 swap_before_bytes=self._swap_before_bytes,
+                joules_per_token=ratio(watts, throughput.turn_tokens_per_s),
             ),
             traffic=self._traffic(costs),
             expectation=self._expectation(step_s),

@@ -380,6 +380,23 @@ def test_a_token_reads_active_weights_which_bandwidth_of_ram_bounds() -> None:
     assert (token.at_most_tokens_per_s, token.alone_tokens_per_s) == (20.0, 12.5)
 
 
+def test_energy_of_a_token_is_the_gpus_mean_power_over_this_turns_speed() -> None:
+    tally = answering()
+    (gpu,) = DECODING.gpus
+    for watts in (90.0, 110.0, None):
+        tally.snapshot(replace(DECODING, gpus=(replace(gpu, power_w=Reading(watts)),)))
+    assert tally.state().memory.joules_per_token is None
+    tally.round_finished(make_round(4, 3, RoundTimes(verify_s=0.2)))
+    assert tally.state().memory.joules_per_token == pytest.approx(100 / 20)
+    tally.generation_finished()
+    # Between two turns the GPU works for nobody.
+    tally.snapshot(DECODING)
+    assert tally.state().memory.joules_per_token == pytest.approx(100 / 20)
+    tally.generation_started(DRAFTING)
+    assert tally.state().memory.joules_per_token is None
+    assert cpu_machine().state().memory.joules_per_token is None
+
+
 def test_pcie_use_is_the_busier_direction_of_the_limit() -> None:
     tally = answering()
     tally.snapshot(DECODING)

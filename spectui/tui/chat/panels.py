@@ -270,6 +270,10 @@ class MemoryPanel(Panel[MemoryState]):
             # RAM is the last one.
             yield Block(index and 1, (_bar(pool, label, pen),))
         yield from _gpus(state.gpus, pen)
+        if (joules := state.joules_per_token) is not None:
+            energy = f"{draw.number(joules, 1)} J a token"
+            turn = (("this turn", Look.MUTED),)
+            yield Block(17, (pen.spread(labelled("GPU energy", energy), turn),))
         for reason in dict.fromkeys(pool.reason for pool in state.pools if pool.reason):
             yield from pen.told(25, reason)
         if state.resident is not None:

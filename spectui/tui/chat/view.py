@@ -41,8 +41,11 @@ _FRAMED = 33
 _HELLO = "Ask something. Every token shows who wrote it: underlined ones come from the draft."
 _CUT_OFF = "cut off"
 _PANELS_FROM = 64
-_NAME_CELLS = 16
+_NAME_CELLS = 12
 """Fewest cells of a model's name at the top."""
+_BETWEEN, _BESIDE = " | ", " + "
+_MARGINS = 3
+"""Cells of the line at the top that are left empty."""
 
 
 _PANELS: dict[type[Panel[Any]], str] = {
@@ -215,12 +218,11 @@ class LiveView(Screen[None]):
         self._show_status()
 
     def _show_status(self) -> None:
-        name_cells = max(self.size.width // 4, _NAME_CELLS)
-        target = self.session.target
-        facts = describe(self.setup, target, name_cells) if self.setup else ("spectui",)
-        self._status.left.update(" | ".join(facts))
-        shown = (self.tuning, str(self.activity))
-        self._status.right.update(" • ".join(filter(None, shown)))
+        activity = " • ".join(filter(None, (self.tuning, str(self.activity))))
+        width, target = self.size.width - len(activity) - _MARGINS, self.session.target
+        facts = describe(self.setup, target, width) if self.setup else ("spectui",)
+        self._status.left.update(_BETWEEN.join(facts))
+        self._status.right.update(activity)
 
 
 def show_stored(entries: Sequence[sessions.Entry], transcript: Transcript) -> None:
@@ -249,20 +251,22 @@ def _tokens(part: sessions.AnswerPart) -> Iterator[Token]:
         at = end
 
 
-def describe(setup: LiveSetup, target: ModelLoaded | None, name_cells: int) -> tuple[str, ...]:
-    """Return the pair, where it lies, how it drafts and how it samples, each with its name.
+def describe(setup: LiveSetup, target: ModelLoaded | None, width: int) -> tuple[str, ...]:
+    """Return the pair, where it lies, how it drafts and how it samples.
 
     Args:
         setup: the pair with its options.
         target: the loaded target; None before that.
-        name_cells: cells for a model's name, whose middle is cut out where it is longer.
+        width: cells for all of it. Where it is longer, the middle of the models' names is cut out.
     """
     models = [setup.target] if setup.draft is None else [setup.target, setup.draft]
     how = "draft off" if setup.can_draft else "no draft"
     if setup.drafting is not None:
         how = ", ".join(f"{one.kind} {one.summary}".strip() for one in setup.drafting.chain)
-    pair = " + ".join(fit(one.path.stem, name_cells) for one in models)
-    return pair, _placed(setup, target), how, f"sampling {setup.sampling.label}"
+    others = _placed(setup, target), how, setup.sampling.label
+    room = width - len(_BETWEEN.join(("", *others))) - len(_BESIDE) * (len(models) - 1)
+    name_cells = max(room // len(models), _NAME_CELLS)
+    return _BESIDE.join(fit(one.path.stem, name_cells) for one in models), *others
 
 
 def _placed(setup: LiveSetup, loaded: ModelLoaded | None) -> str:
