@@ -21,6 +21,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -59,17 +60,26 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, default=12)
     parser.add_argument("--runs", type=int, default=6, help="measurements beside each load")
     parser.add_argument("--tune", type=int, default=0, help="runs of tune beside each load")
+    parser.add_argument("--loads", nargs="+", choices=LOADS, default=LOADS, help="of those runs")
     parser.add_argument("--targets", nargs="+", choices=list(DemoModel), default=list(PRESETS))
     parser.add_argument("--rows", type=Path, help="JSON lines; an interrupted run goes on")
     arguments = parser.parse_args()
     rows = read_rows(arguments.rows)
+    verdicts = [row for row in rows if "verdict" in row]
+    rows = [row for row in rows if "verdict" not in row]
     for target in map(DemoModel, arguments.targets):
         known = {(row["load"], row["run"]) for row in rows if row.get("target") == target}
         for row in _measurements(target, arguments.prompts, arguments.runs, known):
             rows.append(row)
             add_row(arguments.rows, row)
             print(row, file=sys.stderr, flush=True)
-    verdicts = list(_verdicts(arguments.targets, arguments.tune))
+    told = {(row["target"], row["load"], row["seed"]) for row in verdicts}
+    runs = product(range(1, arguments.tune + 1), arguments.targets, arguments.loads)
+    for seed, target, name in runs:
+        if (target, name, seed) not in told:
+            verdicts.append(_verdict(DemoModel(target), name, seed))
+            add_row(arguments.rows, verdicts[-1])
+            print(name, target, verdicts[-1]["verdict"]["reason"], file=sys.stderr, flush=True)
     write_results(
         "busy_machine",
         {
@@ -207,16 +217,11 @@ def _summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def _verdicts(targets: Sequence[str], n_runs: int) -> Iterator[dict[str, Any]]:
-    """What ``tune`` says beside each load."""
-    for seed in range(1, n_runs + 1):
-        for target in map(DemoModel, targets):
-            for name in LOADS:
-                with load(name, seed):
-                    found = run(PRESETS[target], seed, "4m")
-                row = {"load": name, **found}
-                print(name, target, row["verdict"], file=sys.stderr, flush=True)
-                yield row
+def _verdict(target: DemoModel, name: str, seed: int) -> dict[str, Any]:
+    """What ``tune`` says beside a load."""
+    with load(name, seed):
+        found = run(PRESETS[target], seed, "4m")
+    return {"target": str(target), "load": name, **found}
 
 
 @contextmanager

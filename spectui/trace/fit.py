@@ -66,6 +66,8 @@ _SIGMA_PER_MAD = 1.4826
 """Standard deviation over the median absolute deviation, of a normal distribution."""
 _LEAST_SPREAD = 0.01
 """Relative standard deviation that is usual at least."""
+_RESTLESS = 0.1
+"""Relative standard deviation of rounds beside a program that computes all the time."""
 _APART = 256
 """Tokens between two depths, below which comparing them tells nothing of growth."""
 _MAX_COMPARED = 256
@@ -101,16 +103,27 @@ class Curve:
 
 
 def _polished(values: Vector, row: _Index, column: _Index) -> tuple[Vector, Vector]:
-    """Effects of rows and columns on logarithms: means of the rows, medians of the columns."""
+    """Effects of rows and columns on logarithms: of the rows' means, and the columns' medians."""
     rows, levels = np.zeros(row.max() + 1), np.zeros(column.max() + 1)
     for _ in range(_POLISH):
         rows = _by_group(np.median, values - levels[column], row)
         levels = _by_group(np.median, values - rows[row], column)
         levels -= levels.mean()
-    rest = values - rows[row] - levels[column]
     # Of a few values their own spread is chance: that of all is taken.
-    reach = _EDGE * max(_SIGMA_PER_MAD * float(np.median(np.abs(rest))), _LEAST_SPREAD)
-    return rows + _by_group(np.mean, rest.clip(-reach, reach), row), levels
+    means = _by_group(np.mean, _edged(np.exp(values - rows[row] - levels[column])), row)
+    return rows + np.log(means), levels
+
+
+def _edged(relative: Vector) -> Vector:
+    """Values over their medians, of which those that stand out count as the edge.
+
+    A program that computes all the time delays many rounds, and short ones sometimes by their own
+    length: then delays are a part of what a round costs, and the edge is far away.
+    """
+    spread = max(_SIGMA_PER_MAD * float(np.median(np.abs(relative - 1))), _LEAST_SPREAD)
+    reach = _EDGE * spread * (1 + (spread / _RESTLESS) ** 2)
+    found: Vector = relative.clip(1 - reach, 1 + reach)
+    return found
 
 
 def _by_group(statistic: Callable[[Vector], Any], values: Vector, group: _Index) -> Vector:
@@ -165,11 +178,8 @@ def rising(values: Vector, weights: Vector) -> Vector:
 def usual(values: Sequence[float] | Vector) -> float:
     """Mean of values, of which those that stand out count as the edge; 0 of nothing."""
     found = np.asarray(values, float)
-    if not len(found):
-        return 0.0
-    middle = float(np.median(found))
-    reach = _EDGE * _SIGMA_PER_MAD * float(np.median(np.abs(found - middle)))
-    return float(found.clip(middle - reach, middle + reach).mean())
+    middle = float(np.median(found)) if len(found) else 0.0
+    return middle * float(_edged(found / middle).mean()) if middle else 0.0
 
 
 def floats(values: Iterable[float]) -> tuple[float, ...]:

@@ -11,7 +11,7 @@ from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck, check_lossless, differs
 from spectui.measure.measurer import measurements, steady
 from spectui.measure.speedup import PairedMeasurement
-from spectui.measure.statistics import paired_speedup
+from spectui.measure.statistics import MIN_PROMPTS, paired_speedup
 from spectui.measure.verdict import Basis
 from spectui.measure.workload import WorkItem
 from spectui.tune.depths import DepthRuns
@@ -26,7 +26,7 @@ from spectui.tune.trials import TrialRecord
 
 N_TIMED = 4
 """Prompts that the best setting of each draft is timed on."""
-_NEAR = math.log(1.5)
+_NEAR = math.log(1.2)
 """Distance of two forecasts that prices of a busy machine may be off by."""
 _MOST = 3
 """Drafts that are timed."""
@@ -90,13 +90,7 @@ class Confirmation:
         arm = self._winner(records, forecasts)
         if arm is None:
             return
-        evidence = self.forecasting.evidence(arm, forecasts)
-        items, self.basis = self.pace.division.judges, self.pace.division.basis
-        if evidence is not None:
-            self.basis = evidence.basis
-            # What was recorded is timed as often as it takes to know the prices' error.
-            recorded = self._recorded(evidence.prompts)
-            items = tuple(self.setup.workload.passes(recorded, range(evidence.n_passes)))
+        evidence, items = self._text(arm, forecasts)
         n = min(len(items), max(LOOK_EVERY, self.pace.n_affordable(arm, items)))
         until = "" if self.setup.limits.until_precise else ", until it is decided"
         n_prompts = len({one.id for one in items})
@@ -111,6 +105,24 @@ class Confirmation:
             race.run()
             while self._goes_on(race):
                 race.run()
+
+    def _text(
+        self, arm: Arm, forecasts: Sequence[Forecast]
+    ) -> tuple[Evidence | None, Sequence[WorkItem]]:
+        """The recorded prompts, and those to be timed.
+
+        Where time had no room to record enough of them for an interval, others are timed if there
+        are enough of those.
+        """
+        evidence = self.forecasting.evidence(arm, forecasts)
+        recorded = [] if evidence is None else self._recorded(evidence.prompts)
+        others = [one for one in self.pace.division.judges if one not in recorded]
+        if evidence is None or len(recorded) < MIN_PROMPTS <= len(others):
+            self.basis = self.pace.division.basis
+            return None, others
+        self.basis = evidence.basis
+        # What was recorded is timed as often as it takes to know the prices' error.
+        return evidence, tuple(self.setup.workload.passes(recorded, range(evidence.n_passes)))
 
     @property
     def cut(self) -> tuple[int, int] | None:

@@ -24,6 +24,8 @@ _FURTHER_SHARE = 0.8
 """Share of the time that is left in which further prompts are recorded."""
 _FEWEST = 6
 """Prompts that are recorded rather with less of each answer than fewer of them."""
+_FEWEST_FURTHER = 2
+"""Further prompts that are worth another look at the answer."""
 _SHORTEST = 16
 """Tokens of an answer that are recorded at least."""
 
@@ -84,7 +86,7 @@ class Forecasting:
         if self.pace.budget_s is not None:
             prompt_s = forecaster.prompt_s(self.setup.measurer.prompt_token_s)
             n = min(n, int(_FURTHER_SHARE * self.pace.left_s / prompt_s))
-        if n < min(_FEWEST, n_left) or n < 1:
+        if n < min(_FEWEST_FURTHER, n_left) or n < 1:
             return None
         why = "decided; for a narrower interval " if is_decided else ""
         self.setup.on_event(Notice(text=f"{why}recording {counted(n, 'further prompt')}"))

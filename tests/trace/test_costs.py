@@ -242,6 +242,35 @@ def test_a_machine_that_stands_still_in_some_rounds_bends_no_curve() -> None:
     assert costs.off_s == pytest.approx(calm.off_s, rel=0.05)
 
 
+def test_a_program_that_computes_all_the_time_slows_short_and_long_rounds_alike() -> None:
+    """Each delay is as long as two tokens, and comes once in as much work.
+
+    Many tokens meet none, and hardly a long round does, so that medians would favour tokens.
+    """
+    dice, delay_s = np.random.default_rng(0), 2 * OFF_S
+
+    def delayed(seconds: float) -> float:
+        return seconds + delay_s * dice.poisson(seconds / delay_s)
+
+    def beside(one: Observed) -> Observed:
+        found, times = one.round, one.round.times
+        chain_s = delayed(found.chain_s)
+        rest_s = delayed(times.draft_s - found.chain_s)
+        slow = replace(times, verify_s=delayed(times.verify_s), draft_s=chain_s + rest_s)
+        return replace(one, round=replace(found, times=slow, chain_s=chain_s))
+
+    calm = rounds([1.0] * 40, [100] * 40, noise=0.02)
+    costs, expected = fit_costs([beside(one) for one in calm]), fit_costs(calm)
+
+    def speedup(costs: Costs, n: int) -> float:
+        price = costs.prices(16).at(100)
+        return costs.off_s / (price.batch[n] + price.chain[n])
+
+    assert costs.off_s > 1.5 * expected.off_s
+    for n in (2, 4, 8):
+        assert speedup(costs, n) == pytest.approx(speedup(expected, n), rel=0.15)
+
+
 def test_prices_reach_between_and_beyond_what_was_measured() -> None:
     price = fit_costs(rounds([1.0] * 3, [100] * 3)).prices(20).at(100)
     expected = [verify_s(n) + again_s(n) for n in range(21)]

@@ -412,6 +412,26 @@ def test_a_recording_that_takes_longer_than_estimated_is_told_to_end(tmp_path: P
     assert result.took_s <= 1.5 * 100.0
 
 
+@pytest.mark.parametrize(
+    ("n_given", "n_recorded", "times_others"),
+    [(16, 2, True), (16, 5, True), (9, 5, False), (4, 4, False)],
+)
+def test_where_hardly_anything_was_recorded_other_prompts_are_timed(
+    tmp_path: Path, n_given: int, n_recorded: int, *, times_others: bool
+) -> None:
+    measurer = ScriptedMeasurer(gain=1.5)
+    few = ScriptedForecaster(measurer=measurer)
+    few.n_prompts = n_recorded
+    result = run(open_study(tmp_path), measurer, n_trials=1, n_prompts=n_given, forecaster=few)
+    timed = [pair.item.id for pair in result.pairs]
+    recorded = {name for name, _category in few.prompts}
+    assert timed
+    assert recorded.isdisjoint(timed) is times_others
+    # Recorded prompts are timed again where there are no others.
+    assert (len(timed) == len(set(timed))) is times_others
+    assert result.verdict.use_speculation
+
+
 def test_a_gain_is_found_and_confirmed(tmp_path: Path) -> None:
     result = run(open_study(tmp_path), ScriptedMeasurer(peak=6, gain=1.4), n_trials=25)
     assert result.verdict.use_speculation
