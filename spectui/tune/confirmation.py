@@ -27,7 +27,7 @@ from spectui.tune.trials import TrialRecord
 N_TIMED = 4
 """Prompts that the best setting of each draft is timed on."""
 _NEAR = math.log(1.2)
-"""Distance of two forecasts that prices of a busy machine may be off by."""
+"""Distance of two forecasts with different drafts that their prices may be off by."""
 _MOST = 3
 """Drafts that are timed."""
 

@@ -134,7 +134,7 @@ def recorded(draft: str | None, longest: int, gains: tuple[float, ...]) -> Forec
 
 def test_the_best_settings_of_drafts_near_each_other_are_rivals() -> None:
     best, second = recorded("a", 6, (1.5,) * 8), recorded("a", 4, (1.45,) * 8)
-    near, far = recorded(None, 8, (1.1,) * 8), recorded("b", 4, (0.9,) * 8)
+    near, far = recorded(None, 8, (1.3,) * 8), recorded("b", 4, (0.9,) * 8)
     assert rivals([near, second, far, best]) == (best, near)
     assert rivals([]) == ()
 
