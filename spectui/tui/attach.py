@@ -22,13 +22,13 @@ from spectui.tui.panel import (
     Panel,
     PanelStack,
     Pen,
-    any_of,
     cells,
     labelled,
 )
 from spectui.tui.widgets import KeyBar, StatusBar, key_of
 
 _SMALLEST_BAR = 4
+_STALE = "numbers below are from before, and the server is asked again every second."
 _SPEED = len(" 123.4/s")
 _LOOKS = {
     SlotPhase.GENERATING: Look.STRONG,
@@ -54,7 +54,7 @@ class ServedPanel(Panel[AttachState]):
         if (told := counters.value) is not None:
             yield Block(10, _mean("generation", told.tokens_per_s))
             yield Block(20, _mean("prompts", told.prompt_tokens_per_s))
-        if any_of(state.speeds):
+        if any(state.speeds):
             yield Block(15, chart=lambda height: pen.chart(state.speeds, height, draw.per_s))
 
 
@@ -68,7 +68,7 @@ def _mean(label: str, tokens_per_s: float | None) -> Lines:
 class DraftsPanel(Panel[AttachState]):
     """Shows acceptance since the server's start, and of the requests that ended last."""
 
-    heading = "Acceptance, since its start"
+    heading = "Acceptance, since server start"
 
     def blocks(self, state: AttachState, pen: Pen) -> Iterator[Block]:
         """Headline, the last request, positions, counts."""
@@ -263,7 +263,7 @@ class AttachScreen(Screen[None]):
         self._status.left.update(f"{address}{name}")
         self._status.right.update(_connection(state))
         failure = state.failure
-        wrong = "" if failure is None else f"{failure.reason}; it is asked again every second."
+        wrong = "" if failure is None else f"{failure.reason}; {_STALE}"
         self._trouble.update(wrong)
         self._trouble.set_class(bool(wrong), "-shown")
         for kind in _PANELS:

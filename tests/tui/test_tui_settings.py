@@ -63,14 +63,29 @@ async def test_the_line_at_the_top_says_where_the_target_lies() -> None:
         )
     ]
     async with cockpit.loaded():
-        assert "| -cmoe, 48 of 48 layers, Q4_K_M, -c 16k, -t 7 |" in status(cockpit)
+        assert "| -cmoe, 48 of 48 layers, -c 16k | draft-simple" in status(cockpit)
+        shown = describe(cockpit.setup, cockpit.app.session.target, 140)
+        assert shown[1] == "-cmoe, 48 of 48 layers, -c 16k, -t 7, Q4_K_M"
         # As it was placed where that was left open.
         chosen = replace(cockpit.setup.target, cpu_moe=False, n_cpu_moe=30, n_gpu_layers=41)
         loaded = replace(target, placed=chosen)
-        facts = describe(cockpit.setup, loaded, 20)
+        facts = describe(cockpit.setup, loaded, 120)
         assert facts[1] == "-ncmoe 30, -ngl 41, -c 16k, -t 7"
         setup = replace(cockpit.setup, context=ContextOptions(ctx_size=1000))
-        assert describe(setup, None, 20)[1] == "-cmoe, -c 1000"
+        assert describe(setup, None, 120)[1] == "-cmoe, -c 1000"
+        # In a narrow line the sampling stays, and the facts that come first.
+        for width in (113, 106, 99, 92, 73):
+            assert len(" | ".join(describe(cockpit.setup, loaded, width))) <= width
+        assert describe(cockpit.setup, loaded, 92)[1:] == (
+            "-ncmoe 30",
+            "draft-simple max 4, min 0, p_min 0.00",
+            "greedy",
+        )
+        assert describe(cockpit.setup, loaded, 73)[1:] == (
+            "-ncmoe 30",
+            "draft-simple max 4",
+            "greedy",
+        )
 
 
 @pytest.mark.parametrize("draft", [True, False], ids=["with draft", "target alone"])

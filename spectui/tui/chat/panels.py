@@ -362,8 +362,8 @@ def _links(gpus: Sequence[GpuReading], received: Samples, pen: Pen) -> Iterator[
             yield from pen.told(0, f"{name}: {rx.reason}")
             continue
         rates = labelled(name, f"↓{draw.rate(rx.value)} ↑{draw.rate(tx.value)}")
-        use = percent_text(link_use(gpu))
-        yield Block(0, (pen.spread(rates, ((use, Look.STRONG),)),))
+        use = labelled("link", percent_text(link_use(gpu)), Look.STRONG)
+        yield Block(0, (pen.spread(rates, use),))
     if any(received):
         limit = gpus[0].pcie_limit_bytes_per_s.value
         yield Block(44, chart=lambda height: pen.chart(received, height, draw.rate, maximum=limit))
@@ -377,10 +377,11 @@ def _dram(state: TrafficState, pen: Pen) -> Iterator[Block]:
     when = " estimated" if state.is_decoding else " last rounds"
     line: Line = (*labelled("DRAM", draw.rate(reading.value)), (when, Look.MUTED))
     yield Block(5, (pen.spread(line, ((_limit(limit), Look.MUTED),)),))
-    top = None if limit is None else limit.bytes_per_s
-    yield Block(
-        28, chart=lambda height: pen.chart(state.dram_history, height, draw.rate, maximum=top)
-    )
+    if any(state.dram_history):
+        top = None if limit is None else limit.bytes_per_s
+        yield Block(
+            28, chart=lambda height: pen.chart(state.dram_history, height, draw.rate, maximum=top)
+        )
 
 
 def _limit(limit: DramLimit | None) -> str:

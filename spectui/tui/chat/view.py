@@ -257,20 +257,38 @@ def describe(setup: LiveSetup, target: ModelLoaded | None, width: int) -> tuple[
     Args:
         setup: the pair with its options.
         target: the loaded target; None before that.
-        width: cells for all of it. Where it is longer, the middle of the models' names is cut out.
+        width: cells for the whole line. Where it is longer, the middle of the models' names is cut
+            out; then facts of the placement are left out, the last one first, and then the
+            drafter's numbers.
     """
     models = [setup.target] if setup.draft is None else [setup.target, setup.draft]
-    how = "draft off" if setup.can_draft else "no draft"
-    if setup.drafting is not None:
-        how = ", ".join(f"{one.kind} {one.summary}".strip() for one in setup.drafting.chain)
-    others = _placed(setup, target), how, setup.sampling.label
-    room = width - len(_BETWEEN.join(("", *others))) - len(_BESIDE) * (len(models) - 1)
-    name_cells = max(room // len(models), _NAME_CELLS)
-    return _BESIDE.join(fit(one.path.stem, name_cells) for one in models), *others
+    placed, drafting = _placed(setup, target), _drafting(setup)
+    fewer = [(", ".join(placed[:n]), drafting[0]) for n in range(len(placed), 0, -1)]
+    name_cells = 0
+    for others in (*fewer, *((placed[0], shorter) for shorter in drafting[1:])):
+        facts = *others, setup.sampling.label
+        room = width - len(_BETWEEN.join(("", *facts))) - len(_BESIDE) * (len(models) - 1)
+        name_cells = room // len(models)
+        if name_cells >= _NAME_CELLS:
+            break
+    name_cells = max(name_cells, _NAME_CELLS)
+    return _BESIDE.join(fit(one.path.stem, name_cells) for one in models), *facts
 
 
-def _placed(setup: LiveSetup, loaded: ModelLoaded | None) -> str:
-    """Experts in RAM, layers on the GPU, quantization, context and threads of the target."""
+def _drafting(setup: LiveSetup) -> tuple[str, ...]:
+    """Drafters with all numbers, with the first number, and without any."""
+    if setup.drafting is None:
+        return ("draft off" if setup.can_draft else "no draft",)
+    chain = setup.drafting.chain
+    numbers = [(one.summary, one.summary.partition(",")[0], "") for one in chain]
+    return tuple(
+        ", ".join(f"{one.kind} {text}".strip() for one, text in zip(chain, texts, strict=True))
+        for texts in zip(*numbers, strict=True)
+    )
+
+
+def _placed(setup: LiveSetup, loaded: ModelLoaded | None) -> tuple[str, ...]:
+    """Experts in RAM, layers on the GPU, context, threads and quantization of the target."""
     # Where the placement was left open, what was chosen counts.
     target = (loaded and loaded.placed) or setup.target
     n_ctx, n_threads = setup.context.ctx_size, setup.context.threads
@@ -284,4 +302,4 @@ def _placed(setup: LiveSetup, loaded: ModelLoaded | None) -> str:
     quantization = "" if loaded is None else loaded.info.quantization
     size = f"-c {n_ctx}" if n_ctx % 1024 else f"-c {n_ctx // 1024}k"
     threads = f"-t {n_threads}" if n_threads else ""
-    return ", ".join(filter(None, (experts, *tensors, layers, quantization, size, threads)))
+    return tuple(filter(None, (experts, *tensors, layers, size, threads, quantization)))

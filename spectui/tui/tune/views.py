@@ -232,7 +232,7 @@ class TuneStatus(Vertical):
         box.show(verdict(state, ledger))
         activity = phase(state, chat_is_busy=chat_is_busy)
         parts = [(f"Tuning: {activity}", "bold $loss" if state.phase is Phase.FAILED else "bold")]
-        if state.is_running and state.phase is not Phase.STARTING:
+        if state.is_running and state.n_steps:
             fraction = progress(state, ledger)[1]
             parts.append((f"  {draw.bar(fraction, _BAR)} {percent_text(fraction)}", "$primary"))
         if not is_idle and (more := headline(state, ledger)):
@@ -256,8 +256,8 @@ def _table(found: list[Fact]) -> Table:
 
 
 _NUMBERS = ("speedup", "tokens/s", "accepted")
-_SHORT = 12
-"""Longest name of a draft that stands in every row, even where it is the only draft."""
+_DRAFT = "draft"
+"""In place of a longer name that all rows share."""
 
 
 class SettingsTable(DataTable[Text]):
@@ -310,7 +310,8 @@ class SettingsTable(DataTable[Text]):
         """Name of a setting; a long name that all drafts share would hide what differs."""
         label, draft = draw.one_line(arm.label), arm.draft or ""
         is_shared = len({row.arm.draft for row in self._rows} - {None}) == 1
-        return label.replace(draft, "draft", 1) if is_shared and len(draft) > _SHORT else label
+        is_long = len(draft) > len(_DRAFT)
+        return label.replace(draft, _DRAFT, 1) if is_shared and is_long else label
 
     def _cells(self, row: Row, *, is_best: bool) -> list[Text]:
         look = Style.null()
