@@ -16,7 +16,6 @@ know of these. Then the answer is for these prompts, with the parts of their ans
 what others would gain is told beside it, as wide as it is.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -29,7 +28,13 @@ from spectui.measure.arm import Arm
 from spectui.measure.measurer import NOTHING_DRAFTED
 from spectui.measure.reading import NONE_APART, Readings
 from spectui.measure.speedup import PairedMeasurement, Speedup
-from spectui.measure.statistics import MIN_PROMPTS, paired_speedup, rescaled, speedup_within
+from spectui.measure.statistics import (
+    MIN_PROMPTS,
+    interval_reach,
+    paired_speedup,
+    rescaled,
+    speedup_within,
+)
 from spectui.measure.verdict import Basis
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.tune.forecast import Answers, Forecast, shrunk
@@ -202,7 +207,9 @@ class Evidence:
         is all as well.
         """
         share = len(timed) / max(n_planned, len(timed))
-        of_counts, of_all = map(_reach, (self._counted(self.chosen, _LEVEL), self.speedup(timed)))
+        both = self._counted(self.chosen, _LEVEL), self.speedup(timed)
+        # The other side may reach to a forecast, which no timing narrows.
+        of_counts, of_all = (min(interval_reach(one)) for one in both)
         if not of_counts or not of_all:
             return share
         timing = 1 - (of_counts / of_all) ** 2
@@ -258,15 +265,6 @@ class Evidence:
             )
             for index, part in np.argwhere(answers.on_s > 0).tolist()
         ]
-
-
-def _reach(speedup: Speedup) -> float:
-    """How far an interval reaches, in logs, on the side that reaches less; 0 without one.
-
-    The other side may reach to a forecast, which no timing narrows.
-    """
-    low, high = speedup.interval or (speedup.estimate, speedup.estimate)
-    return math.log(min(speedup.estimate / low, high / speedup.estimate))
 
 
 def evidence_of(
