@@ -66,10 +66,8 @@ class Context(Closing):
     native_s = 0.0
     n_outputs = 0
     """Logits of the last decode."""
-    _last_index = 0
     _n_last = 0
     """Tokens of the last decode that are still held, if nothing came after it."""
-    _all = False
 
     def __init__(
         self,
@@ -175,8 +173,6 @@ class Context(Closing):
             piece = tokens[offset : offset + self.n_batch]
             is_last = offset + len(piece) == n
             self._decode_piece(piece, outputs if is_last else Outputs.NONE, start)
-        self._all = outputs is Outputs.ALL
-        self._last_index = self._batch.c.n_tokens - 1
         self._n_last = self._batch.c.n_tokens
         self.n_outputs = {Outputs.NONE: 0, Outputs.LAST: 1, Outputs.ALL: n}[outputs]
 
@@ -220,7 +216,7 @@ class Context(Closing):
         if status := self._compute(self._each):
             self.clear()
             raise self._failure(status)
-        self._all, self.n_outputs, self._n_last = True, len(rows), 0
+        self.n_outputs, self._n_last = len(rows), 0
 
     def copy_to(self, sequence: int, n_past: int = -1) -> None:
         """Let another sequence go on from the own one's first ``n_past`` tokens, -1 for all.
@@ -249,8 +245,8 @@ class Context(Closing):
         """
         if not 0 <= output < self.n_outputs:
             raise IndexError(f"output {output} of {self.n_outputs} was never asked for")
-        index = output if self._all else self._last_index
-        address = C.llama_get_logits_ith(self.c, index)
+        # Counted from the last one, as the tokens before those with outputs do not count then.
+        address = C.llama_get_logits_ith(self.c, output - self.n_outputs)
         row_type = ctypes.c_float * self.vocabulary.n_tokens
         row = row_type.from_address(ctypes.addressof(address.contents))
         return np.frombuffer(memoryview(row).cast("B"), dtype=np.float32)

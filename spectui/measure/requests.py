@@ -149,6 +149,27 @@ class Request:
         }
 
 
+def request_of(
+    shape: RequestShape, times: PromptTimes, speedup: Speedup, token_s: float
+) -> Request:
+    """A request, from what prompts and tokens take.
+
+    Args:
+        shape: its lengths.
+        times: seconds of prompts.
+        speedup: of decoding.
+        token_s: seconds of a token of the target alone.
+    """
+    return Request(
+        shape=shape,
+        prompt_off_s=times.off.seconds(shape.n_prompt),
+        prompt_on_s=times.on_s(shape.n_prompt),
+        token_s=token_s,
+        decoding=speedup,
+        is_covered=times.covers(shape.n_prompt),
+    )
+
+
 def requests_of(
     shapes: Sequence[RequestShape],
     speedup: Speedup | None,
@@ -168,18 +189,7 @@ def requests_of(
         return Known(None, "no setting was confirmed")
     if known is None:
         return Known(None, times.reason)
-    found = (
-        Request(
-            shape=shape,
-            prompt_off_s=known.off.seconds(shape.n_prompt),
-            prompt_on_s=known.on_s(shape.n_prompt),
-            token_s=1 / rate,
-            decoding=speedup,
-            is_covered=known.covers(shape.n_prompt),
-        )
-        for shape in shapes
-    )
-    return Known(tuple(found))
+    return Known(tuple(request_of(shape, known, speedup, 1 / rate) for shape in shapes))
 
 
 def binding(requests: Sequence[Request]) -> tuple[Request, ...]:

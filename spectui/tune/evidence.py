@@ -36,25 +36,19 @@ from spectui.measure.statistics import (
     speedup_within,
 )
 from spectui.measure.verdict import Basis
+from spectui.speculative.counters import Drafted
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.tune.forecast import Answers, Forecast, shrunk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CategoryGain:
+class CategoryGain(Drafted):
     """Prompts of one category."""
 
     category: str
     n_prompts: int
     speedup: float | None
     """Over off, as much text on both sides; None where nothing was decoded."""
-    n_drafted: int
-    n_accepted: int
-
-    @property
-    def acceptance_rate(self) -> float | None:
-        """Accepted / drafted; None where nothing was drafted."""
-        return self.n_accepted / self.n_drafted if self.n_drafted else None
 
     def document(self) -> Json:
         """The category as JSON."""

@@ -10,6 +10,7 @@ from spectui.documents import Json, Known
 from spectui.format import counted, percent_text
 from spectui.measure.arm import Arm
 from spectui.measure.reading import Readings
+from spectui.speculative.counters import Drafted
 from spectui.trace.costs import Costs, Vector
 from spectui.trace.policies import Policies, Policy
 from spectui.trace.probabilistic import NOT_SAMPLED, Sampled
@@ -130,15 +131,12 @@ def shrunk(off_s: Vector, on_s: Vector) -> Vector:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Forecast:
-    """Forecast of a replayed setting."""
+class Forecast(Drafted):
+    """Forecast of a replayed setting; its counts are exact, on the recorded prompts."""
 
     arm: Arm
     speedup: float
     """Predicted, over off."""
-    n_drafted: int
-    """Exact, on the recorded prompts."""
-    n_accepted: int
     answers: Answers = field(compare=False, repr=False)
 
     @property
@@ -151,11 +149,6 @@ class Forecast:
         """Predicted seconds per token of the target alone; None where nothing was decoded."""
         n_tokens = float(self.answers.tokens.sum())
         return float(self.answers.off_s.sum()) / n_tokens if n_tokens else None
-
-    @property
-    def acceptance_rate(self) -> float | None:
-        """Accepted / drafted, None when nothing was drafted."""
-        return self.n_accepted / self.n_drafted if self.n_drafted else None
 
     def document(self) -> Json:
         """A replayed setting as JSON."""
