@@ -47,7 +47,7 @@ class LosslessCheck:
 
     @property
     def lossless(self) -> bool | None:
-        """Whether outputs are equal but for rounding; None where the two cannot be told apart."""
+        """Whether outputs are equal but for rounding; None where rounding is not known."""
         return True if self.divergence is None else self.divergence.explained
 
 

@@ -121,7 +121,7 @@ class Measurer:
     def __post_init__(self) -> None:
         self._read_s: tuple[list[float], list[float]] = [], []
         """Seconds per token of prompts that were read, by the target and by the draft. A server's
-        are the target's: it does not tell them apart."""
+        are the target's: it reports their sum."""
 
     @property
     def prompt_token_s(self) -> float:

@@ -69,7 +69,7 @@ def write_trace(trace: Trace, path: Path, *, is_own: bool = False) -> None:
 
 
 def packed_trace(trace: Trace) -> bytes:
-    """The content of a file of ``trace``."""
+    """The bytes of a file with ``trace``."""
     payload = _encoder.encode(trace)
     envelope = _Envelope(
         schema=_SCHEMA, sha256=hashlib.sha256(payload).hexdigest(), trace=msgspec.Raw(payload)
@@ -92,7 +92,7 @@ def read_trace(path: Path) -> Trace:
 
 
 def unpacked_trace(packed: bytes, path: Path) -> Trace:
-    """Decode what ``packed_trace`` made; ``path`` says where it lies.
+    """Decode the bytes that ``packed_trace`` made; ``path`` is their file, for errors.
 
     Raises:
         BadInputError: as of ``read_trace``.
@@ -151,11 +151,11 @@ def check_pair(trace: Trace, target: ModelIdentity, drafts: dict[str, ModelIdent
 
 
 def check_trace(trace: Trace) -> None:
-    """Refuse what cannot be replayed.
+    """Refuse a trace that cannot be replayed.
 
     Raises:
         IndexError: an answer is shorter than it says.
-        ValueError: says what it is, and where.
+        ValueError: it cannot; the message names the recording or the costs.
     """
     for recording in trace.recordings:
         where = f"recording {recording.id}"

@@ -67,7 +67,7 @@ _SIGMA_PER_MAD = 1.4826
 _LEAST_SPREAD = 0.01
 """Relative standard deviation that is usual at least."""
 _APART = 256
-"""Tokens between two depths, below which comparing them tells nothing of growth."""
+"""Tokens between two depths, below which their comparison shows no growth."""
 _MAX_COMPARED = 256
 """Rounds of one length that are compared with each other for growth."""
 _LEAST_FLAT = 0.25

@@ -1,4 +1,4 @@
-"""Replay of n-gram drafters, alone or asked before a draft model.
+"""Replay of n-gram drafters, alone or ahead of a draft model.
 
 Alone they need no more than the text, so every trace answers for all of them.
 """
@@ -51,7 +51,7 @@ def replay_settings(
     *,
     draft: str | None = None,
 ) -> tuple[Total, ...]:
-    """Replay settings of n-gram drafters, alone or asked before a draft model, on every recording.
+    """Replay settings of n-gram drafters, alone or ahead of a draft model, on every recording.
 
     Counts are exact: a ``Decoder`` runs along each output.
 

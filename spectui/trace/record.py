@@ -86,7 +86,7 @@ class Recording:
     empty where that is not known."""
     stop: Stop
     n_predict: Annotated[int, Meta(ge=-1)]
-    """Tokens that were asked for, -1 for no bound."""
+    """Tokens that were wanted, -1 for no bound."""
     n_ctx: Annotated[int, Meta(ge=1, le=MAX_INT)]
     chains: dict[str, Chains]
     """Chains by the name of the draft."""
@@ -100,7 +100,7 @@ class Recording:
 
     @property
     def n_wanted(self) -> int:
-        """Tokens that a replay asks for: of an output that was cut off, no more than there are."""
+        """Tokens that a replay predicts: of an output that was cut off, no more than there are."""
         return len(self.output) if self.stop is Stop.CANCELLED else self.n_predict
 
 

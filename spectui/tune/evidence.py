@@ -1,7 +1,7 @@
 """The second sample of a verdict: recorded prompts, counted and priced, some of them timed as well.
 
 What one prompt gains more than another is nine tenths of an interval's width, and counts have it
-exactly; what prices are off by is common to all prompts, and a few timed ones tell it. So the
+exactly; what prices are off by is common to all prompts, and a few timed ones show it. So the
 speedup is that of all recorded prompts by counts and prices, times what the timed ones gained over
 what was predicted of them (``statistics.rescaled``).
 
@@ -13,7 +13,7 @@ narrow by a quarter at worst; ``CROSSED_ERROR`` allows for that (``benchmarks/ra
 
 From a dozen prompts or fewer hardly anything follows for others, and a user who gave them wants to
 know of these. Then the answer is for these prompts, with the parts of their answers as the sample;
-what others would gain is told beside it, as wide as it is.
+the gain on other prompts is reported beside it, with its wide interval.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -88,9 +88,9 @@ class Evidence:
     answers: Callable[[Arm], Answers | None] = field(repr=False)
     """The recorded answers with a setting; None where the recording does not hold it."""
     by_prompts: Answers = field(repr=False)
-    """Each answer with the setting that the other prompts have chosen."""
+    """Each answer with the setting that is best for the other prompts."""
     by_parts: Answers = field(repr=False)
-    """Each part with the setting that the other parts of all answers have chosen."""
+    """Each part of an answer with the setting that is best for the other parts of all answers."""
     readings: Mapping[str, Readings] = field(default_factory=dict, repr=False)
     """Prompts that were evaluated for the recording, by draft; under ``NGRAM_COSTS`` without."""
     is_of_few: bool = False
@@ -232,7 +232,7 @@ class Evidence:
     def _changed(self, whole: Speedup, timed: Sequence[PairedMeasurement]) -> Speedup:
         """``whole`` as the timed runs of ``chosen`` change it.
 
-        Few prompts are timed several times, and each run tells of the prices for itself.
+        Few prompts are timed several times, and each run is a measurement of the prices.
         """
         expected = {one.prompt_id: one for one in self._rows(self._own(self.chosen).whole)}
         ours = [one for one in timed if one.prompt_id in expected]

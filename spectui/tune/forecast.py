@@ -16,7 +16,7 @@ from spectui.trace.policies import Policies, Policy
 from spectui.trace.probabilistic import NOT_SAMPLED, Sampled
 
 _MATTERS = 0.01
-"""Gain from which on it is told which rule comes nearest."""
+"""Gain from which on the best rule is reported."""
 _NOTHING = 0.0005
 """Gain that rounds to 0.0 %."""
 
@@ -54,10 +54,10 @@ class Adaptive:
         if self.most < _MATTERS:
             return f"{text}."
         best, rules = self.policies.rules[0], counted(len(self.policies.rules), "known rule")
-        told = f"none of {rules} adds anything"
+        gains = f"none of {rules} adds anything"
         if (gain := self.gain(best.seconds)) >= _NOTHING:
-            told = f"the best of {rules} adds {percent_text(gain)} ({best.text})"
-        return f"{text}, if it knew the text beforehand; {told}."
+            gains = f"the best of {rules} adds {percent_text(gain)} ({best.text})"
+        return f"{text}, if it knew the text beforehand; {gains}."
 
     def document(self) -> Json:
         """The bound and the rules as JSON."""

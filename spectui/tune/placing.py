@@ -44,7 +44,7 @@ _LONGEST = 512
 _FAR = 0.95
 """A place that is slower than the best by more than this is followed no farther."""
 _ALIKE = 1.01
-"""Places that differ by no more than this are as fast for all that one can tell."""
+"""Factor within which two places count as equally fast."""
 _HOPELESS = 0.8
 """A place that is slower than the best by more than this on two prompts is timed on no other."""
 
@@ -58,7 +58,7 @@ class PlaceSearch:
     target: LoadTarget
     """In the place that the user's command gives it."""
     study: PlaceStudy
-    """Says what may be varied, and keeps what was tried: an earlier run's trials are taken up."""
+    """Has the parameters that may vary, and keeps trials, those of an earlier run as well."""
     _: KW_ONLY
     workload: Workload
     """Prompts, and sampling."""
@@ -67,9 +67,9 @@ class PlaceSearch:
     min_gain: float
     """Least gain that makes another place worth it; 0.02 is 2 %."""
     say: Callable[[str], None]
-    """Told what was tried."""
+    """Called with a sentence on each place that was tried."""
     is_over: Callable[[], bool] = lambda: False
-    """Asked before each place but the command's own whether its time is over."""
+    """Returns whether the time is over; called before each place but the command's own."""
 
     def __post_init__(self) -> None:
         self._given: Values = {one.name: one.own for one in self.study.knobs}

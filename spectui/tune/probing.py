@@ -52,7 +52,7 @@ class CostProbe:
 
         Args:
             items: prompts.
-            on_probed: told of each that is done.
+            on_probed: called with each prompt that is done.
 
         Returns:
             The rounds; None if every text ended before a round drafted anything.

@@ -54,7 +54,7 @@ class TuneResult:
     took_s: float
     """Seconds of the search's own work."""
     cut_trials: tuple[int, int] | None = None
-    """Trials that were run, and those that were asked for, where time ended them; else None."""
+    """Trials that were run, and those that were wanted, where time ended them; else None."""
     cut_race: tuple[int, int] | None = None
     """Prompts of the confirmation that were timed, and all, where time ended it; else None."""
     conditions: DisturbanceSummary | None = None

@@ -167,7 +167,7 @@ def machines_of(study: str, studies: Sequence[StoredStudy]) -> Sequence[StoredSt
 def find_study(studies: Sequence[StoredStudy], wanted: str | None) -> StoredStudy:
     """The study of that name, or the only one whose name contains it.
 
-    None asks for the latest with a confirmed verdict, or the latest where none has one.
+    None stands for the latest with a confirmed verdict, or the latest where none has one.
 
     Raises:
         BadInputError: there is none, or more than one, or this spectui does not read it.

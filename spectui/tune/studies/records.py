@@ -91,7 +91,7 @@ def check_same(
         Whether they can be compared; False where only prices differ, and ``is_shared``.
 
     Raises:
-        UsageError: says what differs, and what to do.
+        UsageError: they cannot; the message has what differs, and what to do.
     """
     known = {key: known.get(key) for key in spec}
     differing = differences(known, spec)

@@ -263,21 +263,21 @@ def _unusable(url: str, error: Exception) -> BadInputError:
     is_garbage = "file is not a database" in reason and file == own_storage_file()
     if file is not None and ("malformed" in reason or is_garbage):
         return _moved_aside(file)
-    said = (
+    problem = (
         f"cannot be used ({reason}); check --storage and {STORAGE_VARIABLE}, and that its disk has "
         "room and is writable; what was stored before is kept"
     )
     if "optuna storage upgrade" in reason:
         optuna_program = Path(sys.executable).with_name("optuna")
-        said = (
+        problem = (
             "was made by an older Optuna; copy it, and bring it up to date with "
             f"{optuna_program} storage upgrade --storage URL"
         )
-    return BadInputError(f"the storage {without_passwords(url)} {said}")
+    return BadInputError(f"the storage {without_passwords(url)} {problem}")
 
 
 def _moved_aside(file: Path) -> BadInputError:
-    """Rename a damaged file beside itself; the sentence that says so."""
+    """Rename a damaged file beside itself; return the error with its new name."""
     aside = f"{file}.damaged-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"
     try:
         # A journal that is left would be played back into a new file.

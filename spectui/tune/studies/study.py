@@ -235,7 +235,7 @@ class TuningStudy(Closing):
         return proposal
 
     def finish(self, record: TrialRecord) -> bool:
-        """Store how a trial ended, and tell the sampler the speedup of one that was measured.
+        """Store how a trial ended, with the speedup of one that was measured, for the sampler.
 
         Returns:
             False where another process has taken its arm for left, as after a sleep of this
