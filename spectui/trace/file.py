@@ -15,9 +15,9 @@ from spectui.errors import BadInputError
 from spectui.files import read_file, unreadable, write_file, write_own_file
 from spectui.options.stored import check_schema, is_of_fast_schedule
 from spectui.paths import ensure_dir
-from spectui.speculative.decoder import Decoder, Stop
+from spectui.speculative.decoder import Stop
 from spectui.speculative.drafters import Drafter
-from spectui.trace.ngrams import RecordedTarget
+from spectui.trace.ngrams import decoder_along
 from spectui.trace.record import ModelIdentity, Recording, Trace, spread_out
 
 SUFFIX = ".trace.json.gz"
@@ -175,8 +175,7 @@ def check_trace(trace: Trace) -> None:
 
 def _is_whole(recording: Recording) -> bool:
     """Whether a replay without drafts gives the output, and ends for the same reason."""
-    target = RecordedTarget(recording, n_snapshots=0)
-    decoder = Decoder(target, Drafter(), n_predict=recording.n_wanted, clock=lambda: 0.0)
+    decoder = decoder_along(recording, Drafter(), n_snapshots=0)
     n_decoded = sum(1 for _round in decoder.rounds(decoder.start(recording.prompt)))
     is_cut = recording.stop is Stop.CANCELLED
     return n_decoded == recording.n_decoded and (is_cut or decoder.stop is recording.stop)

@@ -17,19 +17,13 @@ from statistics import fmean, median
 from spectui.engine.commands import Generate, LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
-from spectui.errors import (
-    BadInputError,
-    CancelledError,
-    DoesNotFitError,
-    EngineDiedError,
-    UsageError,
-)
+from spectui.errors import BadInputError, DoesNotFitError, EngineDiedError, UsageError
 from spectui.measure.backend import again_after_a_death
+from spectui.measure.measurer import uncancelled
 from spectui.measure.speedup import PairedMeasurement
 from spectui.measure.statistics import paired_speedup
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.request import RequestShape
-from spectui.speculative.decoder import Stop
 from spectui.tune.pace import OutOfTimeError
 from spectui.tune.places import Knob, PlaceTrial, Placing, Values, moved, text_of
 from spectui.tune.studies.study import PlaceStudy
@@ -187,10 +181,7 @@ class PlaceSearch:
     def _generate(self, item: WorkItem, n_predict: int) -> GenerationResult:
         sampling = replace(self.workload.sampling, ignore_eos=True)
         command = Generate(prompt=item.tokens[:_LONGEST], n_predict=n_predict, sampling=sampling)
-        result = self.engine.generate(command)
-        if result.stop is Stop.CANCELLED:
-            raise CancelledError("the measurement was cancelled")
-        return result
+        return uncancelled(self.engine.generate(command))
 
     def _judged(self, placing: Placing, best: Values) -> Placing:
         """Hold the best place against the command's own, in turns."""
