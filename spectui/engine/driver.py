@@ -158,12 +158,7 @@ class Engine(Closing):
         else:
             self._thread.close()
 
-    def _call(
-        self,
-        command: commands.Command,
-        kind: type[T],
-        sink: events.Sink | None = None,
-    ) -> T:
+    def _call(self, command: commands.Command, kind: type[T], sink: events.Sink | None = None) -> T:
         self._drain()
         try:
             # An interrupt between the two would leave an answer that nobody waits for.

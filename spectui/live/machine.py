@@ -13,13 +13,7 @@ from spectui.live.rounds import N_MEAN, VerifyCost
 from spectui.llama.buffers import HOST, Buffer, BufferKind, ModelMemory
 from spectui.models.weights import WeightTraffic
 from spectui.monitor.bottleneck import Samples, most, ratio
-from spectui.monitor.readings import (
-    GpuReading,
-    GpuSource,
-    HostReading,
-    Reading,
-    Snapshot,
-)
+from spectui.monitor.readings import GpuReading, GpuSource, HostReading, Reading, Snapshot
 from spectui.speculative.counters import Round
 
 _NEAR_FULL = 0.92

@@ -18,13 +18,7 @@ from spectui.engine.thread import EngineThread, Priority
 from spectui.errors import CancelledError, EngineDiedError, UsageError
 from spectui.live.pair import LoadedPair, PairInspector, SearchRequest, max_draft, tuning_setup
 from spectui.live.recording import ChatRecorder, ChatRecording
-from spectui.live.setup import (
-    BaselineMeasured,
-    ChatRecorded,
-    LiveSetup,
-    ModelsLost,
-    RamMeasured,
-)
+from spectui.live.setup import BaselineMeasured, ChatRecorded, LiveSetup, ModelsLost, RamMeasured
 from spectui.monitor.dram import RamGauge
 from spectui.options.setup import GREEDY, ModelOptions
 from spectui.trace.costs import MAX_DEPTH

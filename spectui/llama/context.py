@@ -14,13 +14,7 @@ import numpy.typing as npt
 
 from spectui.closing import Closing
 from spectui.cores import default_threads
-from spectui.errors import (
-    BadInputError,
-    CancelledError,
-    DoesNotFitError,
-    SpectuiError,
-    UsageError,
-)
+from spectui.errors import BadInputError, CancelledError, DoesNotFitError, SpectuiError, UsageError
 from spectui.llama.buffers import parse_buffers
 from spectui.llama.library import C
 from spectui.llama.log import native_log

@@ -88,12 +88,7 @@ class MtpContext(Context):
         self._n_embd: int = C.llama_model_n_embd_out(model.c)
         self._states: dict[int, State] = {}
         """States by position: the target's, and its own beyond those. Few more than are needed."""
-        super().__init__(
-            model,
-            options,
-            max_outputs=target.max_draft + 1,
-            n_slots=target.n_slots,
-        )
+        super().__init__(model, options, max_outputs=target.max_draft + 1, n_slots=target.n_slots)
 
     def _adapt(self, params: Any) -> None:  # noqa: ANN401 - a C structure
         params.ctx_type = C.LLAMA_CONTEXT_TYPE_MTP

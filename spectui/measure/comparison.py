@@ -5,12 +5,7 @@ from dataclasses import dataclass, field
 
 from spectui.documents import Json, Known, ending, fields_of, known, or_reason
 from spectui.engine.events import GenerationResult
-from spectui.errors import (
-    BadInputError,
-    CancelledError,
-    HopelessError,
-    ServerError,
-)
+from spectui.errors import BadInputError, CancelledError, HopelessError, ServerError
 from spectui.format import counted, percent_text, rate_text, times_text
 from spectui.measure.backend import header
 from spectui.measure.lossless import NO_MARGIN, LosslessCheck, check_lossless, lossless_document
