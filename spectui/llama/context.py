@@ -21,7 +21,7 @@ from spectui.llama.log import native_log
 from spectui.llama.model import Model, ran_out_of_memory
 from spectui.llama.sequence import Batch, SequenceMemory
 from spectui.options.setup import ContextOptions, FlashAttention
-from spectui.speculative.models import Outputs, Rollback, Row
+from spectui.speculative.models import Outputs, Rollback, Row, n_common
 
 Logits = npt.NDArray[np.float32]
 
@@ -288,7 +288,7 @@ class Context(Closing):
 
         The last token has to be decoded in any case, for its logits.
         """
-        self.truncate(n_common(self.tokens, prompt))
+        self.truncate(n_common(self.tokens, prompt[:-1]))
 
     def clear(self) -> None:
         """Forget everything, other sequences as well."""
@@ -379,13 +379,6 @@ def _n_sequences(model: Model, params: Any) -> int:  # noqa: ANN401 - a C struct
     while most > params.n_outputs_max:
         most //= 2
     return most
-
-
-def n_common(tokens: Sequence[int], prompt: Sequence[int]) -> int:
-    """Tokens at the beginning that a cache has in common with a prompt but for its last token."""
-    pairs = zip(tokens, prompt[:-1], strict=False)
-    differing = (index for index, (cached, wanted) in enumerate(pairs) if cached != wanted)
-    return next(differing, min(len(tokens), len(prompt) - 1))
 
 
 def _created(model: Model, options: ContextOptions, params: Any) -> Any:  # noqa: ANN401 - of C
