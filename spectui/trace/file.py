@@ -39,12 +39,6 @@ class _OlderTrace(msgspec.Struct):
     schedule: str = "server"
 
 
-_encoder = msgspec.json.Encoder()
-_envelope_decoder = msgspec.json.Decoder(_Envelope)
-_trace_decoder = msgspec.json.Decoder(Trace)
-_older_decoder = msgspec.json.Decoder(_OlderTrace)
-
-
 def write_trace(trace: Trace, path: Path, *, is_own: bool = False) -> None:
     """Write ``trace`` in one go: a kill leaves the old file or the new one.
 
@@ -70,12 +64,12 @@ def write_trace(trace: Trace, path: Path, *, is_own: bool = False) -> None:
 
 def packed_trace(trace: Trace) -> bytes:
     """The bytes of a file with ``trace``."""
-    payload = _encoder.encode(trace)
+    payload = msgspec.json.encode(trace)
     envelope = _Envelope(
         schema=_SCHEMA, sha256=hashlib.sha256(payload).hexdigest(), trace=msgspec.Raw(payload)
     )
     # No time stamp: the same trace gives the same bytes.
-    return gzip.compress(_encoder.encode(envelope), mtime=0)
+    return gzip.compress(msgspec.json.encode(envelope), mtime=0)
 
 
 def read_trace(path: Path) -> Trace:
@@ -98,7 +92,7 @@ def unpacked_trace(packed: bytes, path: Path) -> Trace:
         BadInputError: as of ``read_trace``.
     """
     try:
-        envelope = _envelope_decoder.decode(_unpacked(packed))
+        envelope = msgspec.json.decode(_unpacked(packed), type=_Envelope)
     except (zlib.error, msgspec.MsgspecError, RecursionError, ValueError) as error:
         raise BadInputError(f"{path} is no whole trace of spectui's ({error}); {_HINT}") from error
     check_schema(envelope.schema, _SCHEMA, str(path), what="trace", advice=_HINT)
@@ -114,8 +108,9 @@ def _checked(payload: bytes, digest: str) -> Trace:
     """The trace that an envelope holds."""
     if hashlib.sha256(payload).hexdigest() != digest:
         raise ValueError("its digest does not fit")
-    trace = _trace_decoder.decode(payload)
-    if is_of_fast_schedule(msgspec.structs.asdict(_older_decoder.decode(payload))):
+    trace = msgspec.json.decode(payload, type=Trace)
+    older = msgspec.json.decode(payload, type=_OlderTrace)
+    if is_of_fast_schedule(msgspec.structs.asdict(older)):
         trace = replace(trace, costs={})
     check_trace(trace)
     return trace

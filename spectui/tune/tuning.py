@@ -240,7 +240,11 @@ class Tuned:
             "study": self.tuning.name,
             "target": self.tuning.backend.target_document(),
             "drafts": [one.document() for one in setup.candidates],
-            "config": _config(setup),
+            "config": {
+                **setup.workload.document(),
+                "n_prompts": len(setup.workload.items),
+                "min_gain": setup.limits.min_gain,
+            },
             **or_reason("placing", placing and placing.document(), "no place was searched"),
             **or_reason("layouts", layouts and encoded(layouts), alike),
             "baseline": _baseline(result),
@@ -312,12 +316,3 @@ def _conditions(result: TuneResult) -> Json:
     met = result.conditions
     found = met and {"disturbance": met.document(), "notes": list(met.notes)}
     return or_reason("conditions", found, "the machine was not watched")
-
-
-def _config(setup: TuningSetup) -> Json:
-    """How it was measured."""
-    return {
-        **setup.workload.document(),
-        "n_prompts": len(setup.workload.items),
-        "min_gain": setup.limits.min_gain,
-    }

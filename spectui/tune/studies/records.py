@@ -131,11 +131,6 @@ def trials_of(study: optuna.Study) -> tuple[TrialRecord, ...]:
 T = TypeVar("T")
 
 
-def to_plain(kept: object) -> Any:  # noqa: ANN401 - plain data of any shape
-    """Plain form of what is kept, as a storage takes it."""
-    return msgspec.to_builtins(kept, enc_hook=str)
-
-
 def from_plain(kept: object, kind: type[T]) -> T | None:
     """Decode a stored value; None for one that another version of spectui wrote."""
     try:

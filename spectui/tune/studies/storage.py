@@ -20,7 +20,7 @@ from typing import Any
 import optuna
 from filelock import FileLock, Timeout
 from optuna.exceptions import StorageInternalError
-from optuna.storages import BaseStorage, RDBStorage, RetryHeartbeatStaleTrialCallback
+from optuna.storages import RDBStorage, RetryHeartbeatStaleTrialCallback
 from sqlalchemy import URL, Dialect, event, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
@@ -169,11 +169,10 @@ def _with_driver(url: str) -> URL:
     return address
 
 
-def close_storage(storage: BaseStorage) -> None:
+def close_storage(storage: RDBStorage) -> None:
     """Let go of its connections."""
     storage.remove_session()
-    if isinstance(storage, RDBStorage):
-        storage.engine.dispose()
+    storage.engine.dispose()
 
 
 def lock_study(url: str, name: str) -> FileLock | None:
