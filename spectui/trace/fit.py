@@ -60,12 +60,13 @@ _Index = npt.NDArray[np.intp]
 
 _POLISH = 10
 """Sweeps of the polish: it has settled long before."""
-_EDGE = 1.5
+EDGE = 1.5
 """Standard deviations from the median beyond which a value stands out."""
-_SIGMA_PER_MAD = 1.4826
+SIGMA_PER_MAD = 1.4826
 """Standard deviation over the median absolute deviation, of a normal distribution."""
-_LEAST_SPREAD = 0.01
-"""Relative standard deviation that is usual at least."""
+LEAST_SPREAD = 0.01
+"""Relative standard deviation that is usual at least: equal times are no reason to distrust one
+that differs in the last digit."""
 _APART = 256
 """Tokens between two depths, below which their comparison shows no growth."""
 _MAX_COMPARED = 256
@@ -109,7 +110,7 @@ def _polished(values: Vector, row: _Index, column: _Index) -> tuple[Vector, Vect
         levels -= levels.mean()
     rest = values - rows[row] - levels[column]
     # Of a few values their own spread is chance: that of all is taken.
-    reach = _EDGE * max(_SIGMA_PER_MAD * float(np.median(np.abs(rest))), _LEAST_SPREAD)
+    reach = EDGE * max(SIGMA_PER_MAD * float(np.median(np.abs(rest))), LEAST_SPREAD)
     return rows + _by_group(np.mean, rest.clip(-reach, reach), row), levels
 
 
@@ -168,7 +169,7 @@ def usual(values: Sequence[float] | Vector) -> float:
     if not len(found):
         return 0.0
     middle = float(np.median(found))
-    reach = _EDGE * _SIGMA_PER_MAD * float(np.median(np.abs(found - middle)))
+    reach = EDGE * SIGMA_PER_MAD * float(np.median(np.abs(found - middle)))
     return float(found.clip(middle - reach, middle + reach).mean())
 
 
