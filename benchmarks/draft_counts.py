@@ -22,11 +22,12 @@ from benchmarks.common import load_pair, start_server, write_results
 from spectui.demo import DemoModel
 from spectui.engine.commands import Generate, GeneratePair, ProbeMargin
 from spectui.engine.driver import Engine
-from spectui.measure.lossless import Divergence, first_difference
+from spectui.measure.lossless import Divergence
 from spectui.measure.workload import WorkItem
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.server.process import LlamaServer
+from spectui.speculative.models import n_common
 
 CONFIGS = (
     Speculation(DraftSimple(draft_max=1)),
@@ -131,7 +132,7 @@ def parted(
     """Where two outputs part, and how clear the target's choice is there; None for equal ones."""
     if ours == theirs:
         return None
-    position = first_difference(ours, theirs)
+    position = n_common(ours, theirs)
     probe = engine.probe_margin(
         ProbeMargin(prompt=item.tokens, continuation=tuple(ours[:position]))
     )

@@ -20,10 +20,6 @@ _INTERRUPTIBLE_S = 0.1
 """Seconds between checks for an interrupt while a call emits no events."""
 
 
-def _nothing() -> None:
-    """Let a call go on."""
-
-
 class Engine(Closing):
     """Drives an ``EngineThread`` from one caller. Events pass by ``on_event`` on the way.
 
@@ -55,7 +51,7 @@ class Engine(Closing):
             worker: executes the commands of an engine of its own; None for a process of its own.
         """
         self.on_event = on_event
-        self.check = _nothing
+        self.check: Callable[[], None] = lambda: None
         """Called ten times a second while a call waits; what it raises ends the call, as an
         interrupt does."""
         self._events: queue.SimpleQueue[events.Event] = queue.SimpleQueue()
@@ -162,12 +158,7 @@ class Engine(Closing):
         else:
             self._thread.close()
 
-    def _call(
-        self,
-        command: commands.Command,
-        kind: type[T],
-        sink: events.Sink | None = None,
-    ) -> T:
+    def _call(self, command: commands.Command, kind: type[T], sink: events.Sink | None = None) -> T:
         self._drain()
         try:
             # An interrupt between the two would leave an answer that nobody waits for.
@@ -189,7 +180,7 @@ class Engine(Closing):
             raise TypeError(f"the engine answered {command} with {answer}")
         return answer
 
-    def _next(self, check: Callable[[], None] = _nothing) -> events.Event:
+    def _next(self, check: Callable[[], None] = lambda: None) -> events.Event:
         while True:
             check()
             # An interrupt after the get would lose an answer, and the caller would wait for ever.

@@ -5,13 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
-from spectui.engine.demand import (
-    FreeMemory,
-    can_load,
-    demands,
-    least_left,
-    reads_from_disk,
-)
+from spectui.engine.demand import FreeMemory, can_load, demands, least_left, reads_from_disk
 from spectui.errors import DoesNotFitError
 from spectui.llama.buffers import HOST
 from spectui.llama.planned import CONTEXT_STEP, Plan, PlanRequest

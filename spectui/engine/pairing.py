@@ -57,12 +57,7 @@ class Stopwatch:
 class PairGeneration:
     """Runs a ``GeneratePair`` command. Use it once."""
 
-    def __init__(
-        self,
-        models: LoadedModels,
-        command: GeneratePair,
-        emit: events.Sink,
-    ) -> None:
+    def __init__(self, models: LoadedModels, command: GeneratePair, emit: events.Sink) -> None:
         """Prepare; nothing runs yet.
 
         ``emit`` gets ``PromptEvaluated`` alone; events of tokens would take time.

@@ -51,12 +51,7 @@ class _Answer:
 class Writing:
     """Runs a ``WriteAnswers`` command. Use it once."""
 
-    def __init__(
-        self,
-        models: LoadedModels,
-        command: WriteAnswers,
-        emit: Sink,
-    ) -> None:
+    def __init__(self, models: LoadedModels, command: WriteAnswers, emit: Sink) -> None:
         """Prepare; nothing runs yet.
 
         Args:

@@ -95,23 +95,21 @@ class Chat:
         self._store(sessions.AnswerEnd(note=note, n_decoded=n_decoded, decode_s=decode_s))
 
     def _restore(self, entries: Sequence[sessions.Entry]) -> None:
-        answer = ""
+        """Take up stored turns without the questions that were never answered.
+
+        The next question would follow such a one without an answer between them.
+        """
+        turns: list[tuple[str, str]] = []
         for entry in entries:
             match entry:
                 case sessions.UserTurn():
-                    self._restore_answer(answer)
-                    answer = ""
-                    self._turns.append((_USER, entry.text))
-                case sessions.AnswerPart():
-                    answer += entry.text
-        self._restore_answer(answer)
-
-    def _restore_answer(self, answer: str) -> None:
-        if answer:
-            self._turns.append((_ASSISTANT, answer))
-        elif self._turns and self._turns[-1][0] == _USER:
-            # Asked, but never answered: the next question would follow it without an answer.
-            self._turns.pop()
+                    turns.append((entry.text, ""))
+                case sessions.AnswerPart() if turns:
+                    question, answer = turns.pop()
+                    turns.append((question, answer + entry.text))
+        for question, answer in turns:
+            if answer:
+                self._turns += (_USER, question), (_ASSISTANT, answer)
 
     def prompts(self) -> tuple[Prompt, ...]:
         """Every question with all that was said before it, to measure on."""

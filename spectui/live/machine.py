@@ -6,20 +6,14 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
-from spectui.engine.devices import devices_of, shown_gpus
+from spectui.engine.devices import concerned, devices_of, shown_gpus
 from spectui.engine.events import Role
 from spectui.format import percent_text
 from spectui.live.rounds import N_MEAN, VerifyCost
 from spectui.llama.buffers import HOST, Buffer, BufferKind, ModelMemory
 from spectui.models.weights import WeightTraffic
 from spectui.monitor.bottleneck import Samples, most, ratio
-from spectui.monitor.readings import (
-    GpuReading,
-    GpuSource,
-    HostReading,
-    Reading,
-    Snapshot,
-)
+from spectui.monitor.readings import GpuReading, GpuSource, HostReading, Reading, Snapshot
 from spectui.speculative.counters import Round
 
 _NEAR_FULL = 0.92
@@ -75,9 +69,7 @@ def mapped(models: Mapping[Role, ModelMemory]) -> Counter[Use]:
 def _use(role: Role, kind: BufferKind) -> Use:
     if kind is BufferKind.WEIGHTS:
         return Use.TARGET if role is Role.TARGET else Use.DRAFT
-    if kind is BufferKind.KV:
-        return Use.KV
-    return Use.COMPUTE
+    return Use.KV if kind is BufferKind.KV else Use.COMPUTE
 
 
 def fill(plan: Mapping[Use, float], used_bytes: float) -> tuple[tuple[Use, float], ...]:
@@ -233,14 +225,12 @@ def memory_state(
         *(gpu_pool(gpu, models, alone=len(gpus) == 1) for gpu in gpus),
         host_pool(snapshot.host, models, spill),
     )
-    reason = None if gpus else snapshot.gpu_reason
-    known = tuple(gpu for gpu in gpus if gpu.source is not GpuSource.LLAMA_CPP)
     # The process has mapped its libraries as well, so that this is an upper limit.
     resident = ratio(snapshot.host.mapped_bytes.value, mapped(models).total())
     return MemoryState(
         pools=pools,
-        gpus=known,
-        gpu_reason=reason,
+        gpus=concerned(snapshot, models).gpus,
+        gpu_reason=None if gpus else snapshot.gpu_reason,
         reason=None,
         resident=None if resident is None else min(resident, 1.0),
         joules_per_token=joules_per_token,

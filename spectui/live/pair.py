@@ -112,13 +112,7 @@ def tuning_setup(
         target=target,
     )
     return TuningSetup(
-        off=Setup(
-            target=setup.target,
-            draft=None,
-            context=setup.context,
-            speculation=None,
-            extra=setup.extra,
-        ),
+        off=setup.off,
         candidates=candidates,
         workload=workload,
         space=SearchSpace(

@@ -7,7 +7,7 @@ the engine's or the search's thread.
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from typing import TypeVar
 
 from spectui.cores import default_threads
 from spectui.engine import events
@@ -18,13 +18,7 @@ from spectui.engine.thread import EngineThread, Priority
 from spectui.errors import CancelledError, EngineDiedError, UsageError
 from spectui.live.pair import LoadedPair, PairInspector, SearchRequest, max_draft, tuning_setup
 from spectui.live.recording import ChatRecorder, ChatRecording
-from spectui.live.setup import (
-    BaselineMeasured,
-    ChatRecorded,
-    LiveSetup,
-    ModelsLost,
-    RamMeasured,
-)
+from spectui.live.setup import BaselineMeasured, ChatRecorded, LiveSetup, ModelsLost, RamMeasured
 from spectui.monitor.dram import RamGauge
 from spectui.options.setup import GREEDY, ModelOptions
 from spectui.trace.costs import MAX_DEPTH
@@ -37,6 +31,7 @@ from spectui.tune.tuning import Tuning
 SessionEvent = (
     events.Event | BaselineMeasured | RamMeasured | TuningState | ChatRecorded | ModelsLost
 )
+T = TypeVar("T")
 _BASELINE_TOKENS = 24
 _BASELINE_TEXT = (
     "The lighthouse stood at the end of a long stone pier. Every evening the keeper climbed the "
@@ -132,9 +127,13 @@ class LiveSession:
         """Whether answers are recorded; to be told before a pair is loaded."""
         self._gauge = make_gauge(lambda limit: sink(RamMeasured(bytes_per_s=limit)))
         self._n_threads = 1
-        self._from_disk = False
-        self.max_draft = 0
+        self._command: LoadTarget | None = None
+        """Loads the target of the present pair; None before the first."""
+
+    @property
+    def max_draft(self) -> int:
         """Longest draft that the target was loaded for."""
+        return 0 if self._command is None else self._command.max_draft
 
     @property
     def process(self) -> int | None:
@@ -143,18 +142,19 @@ class LiveSession:
 
     def _connect(self) -> None:
         """Begin an epoch: clients whose events count only as long as it lasts."""
+        self._chat = self._engine.connect(self._of_epoch(self._on_chat))
+        self._idle = IdleBaseline(self._engine, self._of_epoch(self._on_background))
+
+    def _of_epoch(self, handler: Callable[[T], None]) -> Callable[[T], None]:
+        """A handler of events that is called as long as the present epoch lasts."""
         epoch = self._epoch
 
-        def of_epoch(handler: Callable[[events.Event], None]) -> Callable[[events.Event], None]:
-            def handle(event: events.Event) -> None:
-                with self._lock:
-                    if epoch == self._epoch:
-                        handler(event)
+        def handle(event: T) -> None:
+            with self._lock:
+                if epoch == self._epoch:
+                    handler(event)
 
-            return handle
-
-        self._chat = self._engine.connect(of_epoch(self._on_chat))
-        self._idle = IdleBaseline(self._engine, of_epoch(self._on_background))
+        return handle
 
     def load(self, setup: LiveSetup, *, from_disk: bool = False) -> None:
         """Load the target in place of the loaded one, whatever that one is doing.
@@ -168,9 +168,17 @@ class LiveSession:
         Raises:
             UsageError: the batch has no room for a draft.
         """
-        self.max_draft = longest = max_draft(setup)
+        is_mtp = setup.speculation is not None and setup.speculation.is_mtp
+        command = self._command = LoadTarget(
+            options=setup.target,
+            context=setup.context,
+            max_draft=max_draft(setup),
+            mtp=is_mtp and not setup.has_mtp_file,
+            mtp_file=setup.has_mtp_file,
+            draft=setup.draft,
+            from_disk=from_disk,
+        )
         self._n_threads = setup.context.threads or default_threads()
-        self._from_disk = from_disk
         # Outside the lock: a search holds its own while it tells of a change, which waits for ours.
         if self.tuning is not None:
             self.tuning.stop()
@@ -187,26 +195,15 @@ class LiveSession:
             self._connect()
             self._post(TuningState())
             self._post(ChatRecorded(recording=None))
-            is_mtp = setup.speculation is not None and setup.speculation.is_mtp
-            mtp_file = setup.has_mtp_file
-            self._chat.submit(
-                LoadTarget(
-                    options=setup.target,
-                    context=setup.context,
-                    max_draft=longest,
-                    mtp=is_mtp and not mtp_file,
-                    mtp_file=mtp_file,
-                    draft=setup.draft,
-                    from_disk=from_disk,
-                )
-            )
+            self._chat.submit(command)
 
     def load_draft(self, options: ModelOptions, *, mtp: bool = False) -> None:
         """Load a draft beside the target, or MTP layers as their file has them.
 
         Answered by ``ModelLoaded`` or ``EngineFailed``.
         """
-        self._chat.submit(LoadDraft(options=options, mtp=mtp, from_disk=self._from_disk))
+        from_disk = self._command is not None and self._command.from_disk
+        self._chat.submit(LoadDraft(options=options, mtp=mtp, from_disk=from_disk))
 
     def measure_baseline(self) -> None:
         """Measure the target alone in the engine's idle time. Answered by ``BaselineMeasured``."""
@@ -235,18 +232,12 @@ class LiveSession:
 
     def start_tuning(self, setup: LiveSetup, request: SearchRequest) -> None:
         """Begin, or go on with, the study of the loaded pair, which has this setup."""
-        target, candidate = self._pair.target, self._pair.candidate(setup)
-        if target is None:
+        target, command = self._pair.target, self._command
+        if target is None or command is None:
             raise ValueError("tuning needs a loaded target")
         if self.tuning is not None and self.tuning.state.is_running:
             raise UsageError("a search is still running; stop it first")
-        keeps_trace = self.records_chats
-        command = LoadTarget(
-            options=setup.target,
-            context=setup.context,
-            max_draft=self.max_draft,
-            mtp_file=candidate is not None and candidate.is_mtp_file,
-        )
+        candidate, keeps_trace = self._pair.candidate(setup), self.records_chats
         draft = None if candidate is None else candidate.name
 
         def prepare(engine: Engine) -> Tuning:
@@ -255,19 +246,13 @@ class LiveSession:
                 OwnEngine(engine, target, command, draft=draft, keeps_trace=keeps_trace),
             )
 
-        self.tuning = BackgroundTuning(
-            self._engine,
-            prepare,
-            partial(self._on_tuning, self._epoch),
-        )
+        self.tuning = BackgroundTuning(self._engine, prepare, self._of_epoch(self._on_tuning))
 
-    def _on_tuning(self, epoch: int, state: TuningState) -> None:
-        with self._lock:
-            if epoch == self._epoch:
-                self._post(state)
-                if not state.is_running:
-                    # The machine is not what it was when the search began.
-                    self.measure_baseline()
+    def _on_tuning(self, state: TuningState) -> None:
+        self._post(state)
+        if not state.is_running:
+            # The machine is not what it was when the search began.
+            self.measure_baseline()
 
     def close(self) -> None:
         """Cancel everything and free the models."""

@@ -14,20 +14,14 @@ import numpy.typing as npt
 
 from spectui.closing import Closing
 from spectui.cores import default_threads
-from spectui.errors import (
-    BadInputError,
-    CancelledError,
-    DoesNotFitError,
-    SpectuiError,
-    UsageError,
-)
+from spectui.errors import BadInputError, CancelledError, DoesNotFitError, SpectuiError, UsageError
 from spectui.llama.buffers import parse_buffers
 from spectui.llama.library import C
 from spectui.llama.log import native_log
 from spectui.llama.model import Model, ran_out_of_memory
 from spectui.llama.sequence import Batch, SequenceMemory
 from spectui.options.setup import ContextOptions, FlashAttention
-from spectui.speculative.models import Outputs, Rollback, Row
+from spectui.speculative.models import Outputs, Rollback, Row, n_common
 
 Logits = npt.NDArray[np.float32]
 
@@ -66,10 +60,8 @@ class Context(Closing):
     native_s = 0.0
     n_outputs = 0
     """Logits of the last decode."""
-    _last_index = 0
     _n_last = 0
     """Tokens of the last decode that are still held, if nothing came after it."""
-    _all = False
 
     def __init__(
         self,
@@ -175,8 +167,6 @@ class Context(Closing):
             piece = tokens[offset : offset + self.n_batch]
             is_last = offset + len(piece) == n
             self._decode_piece(piece, outputs if is_last else Outputs.NONE, start)
-        self._all = outputs is Outputs.ALL
-        self._last_index = self._batch.c.n_tokens - 1
         self._n_last = self._batch.c.n_tokens
         self.n_outputs = {Outputs.NONE: 0, Outputs.LAST: 1, Outputs.ALL: n}[outputs]
 
@@ -220,7 +210,7 @@ class Context(Closing):
         if status := self._compute(self._each):
             self.clear()
             raise self._failure(status)
-        self._all, self.n_outputs, self._n_last = True, len(rows), 0
+        self.n_outputs, self._n_last = len(rows), 0
 
     def copy_to(self, sequence: int, n_past: int = -1) -> None:
         """Let another sequence go on from the own one's first ``n_past`` tokens, -1 for all.
@@ -249,8 +239,8 @@ class Context(Closing):
         """
         if not 0 <= output < self.n_outputs:
             raise IndexError(f"output {output} of {self.n_outputs} was never asked for")
-        index = output if self._all else self._last_index
-        address = C.llama_get_logits_ith(self.c, index)
+        # Counted from the last one, as the tokens before those with outputs do not count then.
+        address = C.llama_get_logits_ith(self.c, output - self.n_outputs)
         row_type = ctypes.c_float * self.vocabulary.n_tokens
         row = row_type.from_address(ctypes.addressof(address.contents))
         return np.frombuffer(memoryview(row).cast("B"), dtype=np.float32)
@@ -298,7 +288,7 @@ class Context(Closing):
 
         The last token has to be decoded in any case, for its logits.
         """
-        self.truncate(n_common(self.tokens, prompt))
+        self.truncate(n_common(self.tokens, prompt[:-1]))
 
     def clear(self) -> None:
         """Forget everything, other sequences as well."""
@@ -389,13 +379,6 @@ def _n_sequences(model: Model, params: Any) -> int:  # noqa: ANN401 - a C struct
     while most > params.n_outputs_max:
         most //= 2
     return most
-
-
-def n_common(tokens: Sequence[int], prompt: Sequence[int]) -> int:
-    """Tokens at the beginning that a cache has in common with a prompt but for its last token."""
-    pairs = zip(tokens, prompt[:-1], strict=False)
-    differing = (index for index, (cached, wanted) in enumerate(pairs) if cached != wanted)
-    return next(differing, min(len(tokens), len(prompt) - 1))
 
 
 def _created(model: Model, options: ContextOptions, params: Any) -> Any:  # noqa: ANN401 - of C

@@ -155,9 +155,8 @@ def _image(library: ctypes.CDLL, function: str, *arguments: object) -> str:
 
 
 def _text(library: ctypes.CDLL, name: str) -> str | None:
-    try:
-        function = getattr(library, name)
-    except AttributeError:
+    function = getattr(library, name, None)
+    if function is None:
         return None
     function.restype = ctypes.c_char_p
     text: bytes | None = function()

@@ -205,7 +205,8 @@ class Model(Closing):
         params = ModelParams(options, no_alloc=no_alloc)
         params.c.vocab_only = vocab_only
         params.c.load_mtp = load_mtp
-        self._model = self._loaded(params, on_progress)
+        self.c: Any = self._loaded(params, on_progress)
+        """The ``llama_model`` pointer, valid until ``close``."""
         log = native_log.tail()
         self.buffers = parse_buffers(log)
         """Weights, as the log of the load has them."""
@@ -236,39 +237,34 @@ class Model(Closing):
             raise _load_error(options)
         return model
 
-    @property
-    def c(self) -> object:
-        """The ``llama_model`` pointer, valid until ``close``."""
-        return self._model
-
     @cached_property
     def vocabulary(self) -> Vocabulary:
         """The model's tokens."""
-        return Vocabulary(self._model)
+        return Vocabulary(self.c)
 
     @cached_property
     def info(self) -> ModelFacts:
         """The model's facts, as llama.cpp has them."""
         path = self.options.path
         about = ctypes.create_string_buffer(_LONGEST_TEXT)
-        C.llama_model_desc(self._model, about, len(about))
+        C.llama_model_desc(self.c, about, len(about))
         # Such as "qwen3moe 30B.A3B Q4_K - Medium", "llama 135M (guessed) all F32".
         words = about.value.decode(errors="replace").split()[2:]
         kind = " ".join(word for word in words if word not in {"(guessed)", "all"})
         return replace(
             facts_of(path, read_gguf(path)),
             quantization=re.sub(r" - ([SML])\w+$", r"_\1", kind),
-            n_params=C.llama_model_n_params(self._model),
-            size_bytes=C.llama_model_size(self._model),
-            n_layers=C.llama_model_n_layer(self._model),
-            n_ctx_train=C.llama_model_n_ctx_train(self._model),
+            n_params=C.llama_model_n_params(self.c),
+            size_bytes=C.llama_model_size(self.c),
+            n_layers=C.llama_model_n_layer(self.c),
+            n_ctx_train=C.llama_model_n_ctx_train(self.c),
             overridden=self._overridden,
         )
 
     @property
     def chat_template(self) -> str | None:
         """Jinja source of the model's chat template."""
-        template: bytes | None = C.llama_model_chat_template(self._model, None)
+        template: bytes | None = C.llama_model_chat_template(self.c, None)
         return template.decode(errors="replace") if template else None
 
     @property
@@ -277,7 +273,7 @@ class Model(Closing):
 
         Of llama.cpp's memories only those with a recurrent state refuse to lose their end.
         """
-        recurrent = C.llama_model_is_recurrent(self._model) or C.llama_model_is_hybrid(self._model)
+        recurrent = C.llama_model_is_recurrent(self.c) or C.llama_model_is_hybrid(self.c)
         return Rollback.CHECKPOINT if recurrent else Rollback.TRUNCATE
 
     def check_overrides(self) -> None:
@@ -296,9 +292,9 @@ class Model(Closing):
 
     def close(self) -> None:
         """Free the weights. Contexts on it must be closed before."""
-        if self._model:
-            C.llama_model_free(self._model)
-            self._model = None
+        if self.c:
+            C.llama_model_free(self.c)
+            self.c = None
 
 
 def check_pair(target: Model, draft: Model) -> None:

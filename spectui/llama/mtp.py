@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spectui.llama.context import CACHE_TYPES, Context, n_common
+from spectui.llama.context import CACHE_TYPES, Context
 from spectui.llama.library import EXT, C
 from spectui.llama.model import Model
 from spectui.llama.pair import HiddenStates, TargetContext
@@ -21,7 +21,7 @@ from spectui.llama.sampling import top_token
 from spectui.llama.sequence import Batch, SequenceMemory
 from spectui.models.facts import shares_cache
 from spectui.options.setup import ContextOptions
-from spectui.speculative.models import Outputs
+from spectui.speculative.models import Outputs, n_common
 
 State = npt.NDArray[np.float32]
 """[n_embd]"""
@@ -88,12 +88,7 @@ class MtpContext(Context):
         self._n_embd: int = C.llama_model_n_embd_out(model.c)
         self._states: dict[int, State] = {}
         """States by position: the target's, and its own beyond those. Few more than are needed."""
-        super().__init__(
-            model,
-            options,
-            max_outputs=target.max_draft + 1,
-            n_slots=target.n_slots,
-        )
+        super().__init__(model, options, max_outputs=target.max_draft + 1, n_slots=target.n_slots)
 
     def _adapt(self, params: Any) -> None:  # noqa: ANN401 - a C structure
         params.ctx_type = C.LLAMA_CONTEXT_TYPE_MTP
@@ -140,7 +135,7 @@ class MtpContext(Context):
         the target has not decoded: a draft that was stopped in mid-chain read it with states of its
         own.
         """
-        n_past = min(n_common(self.tokens, prompt), self._target.n_past)
+        n_past = min(n_common(self.tokens, prompt[:-1]), self._target.n_past)
         if n_past < self.n_past:
             self._forget(n_past)
 

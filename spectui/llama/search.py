@@ -8,7 +8,7 @@ import os
 import platform
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -84,14 +84,8 @@ class Place:
         if self.folder.is_file():
             yield self.folder
             return
-        seen = set[Path]()
-        for name in _NAMES:
-            for file in sorted(self.folder.glob(name)):
-                with suppress(OSError):
-                    real = file.resolve(strict=True)
-                    if real not in seen and real.is_file():
-                        seen.add(real)
-                        yield file
+        found = (file for name in _NAMES for file in sorted(self.folder.glob(name)))
+        yield from (file for file, real in _distinct(found) if real.is_file())
 
 
 def find_server() -> Path | None:
@@ -139,19 +133,26 @@ def places() -> Iterator[Place]:
     """Where to look for a library, in the order in which one is taken."""
     if chosen := os.environ.get(LIBRARY_VARIABLE):
         yield Place(Origin.VARIABLE, Path(chosen).absolute())
-    seen = set[Path]()
     # Without running servers: the choice of the library must not change with what runs.
-    for program in chain(_on_path(), _in_folders()):
+    for program, real in _distinct(chain(_on_path(), _in_folders())):
         with suppress(OSError):
-            real = program.resolve(strict=True)
-            if real not in seen:
-                seen.add(real)
-                yield from _beside(program, real)
+            yield from _beside(program, real)
     binding = _package_folder("llama_cpp")
     if binding is not None and any((binding / "lib").glob("*llama*")):
         yield Place(Origin.BINDING, binding / "lib")
     if (folder := _package_folder(PREBUILT)) is not None:
         yield Place(Origin.PREBUILT, folder)
+
+
+def _distinct(paths: Iterable[Path]) -> Iterator[tuple[Path, Path]]:
+    """Yield files that are there, each once, with the files that they are links to."""
+    seen = set[Path]()
+    for path in paths:
+        with suppress(OSError):
+            real = path.resolve(strict=True)
+            if real not in seen:
+                seen.add(real)
+                yield path, real
 
 
 def _beside(program: Path, real: Path) -> Iterator[Place]:

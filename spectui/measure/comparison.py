@@ -5,12 +5,7 @@ from dataclasses import dataclass, field
 
 from spectui.documents import Json, Known, ending, fields_of, known, or_reason
 from spectui.engine.events import GenerationResult
-from spectui.errors import (
-    BadInputError,
-    CancelledError,
-    HopelessError,
-    ServerError,
-)
+from spectui.errors import BadInputError, CancelledError, HopelessError, ServerError
 from spectui.format import counted, percent_text, rate_text, times_text
 from spectui.measure.backend import header
 from spectui.measure.lossless import NO_MARGIN, LosslessCheck, check_lossless, lossless_document
@@ -194,11 +189,11 @@ class BenchRun:
     said: tuple[str, ...] = ()
     """Remarks that were printed before it began: in the document alone."""
     shapes: tuple[RequestShape, ...] = ()
-    """Requests that were asked for; empty for those that the prompts are."""
+    """Requests that a user named; empty for those that the prompts are."""
 
     @property
     def requests(self) -> Known[tuple[Request, ...]]:
-        """Whole requests that were asked for, or what the prompts are."""
+        """Whole requests that a user named, or those that the prompts are."""
         one, shapes = self.found, self.shapes or (usual_shape(self.found.workload),)
         times = prompt_times(one.pairs, reads=one.speculation.model is not None)
         return requests_of(shapes, one.speedup, one.pairs, times)
@@ -239,8 +234,8 @@ class BenchRun:
         rate, length = percent_text(counters.acceptance_rate), counters.tokens_per_round
         per_round = "–" if length is None else f"{length:.2f}"
         accepted = f"{rate} ({counters.n_accepted} of {counters.n_drafted})"
-        told = f"{accepted}, {per_round} tokens per round"
-        yield f"acceptance  {told if counters.n_drafted else NOTHING_DRAFTED}"
+        text = f"{accepted}, {per_round} tokens per round"
+        yield f"acceptance  {text if counters.n_drafted else NOTHING_DRAFTED}"
         yield f"lossless    {_lossless(one)}"
         for request in self.requests.value or ():
             yield f"request     {request.summary}"

@@ -7,6 +7,7 @@ from spectui.documents import Json, fields_of, or_reason
 from spectui.engine.commands import ProbeMargin
 from spectui.measure.backend import Backend
 from spectui.measure.measurer import Pair
+from spectui.speculative.models import n_common
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +48,7 @@ class LosslessCheck:
 
     @property
     def lossless(self) -> bool | None:
-        """Whether outputs are equal but for rounding; None where the two cannot be told apart."""
+        """Whether outputs are equal but for rounding; None where rounding is not known."""
         return True if self.divergence is None else self.divergence.explained
 
 
@@ -101,15 +102,9 @@ def differs(pair: Pair) -> bool:
     return pair.baseline.tokens != pair.speculative.tokens
 
 
-def first_difference(one: Sequence[int], other: Sequence[int]) -> int:
-    """Position of the first token at which two outputs differ; the shorter one's end if none."""
-    shorter = min(len(one), len(other))
-    return next((i for i in range(shorter) if one[i] != other[i]), shorter)
-
-
 def _probe(engine: Backend, pair: Pair) -> Divergence:
     own = pair.baseline.tokens
-    position = first_difference(own, pair.speculative.tokens)
+    position = n_common(own, pair.speculative.tokens)
     probe = engine.probe_margin(ProbeMargin(prompt=pair.item.tokens, continuation=own[:position]))
     return Divergence(
         prompt_id=pair.item.id,

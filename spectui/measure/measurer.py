@@ -121,7 +121,7 @@ class Measurer:
     def __post_init__(self) -> None:
         self._read_s: tuple[list[float], list[float]] = [], []
         """Seconds per token of prompts that were read, by the target and by the draft. A server's
-        are the target's: it does not tell them apart."""
+        are the target's: it reports their sum."""
 
     @property
     def prompt_token_s(self) -> float:
@@ -243,15 +243,14 @@ class Measurer:
         )
         done = self.engine.generate_pair(command)
         for result in (done.speculative, done.baseline):
-            _check_complete(result)
+            uncancelled(result)
         self._record_reading(done.speculative)
         return Pair(
             item=item, baseline=done.baseline, speculative=done.speculative, segments=done.segments
         )
 
     def _generate(self, command: Generate) -> GenerationResult:
-        result = self.engine.generate(command)
-        _check_complete(result)
+        result = uncancelled(self.engine.generate(command))
         self._record_reading(result)
         return result
 
@@ -276,9 +275,15 @@ class Measurer:
             self._read_s[1].append(draft_s / result.n_read)
 
 
-def _check_complete(result: GenerationResult) -> None:
+def uncancelled(result: GenerationResult) -> GenerationResult:
+    """Return a result as it is.
+
+    Raises:
+        CancelledError: the engine was stopped meanwhile.
+    """
     if result.stop is Stop.CANCELLED:
         raise CancelledError("the measurement was cancelled")
+    return result
 
 
 def total_counters(results: Sequence[GenerationResult]) -> Counters:

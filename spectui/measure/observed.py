@@ -22,7 +22,7 @@ class Observed:
 
 
 def digest_of(tokens: Sequence[int]) -> str:
-    """Sixteen characters that stand for a prompt; they tell nothing of its text."""
+    """Sixteen characters that stand for a prompt, and do not reveal its text."""
     return digest(list(tokens))[:16]
 
 

@@ -16,14 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from spectui.engine.events import Segment
+from spectui.trace.fit import EDGE, LEAST_SPREAD, SIGMA_PER_MAD
 
-_EDGE = 1.5
-"""Standard deviations from the median beyond which a round stands out."""
-_SIGMA_PER_MAD = 1.4826
-"""Standard deviation over the median absolute deviation, of a normal distribution."""
-_LEAST_SPREAD = 0.01
-"""Standard deviation, relative, that is taken for usual at least: equal times are no reason to
-distrust one that differs in the last digit."""
 _FEWEST = 5
 """Rounds of a kind below which their median is chance."""
 _RARE_REACH = 0.5
@@ -124,6 +118,6 @@ def _edges(kinds: _Array, relative: _Array) -> tuple[_Array, _Array]:
     usual = np.where(is_known, medians, np.maximum(terms @ fit, medians.min()))
     known = is_known[of_kind] if is_known.any() else np.ones(len(relative), dtype=bool)
     deviations = abs(relative[known] / usual[of_kind][known] - 1)
-    spread = max(_SIGMA_PER_MAD * float(np.median(deviations)), _LEAST_SPREAD)
-    reach = np.where(is_known, _EDGE * spread, np.maximum(_EDGE * spread, _RARE_REACH))
+    spread = max(SIGMA_PER_MAD * float(np.median(deviations)), LEAST_SPREAD)
+    reach = np.where(is_known, EDGE * spread, np.maximum(EDGE * spread, _RARE_REACH))
     return (usual * (1 - reach))[of_kind], (usual * (1 + reach))[of_kind]

@@ -24,14 +24,7 @@ class Case(Setup):
     @property
     def off(self) -> Setup:
         """The target alone, as ``baseline`` has it."""
-        return Setup(
-            target=self.baseline,
-            draft=None,
-            context=self.context,
-            speculation=None,
-            extra=self.extra,
-            n_slots=self.n_slots,
-        )
+        return self.converted(Setup, target=self.baseline, draft=None, speculation=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

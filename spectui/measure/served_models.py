@@ -38,7 +38,7 @@ class ServedModel(NamedTuple):
 
     @property
     def mtp_layers(self) -> int:
-        """Its MTP layers, as far as its header tells."""
+        """Number of MTP layers, as the header has it; 0 where it cannot be read."""
         return 0 if self.facts is None else self.facts.mtp_layers
 
     @property

@@ -104,7 +104,7 @@ class ServerBackend:
 
         Raises:
             HopelessError: it does not run as it was started.
-            ServerError: it does not start, fails, or tells no rounds; it is ended then.
+            ServerError: it does not start, fails, or reports no rounds; it is ended then.
         """
         setup = self.setup(command.speculation)
         setup = replace(setup, extra=(*setup.extra, *arguments))
@@ -182,7 +182,7 @@ class ServerBackend:
 
 
 def _neutral(setup: Setup) -> Json:
-    """Fields of requests with which a server samples as the engine does, whatever its model asks.
+    """Fields of requests with which a server samples as the engine, whatever its model's defaults.
 
     What the user's own arguments say stays as it is.
     """

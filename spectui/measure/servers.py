@@ -41,11 +41,9 @@ def measuring_arguments(setup: Setup, binary: ServerBinary) -> tuple[str, ...]:
     """
     reader = binary.reader
     written = (
-        ExportSetup(
-            target=setup.target,
-            draft=setup.draft,
+        setup.converted(
+            ExportSetup,
             context=setup.shared_context,
-            speculation=setup.speculation,
             extra=own_arguments(setup.extra),
             name="spectui",
             reader=reader,

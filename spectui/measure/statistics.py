@@ -156,7 +156,7 @@ def rescaled(
     blocks = np.array([min(order[name] // _BLOCK, n_blocks - 1) for name in sorted(order)])
     error = max(_left_out(totals, np.arange(n)), _left_out(totals, blocks))
     wide = student_quantile((1 + whole.level) / 2, n - 1) * error
-    below, above = (math.hypot(reach, wide) for reach in _reach(whole))
+    below, above = (math.hypot(reach, wide) for reach in interval_reach(whole))
     moved = math.log(found.estimate / whole.estimate)
     return _with_interval(found, math.log(found.estimate), max(below, moved), max(above, -moved))
 
@@ -177,7 +177,7 @@ def product(one: Speedup, other: Speedup) -> Speedup:
     )
     if one.interval is None or other.interval is None:
         return found
-    below, above = map(math.hypot, _reach(one), _reach(other))
+    below, above = map(math.hypot, interval_reach(one), interval_reach(other))
     return _with_interval(found, math.log(found.estimate), below, above)
 
 
@@ -209,8 +209,8 @@ def _on_both(
     return both[0], np.hstack(list(map(_per_prompt, both)))
 
 
-def _reach(speedup: Speedup) -> tuple[float, float]:
-    """Distances of the ends of a known interval below and above the estimate, in logs."""
+def interval_reach(speedup: Speedup) -> tuple[float, float]:
+    """Distances of an interval's ends below and above the estimate, in logs; 0 without one."""
     low, high = speedup.interval or (speedup.estimate, speedup.estimate)
     return math.log(speedup.estimate / low), math.log(high / speedup.estimate)
 

@@ -16,7 +16,7 @@ _FEWEST_ACCEPTING = 5
 """Prompts with an accepted draft below which rare gains cannot be ruled out: where 5 % of all
 prompts gain, 24 prompts hold none of them in 3 of 10 cases."""
 _MOST_MORE = 10
-"""Times as many prompts as were measured beyond which none are asked for."""
+"""Limit of the further prompts that are advised, as a multiple of the measured ones."""
 
 
 class Answer(StrEnum):

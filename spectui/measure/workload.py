@@ -156,7 +156,7 @@ def left_out_note(repeated: Sequence[str]) -> str | None:
 
 
 def lengthened(workload: Workload, n_tokens: int | None, *, n_ctx: int) -> Workload:
-    """The workload with prompts of the length that is asked for; None for their own.
+    """The workload with prompts of ``n_tokens`` tokens; None for their own length.
 
     Raises:
         UsageError: they do not fit in a context of ``n_ctx``.

@@ -3,11 +3,14 @@
 Field names are llama-server's long option names where it has one.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import Any, TypeVar
 
 from spectui.options.speculation import Speculation
+
+T = TypeVar("T", bound="Setup")
 
 
 class FlashAttention(StrEnum):
@@ -256,14 +259,12 @@ class Setup:
     @property
     def off(self) -> "Setup":
         """The target alone, for a comparison."""
-        return Setup(
-            target=self.target,
-            draft=None,
-            context=self.context,
-            speculation=None,
-            extra=self.extra,
-            n_slots=self.n_slots,
-        )
+        return self.converted(Setup, draft=None, speculation=None)
+
+    def converted(self, kind: type[T], **changed: Any) -> T:  # noqa: ANN401 - fields of ``kind``
+        """A setup of another kind with the same models and options, but for fields that change."""
+        same = {one.name: getattr(self, one.name) for one in fields(Setup)}
+        return kind(**{**same, **changed})
 
     @property
     def shared_context(self) -> ContextOptions:

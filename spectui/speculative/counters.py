@@ -88,23 +88,29 @@ class Detail(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
+class Drafted:
+    """Numbers of drafted tokens, and of those that were accepted."""
+
+    n_drafted: int = 0
+    n_accepted: int = 0
+
+    @property
+    def acceptance_rate(self) -> float | None:
+        """Accepted / drafted, None when nothing was drafted."""
+        return self.n_accepted / self.n_drafted if self.n_drafted else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally(Drafted):
     """Sums over rounds, and the ratios that follow from them."""
 
     n_rounds: int = 0
-    n_drafted: int = 0
-    n_accepted: int = 0
     n_rejections: int = 0
     """Rounds that ended in a mismatch."""
     n_redone: int = 0
     """Rounds that were redone (``Round.is_redone``): each emits one token more."""
     detail: Detail = Detail.ROUNDS
     """Detail; where it is less, a ratio that needs more is None."""
-
-    @property
-    def acceptance_rate(self) -> float | None:
-        """Accepted / drafted, None when nothing was drafted."""
-        return self.n_accepted / self.n_drafted if self.n_drafted else None
 
     @property
     def mean_accepted_length(self) -> float | None:

@@ -5,6 +5,7 @@ Both hold one sequence. Token positions are implicit: a decode appends at ``n_pa
 
 from collections.abc import Sequence
 from enum import Enum, StrEnum
+from itertools import takewhile
 from typing import NamedTuple, Protocol
 
 from spectui.options.speculation import Speculation
@@ -16,6 +17,12 @@ class Outputs(Enum):
     NONE = "none"
     LAST = "last"
     ALL = "all"
+
+
+def n_common(one: Sequence[int], other: Sequence[int]) -> int:
+    """Number of tokens at the beginning of two texts that are the same in both."""
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 class SequenceModel(Protocol):

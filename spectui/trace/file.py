@@ -15,9 +15,9 @@ from spectui.errors import BadInputError
 from spectui.files import read_file, unreadable, write_file, write_own_file
 from spectui.options.stored import check_schema, is_of_fast_schedule
 from spectui.paths import ensure_dir
-from spectui.speculative.decoder import Decoder, Stop
+from spectui.speculative.decoder import Stop
 from spectui.speculative.drafters import Drafter
-from spectui.trace.ngrams import RecordedTarget
+from spectui.trace.ngrams import decoder_along
 from spectui.trace.record import ModelIdentity, Recording, Trace, spread_out
 
 SUFFIX = ".trace.json.gz"
@@ -37,12 +37,6 @@ class _Envelope(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 class _OlderTrace(msgspec.Struct):
     schedule: str = "server"
-
-
-_encoder = msgspec.json.Encoder()
-_envelope_decoder = msgspec.json.Decoder(_Envelope)
-_trace_decoder = msgspec.json.Decoder(Trace)
-_older_decoder = msgspec.json.Decoder(_OlderTrace)
 
 
 def write_trace(trace: Trace, path: Path, *, is_own: bool = False) -> None:
@@ -69,13 +63,13 @@ def write_trace(trace: Trace, path: Path, *, is_own: bool = False) -> None:
 
 
 def packed_trace(trace: Trace) -> bytes:
-    """The content of a file of ``trace``."""
-    payload = _encoder.encode(trace)
+    """The bytes of a file with ``trace``."""
+    payload = msgspec.json.encode(trace)
     envelope = _Envelope(
         schema=_SCHEMA, sha256=hashlib.sha256(payload).hexdigest(), trace=msgspec.Raw(payload)
     )
     # No time stamp: the same trace gives the same bytes.
-    return gzip.compress(_encoder.encode(envelope), mtime=0)
+    return gzip.compress(msgspec.json.encode(envelope), mtime=0)
 
 
 def read_trace(path: Path) -> Trace:
@@ -92,13 +86,13 @@ def read_trace(path: Path) -> Trace:
 
 
 def unpacked_trace(packed: bytes, path: Path) -> Trace:
-    """Decode what ``packed_trace`` made; ``path`` says where it lies.
+    """Decode the bytes that ``packed_trace`` made; ``path`` is their file, for errors.
 
     Raises:
         BadInputError: as of ``read_trace``.
     """
     try:
-        envelope = _envelope_decoder.decode(_unpacked(packed))
+        envelope = msgspec.json.decode(_unpacked(packed), type=_Envelope)
     except (zlib.error, msgspec.MsgspecError, RecursionError, ValueError) as error:
         raise BadInputError(f"{path} is no whole trace of spectui's ({error}); {_HINT}") from error
     check_schema(envelope.schema, _SCHEMA, str(path), what="trace", advice=_HINT)
@@ -114,8 +108,9 @@ def _checked(payload: bytes, digest: str) -> Trace:
     """The trace that an envelope holds."""
     if hashlib.sha256(payload).hexdigest() != digest:
         raise ValueError("its digest does not fit")
-    trace = _trace_decoder.decode(payload)
-    if is_of_fast_schedule(msgspec.structs.asdict(_older_decoder.decode(payload))):
+    trace = msgspec.json.decode(payload, type=Trace)
+    older = msgspec.json.decode(payload, type=_OlderTrace)
+    if is_of_fast_schedule(msgspec.structs.asdict(older)):
         trace = replace(trace, costs={})
     check_trace(trace)
     return trace
@@ -151,11 +146,11 @@ def check_pair(trace: Trace, target: ModelIdentity, drafts: dict[str, ModelIdent
 
 
 def check_trace(trace: Trace) -> None:
-    """Refuse what cannot be replayed.
+    """Refuse a trace that cannot be replayed.
 
     Raises:
         IndexError: an answer is shorter than it says.
-        ValueError: says what it is, and where.
+        ValueError: it cannot; the message names the recording or the costs.
     """
     for recording in trace.recordings:
         where = f"recording {recording.id}"
@@ -175,8 +170,7 @@ def check_trace(trace: Trace) -> None:
 
 def _is_whole(recording: Recording) -> bool:
     """Whether a replay without drafts gives the output, and ends for the same reason."""
-    target = RecordedTarget(recording, n_snapshots=0)
-    decoder = Decoder(target, Drafter(), n_predict=recording.n_wanted, clock=lambda: 0.0)
+    decoder = decoder_along(recording, Drafter(), n_snapshots=0)
     n_decoded = sum(1 for _round in decoder.rounds(decoder.start(recording.prompt)))
     is_cut = recording.stop is Stop.CANCELLED
     return n_decoded == recording.n_decoded and (is_cut or decoder.stop is recording.stop)

@@ -60,16 +60,17 @@ _Index = npt.NDArray[np.intp]
 
 _POLISH = 10
 """Sweeps of the polish: it has settled long before."""
-_EDGE = 1.5
+EDGE = 1.5
 """Standard deviations from the median beyond which a value stands out."""
-_SIGMA_PER_MAD = 1.4826
+SIGMA_PER_MAD = 1.4826
 """Standard deviation over the median absolute deviation, of a normal distribution."""
-_LEAST_SPREAD = 0.01
-"""Relative standard deviation that is usual at least."""
+LEAST_SPREAD = 0.01
+"""Relative standard deviation that is usual at least: equal times are no reason to distrust one
+that differs in the last digit."""
 _RESTLESS = 0.1
 """Relative standard deviation of rounds beside a program that computes all the time."""
 _APART = 256
-"""Tokens between two depths, below which comparing them tells nothing of growth."""
+"""Tokens between two depths, below which their comparison shows no growth."""
 _MAX_COMPARED = 256
 """Rounds of one length that are compared with each other for growth."""
 _LEAST_FLAT = 0.25
@@ -120,8 +121,8 @@ def _edged(relative: Vector) -> Vector:
     A program that computes all the time delays many rounds, and short ones sometimes by their own
     length: then delays are a part of what a round costs, and the edge is far away.
     """
-    spread = max(_SIGMA_PER_MAD * float(np.median(np.abs(relative - 1))), _LEAST_SPREAD)
-    reach = _EDGE * spread * (1 + (spread / _RESTLESS) ** 2)
+    spread = max(SIGMA_PER_MAD * float(np.median(np.abs(relative - 1))), LEAST_SPREAD)
+    reach = EDGE * spread * (1 + (spread / _RESTLESS) ** 2)
     found: Vector = relative.clip(1 - reach, 1 + reach)
     return found
 

@@ -1,12 +1,12 @@
-"""Replay of n-gram drafters, alone or asked before a draft model.
+"""Replay of n-gram drafters, alone or ahead of a draft model.
 
 Alone they need no more than the text, so every trace answers for all of them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from spectui.options.speculation import Speculation
-from spectui.speculative.counters import Round, RoundEnd
+from spectui.speculative.counters import RoundEnd
 from spectui.speculative.decoder import Decoder, Stop
 from spectui.speculative.drafters import ChainedDrafter, Drafter, DraftModelDrafter, float32
 from spectui.speculative.models import Outputs, can_forget, usable_snapshots
@@ -51,7 +51,7 @@ def replay_settings(
     *,
     draft: str | None = None,
 ) -> tuple[Total, ...]:
-    """Replay settings of n-gram drafters, alone or asked before a draft model, on every recording.
+    """Replay settings of n-gram drafters, alone or ahead of a draft model, on every recording.
 
     Counts are exact: a ``Decoder`` runs along each output.
 
@@ -80,7 +80,8 @@ def replay_settings(
         replay = Replay(recordings, prices, 1)
         for answer, recording in enumerate(recordings):
             drafter, position = _drafter(recording, setting, draft), 0
-            for one in run_along(recording, drafter, n_snapshots=usable_snapshots(setting)):
+            decoder = decoder_along(recording, drafter, n_snapshots=usable_snapshots(setting))
+            for one in decoder.rounds(decoder.start(recording.prompt)):
                 n_emitted, is_wrong = len(one.tokens), one.end is RoundEnd.MISMATCH
                 counts = one.n_drafted, one.n_accepted, n_emitted, is_wrong, one.is_redone
                 replay.add(answer, position, 0, one.n_steps, Outcome(*counts))
@@ -190,18 +191,13 @@ class RecordedDraft:
         return row.tokens[step], float32(row.probabilities[step])
 
 
-def run_along(recording: Recording, drafter: Drafter, *, n_snapshots: int) -> Iterator[Round]:
-    """Rounds of a generation of this output with ``drafter``, exactly; their times mean nothing.
+def decoder_along(recording: Recording, drafter: Drafter, *, n_snapshots: int) -> Decoder:
+    """A decoder that generates this output with ``drafter``, exactly; its times mean nothing.
 
     Args:
         recording: recording of a target.
         drafter: any.
         n_snapshots: snapshots of the target's state, that it may go back to where it has any.
     """
-    decoder = Decoder(
-        RecordedTarget(recording, n_snapshots=n_snapshots),
-        drafter,
-        n_predict=recording.n_wanted,
-        clock=lambda: 0.0,
-    )
-    return decoder.rounds(decoder.start(recording.prompt))
+    target = RecordedTarget(recording, n_snapshots=n_snapshots)
+    return Decoder(target, drafter, n_predict=recording.n_wanted, clock=lambda: 0.0)

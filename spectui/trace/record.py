@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
 from typing import Annotated
 
 from msgspec import Meta
 
 from spectui.options.setup import SamplingConfig
 from spectui.speculative.decoder import Stop
-from spectui.speculative.models import Rollback
+from spectui.speculative.models import Rollback, n_common
 from spectui.speculative.mtp import longest_draft
 from spectui.trace.costs import MAX_DEPTH, MAX_INT, Costs
 
@@ -86,7 +85,7 @@ class Recording:
     empty where that is not known."""
     stop: Stop
     n_predict: Annotated[int, Meta(ge=-1)]
-    """Tokens that were asked for, -1 for no bound."""
+    """Tokens that were wanted, -1 for no bound."""
     n_ctx: Annotated[int, Meta(ge=1, le=MAX_INT)]
     chains: dict[str, Chains]
     """Chains by the name of the draft."""
@@ -100,7 +99,7 @@ class Recording:
 
     @property
     def n_wanted(self) -> int:
-        """Tokens that a replay asks for: of an output that was cut off, no more than there are."""
+        """Tokens that a replay predicts: of an output that was cut off, no more than there are."""
         return len(self.output) if self.stop is Stop.CANCELLED else self.n_predict
 
 
@@ -171,14 +170,9 @@ def spread_out(output: Sequence[int], chains: Chains) -> tuple[tuple[int, ...], 
             tokens=(chains.tokens[position], *ahead.tokens)[: chains.depth],
             probabilities=(chains.probabilities[position], *ahead.probabilities)[: chains.depth],
         )
-        runs.append(_n_right(ahead.tokens, output[position + 1 : position + 1 + chains.depth]))
+        runs.append(n_common(ahead.tokens, output[position + 1 : position + 1 + chains.depth]))
         rows.append(ahead)
     return tuple(reversed(runs)), tuple(reversed(rows))
-
-
-def _n_right(chain: Sequence[int], coming: Sequence[int]) -> int:
-    pairs = zip(chain, coming, strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def complete(recordings: Sequence[Recording]) -> tuple[Recording, ...]:

@@ -137,6 +137,5 @@ def off_part_seconds(recordings: Sequence[Recording], part_tokens: Vector, costs
 
 def off_seconds(recordings: Sequence[Recording], costs: Costs) -> float:
     """Seconds of the target alone for the tokens of all recordings."""
-    n_decoded = sum(one.n_decoded for one in recordings)
-    sums = (one.n_decoded * (2 * len(one.prompt) + one.n_decoded - 1) for one in recordings)
-    return float(costs.off_seconds(n_decoded, sum(sums) / 2 / max(n_decoded, 1)))
+    n_decoded = np.array([one.n_decoded for one in recordings], float)
+    return float(off_part_seconds(recordings, n_decoded[:, None], costs).sum())

@@ -247,7 +247,7 @@ class Findings:
     def largest_loss(self) -> tuple[Term, float]:
         """The term that costs most, and the speedup of the setting if it alone were ideal."""
         terms = self.terms
-        # Rollback stays, to tell what rejections cost in tokens from what they cost in seconds.
+        # Rollback stays: here rejections cost tokens, and ``Term.ROLLBACK`` has their seconds.
         fixed_s = terms.fixed_s + terms.rejection_s * terms.rejected
         accepted = replace(terms, rejection_s=0.0, fixed_s=fixed_s)
         one_token_s = min(terms.verify_s, terms.target_step_s)

@@ -137,10 +137,8 @@ def export_choices(setup: LiveSetup, state: "TuningState | None") -> ExportChoic
     taken = setup.taken
 
     def export(speculation: Speculation | None) -> ExportSetup:
-        return ExportSetup(
-            target=setup.target,
-            draft=setup.draft,
-            context=setup.context,
+        return setup.converted(
+            ExportSetup,
             speculation=replace(setup, speculation=speculation).drafting,
             extra=setup.extra if taken is None else taken.kept,
             given=None if taken is None else taken.given,

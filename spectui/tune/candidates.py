@@ -150,7 +150,7 @@ class Loader:
     engine: Engine
     """Has loaded the target."""
     candidates: Sequence[Candidate]
-    """Drafts by whose names they are asked for."""
+    """Drafts that ``load`` takes by their names."""
     _: KW_ONLY
     loaded: str | None = None
     """The candidate that the engine has loaded already."""

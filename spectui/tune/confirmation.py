@@ -72,9 +72,9 @@ class Confirmation:
     pace: Pace
     """Time keeper of the search."""
     forecasting: Forecasting
-    """Knows what recorded prompts say, and records more."""
+    """Forecasts by recorded prompts, and records more."""
     depths: DepthRuns
-    """Knows whole requests, which have to gain as well."""
+    """Measures whole requests, which have to gain as well."""
 
     def __post_init__(self) -> None:
         self.setup = self.pace.setup
@@ -179,7 +179,7 @@ class Confirmation:
         return mixed([one for one in self.setup.workload.items if one.id in names])
 
     def _of_one_draft(self, forecasts: Sequence[Forecast]) -> Sequence[Forecast]:
-        """The forecasts with the draft whose best setting gains most, as a few prompts tell.
+        """The forecasts with the draft whose best setting gains most on a few timed prompts.
 
         All of them where one draft is far ahead, or there is no time. Where each setting has a
         server of its own, timing several would take most of the time.
@@ -201,11 +201,11 @@ class Confirmation:
                     gains[one] = corrected(one, names, timed)
         if len(gains) < len(near):
             return forecasts
-        told = [
+        factors = [
             f"{one.arm.label}: {times_text(math.exp(gain))} (forecast {times_text(one.speedup)})"
             for one, gain in gains.items()
         ]
-        self.setup.on_event(Notice(text=f"by {len(items)} timed prompts: {'; '.join(told)}"))
+        self.setup.on_event(Notice(text=f"by {len(items)} timed prompts: {'; '.join(factors)}"))
         draft = max(gains, key=gains.__getitem__).arm.draft
         return [one for one in forecasts if one.arm.draft == draft]
 
@@ -231,13 +231,13 @@ class Confirmation:
         return next(iter((*filter(None, (space.present,)), *space.defaults)), None)
 
     def check_lossless(self) -> LosslessCheck | None:
-        """Whether the leader wrote what the target alone did; None where that cannot be asked."""
+        """Whether the leader wrote what the target alone did; None where that cannot be checked."""
         race = self._race
         if race is None or not self.setup.workload.sampling.is_greedy:
             return None
         pairs = steady(race.runs.pairs_where_target_moved) or race.pairs
         if any(map(differs, pairs)):
-            # What batching moves is asked where it was seen.
+            # The probe needs the draft, and the target's layout, with which the outputs differ.
             self.setup.loader.load(race.arm.draft)
         return check_lossless(self.setup.engine, pairs) if pairs else None
 

@@ -42,7 +42,7 @@ class DepthRuns:
     """Measures depths after a race. Use it once."""
 
     pace: Pace
-    """Time keeper of the search, whose setup has the requests that were asked for."""
+    """Time keeper of the search, whose setup has the requests to measure."""
 
     def __post_init__(self) -> None:
         self.setup = self.pace.setup

@@ -1,7 +1,7 @@
 """The second sample of a verdict: recorded prompts, counted and priced, some of them timed as well.
 
 What one prompt gains more than another is nine tenths of an interval's width, and counts have it
-exactly; what prices are off by is common to all prompts, and a few timed ones tell it. So the
+exactly; what prices are off by is common to all prompts, and a few timed ones show it. So the
 speedup is that of all recorded prompts by counts and prices, times what the timed ones gained over
 what was predicted of them (``statistics.rescaled``).
 
@@ -13,10 +13,9 @@ narrow by a quarter at worst; ``CROSSED_ERROR`` allows for that (``benchmarks/ra
 
 From a dozen prompts or fewer hardly anything follows for others, and a user who gave them wants to
 know of these. Then the answer is for these prompts, with the parts of their answers as the sample;
-what others would gain is told beside it, as wide as it is.
+the gain on other prompts is reported beside it, with its wide interval.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -29,27 +28,27 @@ from spectui.measure.arm import Arm
 from spectui.measure.measurer import NOTHING_DRAFTED
 from spectui.measure.reading import NONE_APART, Readings
 from spectui.measure.speedup import PairedMeasurement, Speedup
-from spectui.measure.statistics import MIN_PROMPTS, paired_speedup, rescaled, speedup_within
+from spectui.measure.statistics import (
+    MIN_PROMPTS,
+    interval_reach,
+    paired_speedup,
+    rescaled,
+    speedup_within,
+)
 from spectui.measure.verdict import Basis
+from spectui.speculative.counters import Drafted
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.tune.forecast import Answers, Forecast, shrunk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CategoryGain:
+class CategoryGain(Drafted):
     """Prompts of one category."""
 
     category: str
     n_prompts: int
     speedup: float | None
     """Over off, as much text on both sides; None where nothing was decoded."""
-    n_drafted: int
-    n_accepted: int
-
-    @property
-    def acceptance_rate(self) -> float | None:
-        """Accepted / drafted; None where nothing was drafted."""
-        return self.n_accepted / self.n_drafted if self.n_drafted else None
 
     def document(self) -> Json:
         """The category as JSON."""
@@ -89,9 +88,9 @@ class Evidence:
     answers: Callable[[Arm], Answers | None] = field(repr=False)
     """The recorded answers with a setting; None where the recording does not hold it."""
     by_prompts: Answers = field(repr=False)
-    """Each answer with the setting that the other prompts have chosen."""
+    """Each answer with the setting that is best for the other prompts."""
     by_parts: Answers = field(repr=False)
-    """Each part with the setting that the other parts of all answers have chosen."""
+    """Each part of an answer with the setting that is best for the other parts of all answers."""
     readings: Mapping[str, Readings] = field(default_factory=dict, repr=False)
     """Prompts that were evaluated for the recording, by draft; under ``NGRAM_COSTS`` without."""
     is_of_few: bool = False
@@ -202,7 +201,9 @@ class Evidence:
         is all as well.
         """
         share = len(timed) / max(n_planned, len(timed))
-        of_counts, of_all = map(_reach, (self._counted(self.chosen, _LEVEL), self.speedup(timed)))
+        both = self._counted(self.chosen, _LEVEL), self.speedup(timed)
+        # The other side may reach to a forecast, which no timing narrows.
+        of_counts, of_all = (min(interval_reach(one)) for one in both)
         if not of_counts or not of_all:
             return share
         timing = 1 - (of_counts / of_all) ** 2
@@ -231,7 +232,7 @@ class Evidence:
     def _changed(self, whole: Speedup, timed: Sequence[PairedMeasurement]) -> Speedup:
         """``whole`` as the timed runs of ``chosen`` change it.
 
-        Few prompts are timed several times, and each run tells of the prices for itself.
+        Few prompts are timed several times, and each run is a measurement of the prices.
         """
         expected = {one.prompt_id: one for one in self._rows(self._own(self.chosen).whole)}
         ours = [one for one in timed if one.prompt_id in expected]
@@ -258,15 +259,6 @@ class Evidence:
             )
             for index, part in np.argwhere(answers.on_s > 0).tolist()
         ]
-
-
-def _reach(speedup: Speedup) -> float:
-    """How far an interval reaches, in logs, on the side that reaches less; 0 without one.
-
-    The other side may reach to a forecast, which no timing narrows.
-    """
-    low, high = speedup.interval or (speedup.estimate, speedup.estimate)
-    return math.log(min(speedup.estimate / low, high / speedup.estimate))
 
 
 def evidence_of(

@@ -1,7 +1,7 @@
 """Explanation of why a setting pays or does not, in a few sentences, and what would change it.
 
-The experts that recorded answers use tell why verifying a batch costs what it does, and what a
-cache of experts on a GPU would hold.
+The experts that recorded answers use explain the costs of verifying a batch, and show what a cache
+of experts on a GPU would hold.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ _NOTHING_DRAFTED = (
 )
 _SERVED = "Not explained: llama-server does not tell where the time of its rounds goes."
 _FARTHER = 2
-"""Doublings between the two sizes of a cache that are told, from the smallest that holds
+"""Doublings between the two sizes of a cache that are reported, from the smallest that holds
 anything."""
 
 
@@ -128,9 +128,9 @@ def _shares(terms: RoundTerms) -> str:
     """The parts that make up a round, but for what rounds to nothing."""
     parts, total_s = sorted(terms.parts, key=lambda part: -part[1]), terms.total_s
     (first, share), *others = [(name, s / total_s) for name, s in parts if s >= _SMALL * total_s]
-    told = [f"{first} takes {percent_text(share)}"]
-    told += [f"{name} {percent_text(share)}" for name, share in others]
-    return ", ".join(told)
+    shares = [f"{first} takes {percent_text(share)}"]
+    shares += [f"{name} {percent_text(share)}" for name, share in others]
+    return ", ".join(shares)
 
 
 def _margins(found: Findings, *, recommended: bool) -> str:

@@ -10,12 +10,13 @@ from spectui.documents import Json, Known
 from spectui.format import counted, percent_text
 from spectui.measure.arm import Arm
 from spectui.measure.reading import Readings
+from spectui.speculative.counters import Drafted
 from spectui.trace.costs import Costs, Vector
 from spectui.trace.policies import Policies, Policy
 from spectui.trace.probabilistic import NOT_SAMPLED, Sampled
 
 _MATTERS = 0.01
-"""Gain from which on it is told which rule comes nearest."""
+"""Gain from which on the best rule is reported."""
 _NOTHING = 0.0005
 """Gain that rounds to 0.0 %."""
 
@@ -53,10 +54,10 @@ class Adaptive:
         if self.most < _MATTERS:
             return f"{text}."
         best, rules = self.policies.rules[0], counted(len(self.policies.rules), "known rule")
-        told = f"none of {rules} adds anything"
+        gains = f"none of {rules} adds anything"
         if (gain := self.gain(best.seconds)) >= _NOTHING:
-            told = f"the best of {rules} adds {percent_text(gain)} ({best.text})"
-        return f"{text}, if it knew the text beforehand; {told}."
+            gains = f"the best of {rules} adds {percent_text(gain)} ({best.text})"
+        return f"{text}, if it knew the text beforehand; {gains}."
 
     def document(self) -> Json:
         """The bound and the rules as JSON."""
@@ -130,15 +131,12 @@ def shrunk(off_s: Vector, on_s: Vector) -> Vector:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Forecast:
-    """Forecast of a replayed setting."""
+class Forecast(Drafted):
+    """Forecast of a replayed setting; its counts are exact, on the recorded prompts."""
 
     arm: Arm
     speedup: float
     """Predicted, over off."""
-    n_drafted: int
-    """Exact, on the recorded prompts."""
-    n_accepted: int
     answers: Answers = field(compare=False, repr=False)
 
     @property
@@ -151,11 +149,6 @@ class Forecast:
         """Predicted seconds per token of the target alone; None where nothing was decoded."""
         n_tokens = float(self.answers.tokens.sum())
         return float(self.answers.off_s.sum()) / n_tokens if n_tokens else None
-
-    @property
-    def acceptance_rate(self) -> float | None:
-        """Accepted / drafted, None when nothing was drafted."""
-        return self.n_accepted / self.n_drafted if self.n_drafted else None
 
     def document(self) -> Json:
         """A replayed setting as JSON."""

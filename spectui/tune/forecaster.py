@@ -74,7 +74,7 @@ class Forecaster:
             prompt_token_s: seconds per token of a prompt.
         """
         pass_s, n_drafts = n_tokens / tokens_per_s, len(self.loader.drafts)
-        # Of a later drafter half as many prompts tell the costs.
+        # Half as many prompts are enough for the costs of a later drafter.
         n_probed = min(n_prompts, COST_PROMPTS // 2) * (1 + max(n_drafts, 1)) / 2
         prompt_s = self._prompt_s(pass_s, prompt_token_s, n_drafts)
         return n_prompts * prompt_s + n_probed * _PROBING_PASSES * pass_s
@@ -106,8 +106,8 @@ class Forecaster:
         Args:
             n_prompts: to record, of those that there are.
             n_tokens: of each answer, to record.
-            on_event: told what is done, on the caller's thread.
-            is_over: asked again and again whether a share of the time is gone.
+            on_event: called with a sentence on each step, on the caller's thread.
+            is_over: returns whether a share of the time is gone; called again and again.
 
         Raises:
             EngineDiedError: its process ended twice at one prompt.

@@ -97,22 +97,20 @@ class Forecasting:
 
     def look_ahead(self) -> None:
         """Record once, and replay everything."""
+        if self.forecaster is None:
+            return
         try:
-            outlook = self._outlook()
+            self.outlook = self._outlook(self.forecaster)
         except HopelessError:
             raise
         except (EngineDiedError, ServerError) as error:
             # Each trial has a process that is new again; trials choose.
             self.setup.on_event(Notice(text=f"no forecast, trials choose: {error}"))
             return
-        if outlook is not None:
-            self.outlook = outlook
-            self.setup.on_event(ForecastMade(forecasts=outlook.forecasts, costs=outlook.costs))
+        outlook = self.outlook
+        self.setup.on_event(ForecastMade(forecasts=outlook.forecasts, costs=outlook.costs))
 
-    def _outlook(self) -> Outlook | None:
-        forecaster = self.forecaster
-        if forecaster is None:
-            return None
+    def _outlook(self, forecaster: Forecaster | ServedForecaster) -> Outlook:
         few = min(_FEWEST, len(forecaster.workload.items))
         n_prompts, n_tokens, token_s = self._extent(forecaster)
         self._n_planned = n_prompts

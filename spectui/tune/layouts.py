@@ -122,7 +122,7 @@ def fit_layouts(
         request: the target and its context, of which nothing is loaded.
         drafts: by name.
         options: what may be chosen.
-        say: told what was chosen.
+        say: called with a sentence on the choice.
 
     Returns:
         None where there is nothing to choose.
@@ -131,10 +131,10 @@ def fit_layouts(
         SpectuiError: as ``Planner.plan`` does, of the target.
     """
     by_size = sorted(drafts, key=lambda name: -drafts[name].path.stat().st_size)
-    asked = {name: request.beside(drafts[name]) for name in by_size}
+    requests = {name: request.beside(drafts[name]) for name in by_size}
     with Planner(rpc=request.target.devices.rpc) as planner:
         without = fitted(planner, alone(request), options)
-        beside = {name: fitted(planner, one, options) for name, one in asked.items()}
+        beside = {name: fitted(planner, one, options) for name, one in requests.items()}
         largest = beside[by_size[0]]
         if without is None or largest is None:
             return None
@@ -170,7 +170,7 @@ def place_experts(
     """Find the placement for each draft, and for none; and the errors of drafts that have none.
 
     Args:
-        plan: asked some four times per draft.
+        plan: called some four times per draft.
         request: the target and the context; where its experts lie is left out.
         drafts: by name.
         free: free memory, with nothing loaded. GPUs keep their margins.
@@ -264,11 +264,11 @@ def cache_sizes_mib(
     Raises:
         SpectuiError: as ``plan`` does.
     """
-    asked = alone(replace(request, context=replace(request.context, moe_cache_mib=0)))
-    found = plan(asked)
+    target_alone = alone(replace(request, context=replace(request.context, moe_cache_mib=0)))
+    found = plan(target_alone)
     if moves_experts:
-        every = with_n_cpu_moe(asked.target, found.target.info.n_layers)
-        found = plan(replace(asked, target=every))
+        every = with_n_cpu_moe(target_alone.target, found.target.info.n_layers)
+        found = plan(replace(target_alone, target=every))
     rooms = (
         one.left_bytes - one.margin_bytes
         for one in demands(found, free)
@@ -291,7 +291,7 @@ def plan_experts(
         request: the target and its context, of which nothing is loaded; its placement of experts
             is replaced.
         drafts: by name.
-        say: told what was found.
+        say: called with a sentence on the placement.
         margins: what stays free on the GPUs; None for the usual.
 
     Returns:
@@ -304,7 +304,7 @@ def plan_experts(
     """
     target = request.target
     with Planner(rpc=target.devices.rpc) as planner:
-        # Every draft's search asks for the target as it was given.
+        # The search of each draft plans the target as it was given.
         plan: PlanCall = cache(planner.plan)
         gpus, without = planner.gpus(), plan(alone(request))
         if not (gpus and target.n_gpu_layers and without.target.info.n_experts):

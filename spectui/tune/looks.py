@@ -1,6 +1,6 @@
 """Levels of intervals that are looked at while the data grow.
 
-Whoever looks several times is wrong more often than the level of each look says. So the error is
+Several looks are wrong more often than the level of each look allows. So the error is
 spent over the looks, in proportion to the data that are in (Lan and DeMets 1983, "Discrete
 Sequential Boundaries for Clinical Trials"): what is clear is decided at the first look, and of 100
 gains that 40 prompts would decide in one look, some 95 are. What a look sees holds what the looks

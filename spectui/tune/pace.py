@@ -85,7 +85,7 @@ class Pace:
         return self.left_s - (1 - share) * self.budget_s
 
     def check(self, reserved_s: float = 0.0) -> None:
-        """Ask before each prompt whether there is time for it.
+        """Check before each prompt whether there is time for it.
 
         Args:
             reserved_s: seconds that have to be left for what comes after.
@@ -143,7 +143,7 @@ class Pace:
 
         Args:
             arm: the setting.
-            check_time: asked before each prompt, with the number that were decoded; raises to end
+            check_time: called before each prompt, with the number of decoded ones; raises to end
                 the runs.
         """
         setup = self.setup
@@ -157,7 +157,7 @@ class Pace:
         )
 
     def decoded(self, item: WorkItem, result: GenerationResult) -> None:
-        """Tell of a prompt, and of the most seconds until the end: of the race, or the budget."""
+        """Emit the event of a prompt, with the most seconds until the end of race or budget."""
         left_s = max(0.0, min(self.race_left_s(), self.left_s))
         text = f"{item.id}: {rate_text(result.tokens_per_s)} tokens/s"
         known_s = left_s if math.isfinite(left_s) else None

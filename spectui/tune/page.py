@@ -38,14 +38,14 @@ _TIMED = "the verdict's setting was timed as well"
 def findings_page(found: Tuned) -> list[Part]:
     """All that was found, without what to do next."""
     result = found.result
-    told = [result.verdict.reason]
+    sentences = [result.verdict.reason]
     if found.tuning.setup.present is not None:
-        told.append(_present_sentence(found.tuning.setup.present, result))
-    told += [f"note: {note}" for note in _notes(found)]
+        sentences.append(_present_sentence(found.tuning.setup.present, result))
+    sentences += [f"note: {note}" for note in _notes(found)]
     if result.lossless is not None:
-        told += lossless_lines(result.lossless)
-    told += filter(None, (cache_sentence(result.experts), _sampled_sentence(found)))
-    page: list[Part] = [*map(Paragraph, told)]
+        sentences += lossless_lines(result.lossless)
+    sentences += filter(None, (cache_sentence(result.experts), _sampled_sentence(found)))
+    page: list[Part] = [*map(Paragraph, sentences)]
     if result.requests.value:
         page.append("")
         page += [Paragraph(f"A request of {one.summary}.") for one in result.requests.value]
@@ -69,12 +69,12 @@ def _present_sentence(present: Known[Arm], result: TuneResult) -> str:
     raced, trial = result.raced(arm), result.last_trial(arm)
     if raced is not None:
         is_best = result.best == arm and raced.estimate >= 1
-        told = f"{gain_text(raced)}{', the best that was found' * is_best}"
+        gain = f"{gain_text(raced)}{', the best that was found' * is_best}"
     elif trial is not None and trial.speedup is not None:
-        told = f"{speedup_percent(trial.speedup)} in a trial"
+        gain = f"{speedup_percent(trial.speedup)} in a trial"
     else:
-        told = "it was not measured"
-    return f"Your present setting ({arm.label}): {told}."
+        gain = "it was not measured"
+    return f"Your present setting ({arm.label}): {gain}."
 
 
 def _sampled_sentence(found: Tuned) -> str | None:
@@ -146,17 +146,17 @@ def _forecast_error(result: TuneResult) -> str | None:
     if abs(error) < _LARGE_ERROR:
         return None
     side = "above" if error > 0 else "below"
-    told = f"the timed speedup is {percent_text(abs(error))} {side} the forecast"
+    text = f"the timed speedup is {percent_text(abs(error))} {side} the forecast"
     forecast_s, timed_s = forecast.off_token_s, result.off_token_s
     if forecast_s and timed_s and abs(timed_s / forecast_s - 1) >= _LARGE_ERROR:
-        told = (
-            f"{told}, and a token of the target alone took {time_text(timed_s)} then, "
+        text = (
+            f"{text}, and a token of the target alone took {time_text(timed_s)} then, "
             f"{time_text(forecast_s)} when prices were measured"
         )
-        told = f"{told}: the machine changes"
+        text = f"{text}: the machine changes"
     if result.speedup.interval is None or result.speedup.n_timed is None:
-        return f"{told}; what was timed decides."
-    return f"{told}; the interval reaches to the forecast."
+        return f"{text}; what was timed decides."
+    return f"{text}; the interval reaches to the forecast."
 
 
 def lossless_lines(check: LosslessCheck) -> Iterator[str]:
@@ -165,8 +165,8 @@ def lossless_lines(check: LosslessCheck) -> Iterator[str]:
     if not check.lossless and divergence is not None:
         where = f"at token {divergence.position} of prompt {divergence.prompt_id}"
         kind = "note" if check.lossless is None else "warning"
-        told = f"{kind}: with speculation the output parts from the target's own {where}"
-        yield f"{told}; spectui bench shows more."
+        text = f"{kind}: with speculation the output parts from the target's own {where}"
+        yield f"{text}; spectui bench shows more."
 
 
 def commands_page(found: Tuned, again: str, *, has_server: bool) -> list[Part]:
@@ -235,14 +235,14 @@ def _places(found: Tuned) -> list[Part]:
     own = text_of(found.tuning.setup.knobs, placing.given)
     short = ", and time ended the search" if placing.was_short else ""
     if not placing.best:
-        told = f"Without a draft no place was shown to be faster than your command's ({own})"
+        text = f"Without a draft no place was shown to be faster than your command's ({own})"
         tried = counted(placing.n_tried, "other")
-        return ["", Paragraph(f"{told}: {tried} tried{short}.")]
-    told = f"{counted(placing.n_tried, 'other place')} tried without a draft{short}"
+        return ["", Paragraph(f"{text}: {tried} tried{short}.")]
+    text = f"{counted(placing.n_tried, 'other place')} tried without a draft{short}"
     if (requests := placing.requests) is not None:
-        told = f"{told}; whole requests gain {gain_text(requests)} by the best"
+        text = f"{text}; whole requests gain {gain_text(requests)} by the best"
     rows = list(_place_rows(found, placing, own))
-    return ["", Table((Words(), "tokens/s", "over your command"), rows), Paragraph(f"{told}.")]
+    return ["", Table((Words(), "tokens/s", "over your command"), rows), Paragraph(f"{text}.")]
 
 
 def _place_rows(found: Tuned, placing: Placing, own: str) -> Iterator[tuple[str, str, str]]:

@@ -33,7 +33,7 @@ Values = Mapping[str, Value]
 """Values by parameter; one that is not in it stays as the command has it."""
 
 GIVEN = "given"
-"""Value of a parameter that the command says in words of its own."""
+"""Value of a parameter that the command sets by other options, such as ``-ot``."""
 _UBATCHES = (128, 256, 512, 1024, 2048)
 _STEPS = 4
 """Steps between the fewest layers with experts in RAM and all of them."""
@@ -220,5 +220,5 @@ def moved(place: LoadTarget, knobs: Iterable[Knob], values: Values) -> LoadTarge
 
 def text_of(knobs: Iterable[Knob], values: Values) -> str:
     """The values as a command has them."""
-    told = (one.text(values[one.name]) for one in knobs if one.name in values)
-    return " ".join(filter(None, told)) or "as given"
+    words = (one.text(values[one.name]) for one in knobs if one.name in values)
+    return " ".join(filter(None, words)) or "as given"

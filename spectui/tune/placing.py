@@ -17,19 +17,13 @@ from statistics import fmean, median
 from spectui.engine.commands import Generate, LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
-from spectui.errors import (
-    BadInputError,
-    CancelledError,
-    DoesNotFitError,
-    EngineDiedError,
-    UsageError,
-)
+from spectui.errors import BadInputError, DoesNotFitError, EngineDiedError, UsageError
 from spectui.measure.backend import again_after_a_death
+from spectui.measure.measurer import uncancelled
 from spectui.measure.speedup import PairedMeasurement
 from spectui.measure.statistics import paired_speedup
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.request import RequestShape
-from spectui.speculative.decoder import Stop
 from spectui.tune.pace import OutOfTimeError
 from spectui.tune.places import Knob, PlaceTrial, Placing, Values, moved, text_of
 from spectui.tune.studies.study import PlaceStudy
@@ -44,7 +38,7 @@ _LONGEST = 512
 _FAR = 0.95
 """A place that is slower than the best by more than this is followed no farther."""
 _ALIKE = 1.01
-"""Places that differ by no more than this are as fast for all that one can tell."""
+"""Factor within which two places count as equally fast."""
 _HOPELESS = 0.8
 """A place that is slower than the best by more than this on two prompts is timed on no other."""
 
@@ -58,7 +52,7 @@ class PlaceSearch:
     target: LoadTarget
     """In the place that the user's command gives it."""
     study: PlaceStudy
-    """Says what may be varied, and keeps what was tried: an earlier run's trials are taken up."""
+    """Has the parameters that may vary, and keeps trials, those of an earlier run as well."""
     _: KW_ONLY
     workload: Workload
     """Prompts, and sampling."""
@@ -67,9 +61,9 @@ class PlaceSearch:
     min_gain: float
     """Least gain that makes another place worth it; 0.02 is 2 %."""
     say: Callable[[str], None]
-    """Told what was tried."""
+    """Called with a sentence on each place that was tried."""
     is_over: Callable[[], bool] = lambda: False
-    """Asked before each place but the command's own whether its time is over."""
+    """Returns whether the time is over; called before each place but the command's own."""
 
     def __post_init__(self) -> None:
         self._given: Values = {one.name: one.own for one in self.study.knobs}
@@ -187,10 +181,7 @@ class PlaceSearch:
     def _generate(self, item: WorkItem, n_predict: int) -> GenerationResult:
         sampling = replace(self.workload.sampling, ignore_eos=True)
         command = Generate(prompt=item.tokens[:_LONGEST], n_predict=n_predict, sampling=sampling)
-        result = self.engine.generate(command)
-        if result.stop is Stop.CANCELLED:
-            raise CancelledError("the measurement was cancelled")
-        return result
+        return uncancelled(self.engine.generate(command))
 
     def _judged(self, placing: Placing, best: Values) -> Placing:
         """Hold the best place against the command's own, in turns."""

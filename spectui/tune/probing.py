@@ -7,13 +7,12 @@ from functools import partial
 
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
-from spectui.errors import CancelledError
 from spectui.measure.backend import again_after_a_death
+from spectui.measure.measurer import uncancelled
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import DrafterSetting
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Round
-from spectui.speculative.decoder import Stop
 from spectui.trace.fit import Observed, Probed
 
 _LENGTHS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 254)
@@ -52,7 +51,7 @@ class CostProbe:
 
         Args:
             items: prompts.
-            on_probed: told of each that is done.
+            on_probed: called with each prompt that is done.
 
         Returns:
             The rounds; None if every text ended before a round drafted anything.
@@ -92,9 +91,7 @@ class CostProbe:
                 reuse_prompt=True,
             )
         )
-        if result.stop is Stop.CANCELLED:
-            raise CancelledError("the measurement was cancelled")
-        return result.rounds
+        return uncancelled(result).rounds
 
 
 def observed_rounds(rounds: Sequence[Round], n_prompt: int, group: int) -> list[Observed]:

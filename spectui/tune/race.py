@@ -1,7 +1,7 @@
 """The last phase: the winner and off on the same prompts, until it is decided.
 
 Each prompt is decoded without speculation and with the winner, one right after the other. Where
-prompts were recorded, these runs tell how far counts and prices are off (``evidence``), and a few
+prompts were recorded, these runs show how far counts and prices are off (``evidence``), and a few
 will do; elsewhere they are the verdict, on prompts that had no part in the choice, since the winner
 of a search is flattered by the numbers that it won with. The race ends when the verdict on it is
 decided: the question is on or off.
@@ -65,17 +65,17 @@ class RaceRuns:
     off: Arm = OFF
     """Arm that the verdict compares with."""
     load: Callable[[Arm], None]
-    """Makes an arm's draft the loaded one, and the target lie as it does with that."""
+    """Loads an arm's draft, and the target in its layout beside that draft."""
     on_pair: Callable[[Pair], None]
-    """Told of every measured pair."""
+    """Called with every measured pair."""
     check_time: Callable[[int], None] = lambda _n: None
-    """Asked before each prompt, with the number that were decoded; raises to end it."""
+    """Called before each prompt, with the number of decoded ones; raises to end the runs."""
 
     def __post_init__(self) -> None:
         self._is_apart = self.measurer.n_beside_off == 0
         """Whether no setting is loaded beside off."""
         self._is_moved = self.arm.layout != self.off.layout
-        """Whether the target lies otherwise beside the setting's draft."""
+        """Whether the target has another layout beside the setting's draft."""
         self._items: list[WorkItem] = []
         self._beside: list[Pair] = []
         """Runs of the setting, each with the target alone in the same place."""
@@ -83,7 +83,7 @@ class RaceRuns:
         """Runs of off in a place of its own."""
         self._on: list[Timed] = []
         """Runs of the setting where nothing is loaded beside off."""
-        self._n_told = 0
+        self._n_reported = 0
         self._n_legs = 0
 
     @property
@@ -134,8 +134,8 @@ class RaceRuns:
         else:
             beside = partial(self.measurer.block, block, side.speculation, turn)
             self._beside += again_after_a_death(beside)
-        for pair in self.pairs[self._n_told :]:
-            self._n_told += 1
+        for pair in self.pairs[self._n_reported :]:
+            self._n_reported += 1
             self.on_pair(pair)
 
 
@@ -148,7 +148,7 @@ class Standing:
     """Over off; its interval holds for all looks together. None if nothing was decoded."""
     n_pairs: int
     pairs: tuple[Pair, ...] = ()
-    """Paired measurements against off; empty where recorded prompts alone tell of it."""
+    """Paired measurements against off; empty for a setting that was only counted and priced."""
     apart: Readings = NONE_APART
     """Prompts that were evaluated for the recording."""
     moved: tuple[Pair, ...] = ()
@@ -184,7 +184,7 @@ class Race:
     min_gain: float
     """Least gain of speculation that is worth it; 0.02 is 2 %."""
     n_affordable: Callable[[Sequence[WorkItem]], int] = len
-    """Given the prompts that are left, how many of those, from the first, there is time for; asked
+    """Given the prompts that are left, how many of those, from the first, there is time for; called
     at every look. The prompts before the first look are measured in any case."""
     requests: Callable[[Standing], Sequence[Request]] = lambda _standing: ()
     """Whole requests as the setting stands, which have to gain as well."""
@@ -229,7 +229,7 @@ class Race:
             leg = rest if len(rest) < step + _SHORTEST_LEG else rest[:step]
 
     def _is_timed(self, progress: float) -> bool:
-        """Whether more timed prompts would hardly add to what recorded ones tell."""
+        """Whether more timed prompts would hardly narrow the interval of the recorded ones."""
         return self.evidence is not None and progress >= 1
 
     def extend(self, evidence: Evidence, items: Sequence[WorkItem]) -> None:
@@ -320,7 +320,7 @@ def finalist(records: Sequence[TrialRecord], forecasts: Sequence[Forecast]) -> A
     """The best forecast that has not failed in a trial, or a setting that only a trial knows.
 
     A forecast is off by 1 to 2 %, a trial of eight prompts by 5 % (``benchmarks/replay_times.py``):
-    where there is a forecast, a trial says no more than whether the setting runs at all.
+    where there is a forecast, a trial shows no more than whether the setting runs at all.
 
     A close second is not raced: what it may gain beyond the best is about the least gain, and its
     runs take time from the prompts that decide between on and off.

@@ -54,7 +54,7 @@ class TuneResult:
     took_s: float
     """Seconds of the search's own work."""
     cut_trials: tuple[int, int] | None = None
-    """Trials that were run, and those that were asked for, where time ended them; else None."""
+    """Trials that were run, and those that were wanted, where time ended them; else None."""
     cut_race: tuple[int, int] | None = None
     """Prompts of the confirmation that were timed, and all, where time ended it; else None."""
     conditions: DisturbanceSummary | None = None
@@ -164,16 +164,8 @@ class Outcome(Setup):
 
     def exported(self) -> ExportSetup:
         """The advised setup, to be written as a command."""
-        return ExportSetup(
-            target=self.target,
-            draft=self.draft,
-            context=self.context,
-            speculation=self.speculation,
-            extra=self.extra,
-            given=self.given,
-            start=self.start,
-            name=self.target.path.stem,
-        )
+        name = self.target.path.stem
+        return self.converted(ExportSetup, given=self.given, start=self.start, name=name)
 
     @property
     def is_confirmed(self) -> bool:
@@ -198,15 +190,13 @@ def outcome_of(result: TuneResult, *, setup: ExportSetup, dialect: Dialect) -> O
             high=speedup.high,
             n_prompts=speedup.n_prompts,
         )
-    return Outcome(
+    return setup.converted(
+        Outcome,
         ended=datetime.now(UTC),
         verdict=result.verdict,
         target=setup.target.absolute(),
         draft=None if draft is None else draft.absolute(),
-        context=setup.context,
-        speculation=setup.speculation,
         gain=gain,
-        extra=setup.extra,
         given=setup.given,
         dialect=dialect,
         start=setup.start,

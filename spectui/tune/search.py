@@ -53,7 +53,7 @@ and as llama.cpp stops behind each router."""
 
 
 class TrialRunner:
-    """Measures what a study proposes, and keeps the records."""
+    """Measures the arms that a study proposes, and keeps the records."""
 
     def __init__(self, pace: Pace, forecasting: Forecasting) -> None:
         """Take up the study's trials."""
@@ -82,9 +82,9 @@ class TrialRunner:
     @property
     def n_wanted(self) -> int:
         """Trials to run in all, earlier ones included."""
-        asked = self.setup.limits.n_trials
-        if asked is not None:
-            return asked
+        wanted = self.setup.limits.n_trials
+        if wanted is not None:
+            return wanted
         return 0 if self._forecasting.forecasts else MOST_TRIALS
 
     def run(self) -> None:
@@ -113,7 +113,7 @@ class TrialRunner:
                 self._forecasting.forecast_also(record.arm)
 
     def _is_known(self, arm: Arm) -> bool:
-        """Whether a trial or a forecast tells of a setting."""
+        """Whether a setting was tried or has a forecast."""
         tried = any(one.arm == arm and one.is_tried for one in self.records)
         return tried or self._forecasting.forecast_also(arm)
 

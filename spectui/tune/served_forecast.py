@@ -1,6 +1,6 @@
 """Forecasts of draft lengths through a llama-server: two starts a draft, and none for a setting.
 
-A streamed answer tells after each round how many tokens were drafted and accepted, and when. Output
+A streamed answer has the drafted and accepted tokens of each round, and its time. Output
 does not depend on drafts, so that one answer with long drafts holds the rounds of every shorter
 length: a draft agrees with the text up to the same places, whatever its length. A round of a length
 costs what it costs where nothing is accepted (``--spec-synth-rates 0,0,...``): there an answer of n
@@ -267,11 +267,11 @@ class ServedForecaster:
             self._on_event(f"{item.id}: measured rounds of every length with {draft}")
         for item in items[len(alone) : len(ladders)]:
             alone.append(self._rounds(workload, item, None))
-        told = {
+        totals = {
             (sum(one.n_drafted for one in rounds), sum(one.n_accepted for one in rounds))
             for rounds in ladders
         }
-        if told != {(longest * (longest + 1) // 2, 0)}:
+        if totals != {(longest * (longest + 1) // 2, 0)}:
             raise ServerError(
                 f"llama-server does not draft {longest}, {longest - 1}, ... 0 tokens, none of them "
                 f"accepted, with {SYNTHETIC_RATES}"

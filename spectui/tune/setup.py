@@ -37,7 +37,7 @@ JUDGES = 8
 FEWEST_FOR_BOTH = 12
 """Prompts of which some may choose and nothing else."""
 MOST_TRIALS = 50
-"""Trials where nothing can be forecast and no number was asked for."""
+"""Trials where nothing can be forecast and no number was given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +173,7 @@ class SearchSetup:
     """Loads the drafts that the study's arms name."""
     limits: Limits
     on_event: Callable[[TuneEvent], None]
-    """Told what happens, on the caller's thread."""
+    """Called with every event, on the caller's thread."""
     requests: tuple[RequestShape, ...] = ()
     """Requests that are to gain."""
 

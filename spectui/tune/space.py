@@ -58,7 +58,7 @@ coincidence, and occur in short texts as well."""
 _NGRAM_M = (4, 8, 12, 16)
 """Longest drafts of n-gram drafters that are replayed, beside the space's own."""
 AHEAD: tuple[Ngram, ...] = (
-    NgramSimple(size_n=4, size_m=8),
+    FIRST_NGRAM,
     NgramMapK(size_n=4, size_m=8),
     NgramMod(n_match=16, n_min=0, n_max=16),
 )
@@ -148,11 +148,11 @@ class SearchSpace:
     @property
     def floor(self) -> float:
         """Least ``draft_p_min`` above 0 that a recording has to answer for; above 1 for none."""
-        asked = [LEAST_P_MIN] * self.with_p_min
+        floors = [LEAST_P_MIN] * self.with_p_min
         present = None if self.present is None else self.present.speculation
         if present is not None and present.model is not None and present.model.draft_p_min > 0:
-            asked.append(present.model.draft_p_min)
-        return min(asked, default=_NO_FLOOR)
+            floors.append(present.model.draft_p_min)
+        return min(floors, default=_NO_FLOOR)
 
     def ngrams(self) -> tuple[Speculation, ...]:
         """Settings of n-gram drafters, for a replay: representative ones of those in between.
@@ -179,7 +179,7 @@ class SearchSpace:
             yield drafter(**{one.name: value for one, value in zip(numbers, chosen, strict=True)})
 
     def ahead(self) -> tuple[Ngram, ...]:
-        """N-gram drafters that may be asked before a draft model."""
+        """N-gram drafters that may draft ahead of a draft model."""
         if not (self.drafts and self.with_ngrams):
             return ()
         return tuple(setting for setting in AHEAD if setting.longest <= self.max_draft)

@@ -91,9 +91,9 @@ class Tracer:
     """Recordings of the whole workload, with all drafts, from another machine: costs alone are
     measured then. Empty where they are to be made."""
     on_event: Callable[[str], None]
-    """Told what happens, on the caller's thread."""
+    """Called with a sentence on each step, on the caller's thread."""
     is_over: Callable[[float], bool] = never
-    """Asked again and again whether a share of the time is gone."""
+    """Returns whether a share of the time is gone; called again and again."""
 
     def __post_init__(self) -> None:
         self._drafts = self.loader.drafts if self.drafts is None else self.drafts
@@ -146,7 +146,7 @@ class Tracer:
     def _record_outputs(self) -> None:
         """Have the target continue the prompts, many at once, and record them in their order.
 
-        Answers that are there already take nobody's time.
+        Answers of chats are recorded as they are, which takes no time.
         """
         items, n_predict = self.workload.items, self.workload.n_predict
         for item in self._waiting:
@@ -233,11 +233,11 @@ class Tracer:
                 mtp=self.loader.by_name[draft].drafts_by_mtp,
                 sampling=None if sampling.is_greedy else sampling,
             )
-            told = again_after_a_death(partial(self.loader.engine.record_chains, command))
-            self._keep_reading(draft, recording, told.read_s)
-            chains = {**recording.chains, draft: told.chains}
+            recorded = again_after_a_death(partial(self.loader.engine.record_chains, command))
+            self._keep_reading(draft, recording, recorded.read_s)
+            chains = {**recording.chains, draft: recorded.chains}
             self._recordings[index] = replace(recording, chains=chains)
-            n_tokens, seconds = len(recording.output), told.seconds
+            n_tokens, seconds = len(recording.output), recorded.seconds
             self.on_event(f"{recording.id}: {draft} along {n_tokens} tokens in {seconds:.1f} s")
 
     def _keep_reading(self, draft: str, recording: Recording, read_s: float | None) -> None:
@@ -269,8 +269,8 @@ class Tracer:
     def _probes_without_draft(self) -> bool:
         """Whether rounds without a draft model are measured apart.
 
-        Where no draft is long enough to tell what verifying the longer drafts of n-gram drafters
-        costs, and where the target lies otherwise beside one.
+        Where no draft is as long as the drafts of n-gram drafters, so that it does not show what
+        verifying these costs; and where the target has another layout beside a draft.
         """
         loader = self.loader
         return all(loader.by_name[draft].is_short for draft in loader.drafts) or any(

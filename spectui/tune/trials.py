@@ -15,7 +15,7 @@ class TrialState(StrEnum):
     RUNNING = "running"
     COMPLETE = "complete"
     FAIL = "fail"
-    """The setting could not be measured, or its models do not fit; the record says why."""
+    """The setting could not be measured, or its models do not fit; the record has the error."""
     INTERRUPTED = "interrupted"
     """The trial was stopped, or its process ended. Does not count as tried."""
 
@@ -36,11 +36,11 @@ class PromptScore:
     n_drafted: int
     n_accepted: int
     n_rounds: int | None
-    """None where a server decoded, which does not tell."""
+    """None where a server decoded, which does not report them."""
 
 
 def score(pair: Pair) -> PromptScore:
-    """Reduce a prompt to what the study keeps; no text."""
+    """The numbers of a prompt that the study keeps, without its text."""
     result = pair.speculative
     return PromptScore(
         prompt_id=pair.item.id,

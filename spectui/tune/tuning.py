@@ -36,7 +36,7 @@ from spectui.tune.trials import n_measured
 
 _PLACING = frozenset({"override-tensor", "cpu-moe", "n-cpu-moe"})
 """Options that a searched placement needs."""
-_UNKNOWN = "spectui export and verify will not know of this verdict"
+_NOT_KEPT = "spectui export and verify will not know of this verdict"
 _FORECASTS = 50
 """Number of replayed settings that a document lists: the best ones."""
 
@@ -61,7 +61,7 @@ class Tuning:
         result.
 
         Args:
-            on_event: told what happens, on the caller's thread.
+            on_event: called with every event, on the caller's thread.
 
         Raises:
             BadInputError: the storage cannot be used.
@@ -92,7 +92,7 @@ class Tuning:
         return Tuned(tuning=self, result=result)
 
     def _begin(self, study: TuningStudy, on_event: Callable[[TuneEvent], None]) -> None:
-        """Tell of the study."""
+        """Emit the first events of the study."""
         problem = this_machine().gpu_problem
         if problem is not None:
             without = "the NVIDIA GPUs do not count as part of this machine now"
@@ -155,7 +155,7 @@ class Tuning:
                     return replace(result, not_kept=kept)
             study.keep(outcome=outcome, promise=self._promise(result))
         except BadInputError as error:
-            return replace(result, not_kept=f"{_UNKNOWN}: {error}")
+            return replace(result, not_kept=f"{_NOT_KEPT}: {error}")
         return result
 
     def _promise(self, result: TuneResult) -> Promise | None:
@@ -164,16 +164,14 @@ class Tuning:
         if leader is None or leader.speedup is None or leader.arm.speculation is None:
             return None
         promise = Promise(
-            case=Case(
+            case=setup.off.converted(
+                Case,
                 baseline=self._target_beside(None),
                 target=self._target_beside(leader.arm.draft),
                 draft=self._draft_of(leader.arm),
-                context=setup.off.context,
                 speculation=leader.arm.speculation,
                 sampling=setup.workload.sampling,
                 n_predict=setup.workload.n_predict,
-                extra=setup.off.extra,
-                n_slots=setup.off.n_slots,
             ),
             prompts=setup.prompts,
             observed=observed_of(leader.pairs),
@@ -242,7 +240,11 @@ class Tuned:
             "study": self.tuning.name,
             "target": self.tuning.backend.target_document(),
             "drafts": [one.document() for one in setup.candidates],
-            "config": _config(setup),
+            "config": {
+                **setup.workload.document(),
+                "n_prompts": len(setup.workload.items),
+                "min_gain": setup.limits.min_gain,
+            },
             **or_reason("placing", placing and placing.document(), "no place was searched"),
             **or_reason("layouts", layouts and encoded(layouts), alike),
             "baseline": _baseline(result),
@@ -310,16 +312,7 @@ def _forecasts(outlook: Outlook) -> Json:
 
 
 def _conditions(result: TuneResult) -> Json:
-    """Load of the rest of the machine, and what a user should know of it."""
+    """Load of the rest of the machine, and notes on it, as JSON."""
     met = result.conditions
-    told = met and {"disturbance": met.document(), "notes": list(met.notes)}
-    return or_reason("conditions", told, "the machine was not watched")
-
-
-def _config(setup: TuningSetup) -> Json:
-    """How it was measured."""
-    return {
-        **setup.workload.document(),
-        "n_prompts": len(setup.workload.items),
-        "min_gain": setup.limits.min_gain,
-    }
+    found = met and {"disturbance": met.document(), "notes": list(met.notes)}
+    return or_reason("conditions", found, "the machine was not watched")

@@ -9,6 +9,7 @@ import pytest
 
 from spectui.commands.arguments import server_arguments
 from spectui.commands.sources.reading import read_command
+from spectui.documents import encoded
 from spectui.errors import BadInputError
 from spectui.measure.verdict import Verdict
 from spectui.options.drafters import DraftSimple
@@ -16,7 +17,7 @@ from spectui.options.option import Dialect
 from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
 from spectui.tune.result import Outcome
-from spectui.tune.studies.records import OUTCOME, to_plain
+from spectui.tune.studies.records import OUTCOME
 from spectui.tune.studies.study import TuningStudy
 from tests.support.cli import Run, Searched, Spectui
 
@@ -56,7 +57,7 @@ def test_a_verdict_to_use_it_is_exported_with_its_setting(spectui: Spectui, home
     )
     (home / "data").mkdir(parents=True)
     study = optuna.create_study(study_name="s", storage=f"sqlite:///{home}/data/studies.sqlite3")
-    study.set_user_attr(OUTCOME, to_plain(outcome))
+    study.set_user_attr(OUTCOME, encoded(outcome))
     assert spectui("export") == 0
     setting = outcome.speculation
     given = target, draft, outcome.context, setting

@@ -16,12 +16,13 @@ from spectui.cli.cockpit import Cockpit, make_launch
 from spectui.cli.cockpit import command as cockpit
 from spectui.commands.command import Start
 from spectui.commands.measured import unmeasured
+from spectui.documents import encoded
 from spectui.live.sessions import LoadOptions
 from spectui.secret import HIDDEN
 from spectui.settings import Settings
 from spectui.tui.export import export_choices
 from spectui.tune.setup import CommandOptions
-from spectui.tune.studies.records import OUTCOME, to_plain
+from spectui.tune.studies.records import OUTCOME
 from spectui.tune.studies.storage import address_of
 from tests.support.binaries import CURRENT, write_binary
 from tests.support.cli import Spectui
@@ -180,7 +181,7 @@ def test_files_of_a_study_hold_what_starts_the_command(spectui: Spectui, tmp_pat
         environment=(("LLAMA_API_KEY", "a b"), ("GGML_CUDA_NO_PINNED", "1")),
         program=tuple(WRAPPED.split()),
     )
-    study.set_user_attr(OUTCOME, {**without, "start": to_plain(start)})
+    study.set_user_attr(OUTCOME, {**without, "start": encoded(start)})
     other = write_binary(tmp_path / "other", CURRENT)
     assert spectui("export", "mine", "--server-bin", other) == 0, spectui.err
     assert spectui.out.splitlines()[-1].startswith(f"{AROUND} nice -n 1 {other} -m ")

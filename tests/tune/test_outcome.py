@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui.commands.launch import ExportSetup
+from spectui.documents import encoded
 from spectui.errors import BadInputError
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.speedup import Speedup
@@ -22,7 +23,7 @@ from spectui.options.speculation import Speculation
 from spectui.tune.race import Standing
 from spectui.tune.result import Gain, Outcome, TuneResult, outcome_of
 from spectui.tune.studies.listing import StoredStudy, find_study, list_studies
-from spectui.tune.studies.records import OUTCOME, from_plain, to_plain
+from spectui.tune.studies.records import OUTCOME, from_plain
 from spectui.tune.studies.storage import address_of
 
 ENDED = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -100,7 +101,7 @@ def kept(found: TuneResult) -> Outcome:
 @settings(deadline=None)
 @given(outcome=outcomes)
 def test_an_outcome_comes_back_from_a_storage_as_it_was(outcome: Outcome) -> None:
-    assert from_plain(json.loads(json.dumps(to_plain(outcome))), Outcome) == outcome
+    assert from_plain(json.loads(json.dumps(encoded(outcome))), Outcome) == outcome
 
 
 @pytest.mark.parametrize("kept", [None, {}, [], "x", {"ended": "yesterday"}, 3])
@@ -134,7 +135,7 @@ def test_the_latest_study_comes_first(tmp_path: Path, monkeypatch: pytest.Monkey
     for name, day in (("first", 0), ("third", 2), ("second", 1)):
         study = optuna.create_study(study_name=name, storage=storage)
         study.set_user_attr(
-            OUTCOME, to_plain(replace(OUTCOME_OFF, ended=ENDED + timedelta(days=day)))
+            OUTCOME, encoded(replace(OUTCOME_OFF, ended=ENDED + timedelta(days=day)))
         )
     optuna.create_study(study_name="never begun", storage=storage)
     found = list_studies(None)

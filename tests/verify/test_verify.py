@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spectui.documents import encoded
 from spectui.engine.events import GenerationResult
 from spectui.measure.comparison import Comparison
 from spectui.measure.measurer import Pair
@@ -29,7 +30,7 @@ from spectui.options.speculation import Speculation
 from spectui.server.binary import ServerBinary
 from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
-from spectui.tune.studies.records import from_plain, to_plain
+from spectui.tune.studies.records import from_plain
 from spectui.verify.comparison import Agreement, agreement, ratio_of
 from spectui.verify.verification import Verified, notes, warnings
 from tests.support.machine import QUIET
@@ -219,7 +220,7 @@ def test_off_is_measured_as_the_target_lies_without_a_draft() -> None:
 
 
 def test_a_promise_is_kept_as_plain_text() -> None:
-    stored = json.loads(json.dumps(to_plain(PROMISE)))
+    stored = json.loads(json.dumps(encoded(PROMISE)))
     assert from_plain(stored, Promise) == PROMISE
     assert PROMISE.prompt_ids == ("a", "b")
     assert from_plain({"case": 1}, Promise) is None

@@ -11,7 +11,7 @@ import optuna
 from optuna.storages import RDBStorage
 from optuna.study._frozen import FrozenStudy
 
-from spectui.documents import Json
+from spectui.documents import Json, encoded
 from spectui.errors import BadInputError
 from spectui.measure.promise import Promise
 from spectui.page import Excerpt, Page, Paragraph, Table
@@ -167,7 +167,7 @@ def machines_of(study: str, studies: Sequence[StoredStudy]) -> Sequence[StoredSt
 def find_study(studies: Sequence[StoredStudy], wanted: str | None) -> StoredStudy:
     """The study of that name, or the only one whose name contains it.
 
-    None asks for the latest with a confirmed verdict, or the latest where none has one.
+    None stands for the latest with a confirmed verdict, or the latest where none has one.
 
     Raises:
         BadInputError: there is none, or more than one, or this spectui does not read it.
@@ -236,7 +236,7 @@ def keep_report(storage: str | None, name: str, document: Json, page: Page) -> N
     """
     parts = (part for part in page if not isinstance(part, Excerpt))
     kept = [(part,) if isinstance(part, Table) else part for part in parts]
-    report = records.to_plain(Report(document=document, page=kept))
+    report = encoded(Report(document=document, page=kept))
     with opened(storage) as studies:
         optuna.load_study(study_name=name, storage=studies).set_user_attr("report", report)
 

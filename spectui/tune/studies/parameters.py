@@ -1,4 +1,4 @@
-"""The parameters of an arm, as a study asks for them and as it stores them.
+"""The parameters of an arm, as a sampler chooses them and as a study stores them.
 
 A tree: the kind of drafter first, then what that kind has. So drafts of a model keep the names that
 they have always had, and a later kind brings its own. Off has none.
@@ -94,7 +94,7 @@ def parameters_of(arm: Arm, space: SearchSpace) -> FixedTrial:
 
 
 def _values(arm: Arm) -> dict[str, Any]:
-    """Values of all parameters that it may have; ``suggest_arm`` asks for those of the space."""
+    """Values of all parameters of an arm; ``suggest_arm`` takes those of the search space."""
     if arm.speculation is None:
         return {}
     own = arm.speculation.own

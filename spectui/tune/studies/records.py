@@ -91,7 +91,7 @@ def check_same(
         Whether they can be compared; False where only prices differ, and ``is_shared``.
 
     Raises:
-        UsageError: says what differs, and what to do.
+        UsageError: they cannot; the message has what differs, and what to do.
     """
     known = {key: known.get(key) for key in spec}
     differing = differences(known, spec)
@@ -129,11 +129,6 @@ def trials_of(study: optuna.Study) -> tuple[TrialRecord, ...]:
 
 
 T = TypeVar("T")
-
-
-def to_plain(kept: object) -> Any:  # noqa: ANN401 - plain data of any shape
-    """Plain form of what is kept, as a storage takes it."""
-    return msgspec.to_builtins(kept, enc_hook=str)
 
 
 def from_plain(kept: object, kind: type[T]) -> T | None:

@@ -20,7 +20,7 @@ from typing import Any
 import optuna
 from filelock import FileLock, Timeout
 from optuna.exceptions import StorageInternalError
-from optuna.storages import BaseStorage, RDBStorage, RetryHeartbeatStaleTrialCallback
+from optuna.storages import RDBStorage, RetryHeartbeatStaleTrialCallback
 from sqlalchemy import URL, Dialect, event, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
@@ -169,11 +169,10 @@ def _with_driver(url: str) -> URL:
     return address
 
 
-def close_storage(storage: BaseStorage) -> None:
+def close_storage(storage: RDBStorage) -> None:
     """Let go of its connections."""
     storage.remove_session()
-    if isinstance(storage, RDBStorage):
-        storage.engine.dispose()
+    storage.engine.dispose()
 
 
 def lock_study(url: str, name: str) -> FileLock | None:
@@ -263,21 +262,21 @@ def _unusable(url: str, error: Exception) -> BadInputError:
     is_garbage = "file is not a database" in reason and file == own_storage_file()
     if file is not None and ("malformed" in reason or is_garbage):
         return _moved_aside(file)
-    said = (
+    problem = (
         f"cannot be used ({reason}); check --storage and {STORAGE_VARIABLE}, and that its disk has "
         "room and is writable; what was stored before is kept"
     )
     if "optuna storage upgrade" in reason:
         optuna_program = Path(sys.executable).with_name("optuna")
-        said = (
+        problem = (
             "was made by an older Optuna; copy it, and bring it up to date with "
             f"{optuna_program} storage upgrade --storage URL"
         )
-    return BadInputError(f"the storage {without_passwords(url)} {said}")
+    return BadInputError(f"the storage {without_passwords(url)} {problem}")
 
 
 def _moved_aside(file: Path) -> BadInputError:
-    """Rename a damaged file beside itself; the sentence that says so."""
+    """Rename a damaged file beside itself; return the error with its new name."""
     aside = f"{file}.damaged-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"
     try:
         # A journal that is left would be played back into a new file.

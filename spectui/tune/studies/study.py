@@ -15,6 +15,7 @@ from optuna.storages._heartbeat import BaseHeartbeatThread, get_heartbeat_thread
 from optuna.trial import TrialState as States
 
 from spectui.closing import Closing
+from spectui.documents import encoded
 from spectui.errors import EngineDiedError, SpectuiError
 from spectui.measure.arm import Arm
 from spectui.measure.comparable import spec_digest
@@ -62,7 +63,7 @@ class PlaceStudy(records.Part):
         is_measured = math.isfinite(request_s)
         self.keep(
             records.RECORD,
-            records.to_plain(trial),
+            encoded(trial),
             state=States.COMPLETE if is_measured else States.FAIL,
             value=1 / request_s if is_measured else None,
             params=dict(trial.values),
@@ -235,7 +236,7 @@ class TuningStudy(Closing):
         return proposal
 
     def finish(self, record: TrialRecord) -> bool:
-        """Store how a trial ended, and tell the sampler the speedup of one that was measured.
+        """Store how a trial ended, with the speedup of one that was measured, for the sampler.
 
         Returns:
             False where another process has taken its arm for left, as after a sleep of this
@@ -255,7 +256,7 @@ class TuningStudy(Closing):
         return True
 
     def _keep(self, trial_id: int, record: TrialRecord) -> None:
-        self._storage.set_trial_user_attr(trial_id, records.RECORD, records.to_plain(record))
+        self._storage.set_trial_user_attr(trial_id, records.RECORD, encoded(record))
 
     def _end(self, trial_id: int, state: States, *values: float) -> None:
         # ``Study.tell`` looks first and then writes, in two transactions.
@@ -292,7 +293,7 @@ class TuningStudy(Closing):
         with storage_errors(self._url):
             for name, part in parts.items():
                 if part is not None:
-                    self.stored.set_user_attr(name, records.to_plain(part))
+                    self.stored.set_user_attr(name, encoded(part))
 
     def follow(self, arms: Sequence[Arm]) -> None:
         """Queue what is tried at first, the most urgent first; then the sampler chooses.
