@@ -264,7 +264,7 @@ def test_a_program_that_computes_all_the_time_slows_short_and_long_rounds_alike(
 
     def speedup(costs: Costs, n: int) -> float:
         price = costs.prices(16).at(100)
-        return costs.off_s / (price.batch[n] + price.chain[n])
+        return float(costs.off_s / (price.batch[n] + price.chain[n]))
 
     assert costs.off_s > 1.5 * expected.off_s
     for n in (2, 4, 8):
