@@ -98,7 +98,7 @@ def _play(terminal: Recorder) -> list[Scene]:
     terminal.wait(lambda text: VERDICT.search(text) is not None, longest_s=_SEARCH_S)
     scene("Every setting is replayed, the best few are measured", longest_s=4.5, hold_s=2.5)
     terminal.press(_F6)
-    terminal.wait("Dialect", longest_s=_SOON_S)
+    terminal.wait("llama-server -m", longest_s=_SOON_S)
     scene("F6: the verdict, and the command for your server", longest_s=0.2, hold_s=4.5)
     return scenes
 
