@@ -22,7 +22,7 @@ from spectui.measure.speedup import Speedup
 from spectui.measure.statistics import paired_speedup
 from spectui.measure.verdict import Answer, Basis, judge
 from spectui.measure.workload import WorkItem
-from spectui.tune.evidence import CategoryGain, Evidence
+from spectui.tune.evidence import LEVEL, CategoryGain, Evidence
 from spectui.tune.forecast import Forecast, promising
 from spectui.tune.looks import ERROR, Looks
 from spectui.tune.trials import TrialRecord, TrialState, best_trial
@@ -37,8 +37,6 @@ _MAX_LOOKS = 8
 """Limit of looks: more would leave the first ones too little error to be of use."""
 _SHORTEST_LEG = 4
 """Prompts between the last look and the one before it."""
-LEVEL = 0.95
-"""Confidence level of the intervals."""
 _N_RESAMPLES = 40_000
 """A look spends a part of the error: its interval lies far out in the tails."""
 _WHOLE = 1_000

@@ -247,7 +247,10 @@ class Tuned:
             },
             **or_reason("placing", placing and placing.document(), "no place was searched"),
             **or_reason("layouts", layouts and encoded(layouts), alike),
-            "baseline": _baseline(result),
+            "baseline": {
+                "params": result.off.document(),
+                **throughput_document([pair.baseline for pair in result.pairs]),
+            },
             "trials": [record.document() for record in result.trials],
             **_forecasts(result.outlook),
             "time": {"took_s": result.took_s, "ended_trials": result.cut_trials is not None},
@@ -282,12 +285,6 @@ def _present(setup: TuningSetup, result: TuneResult) -> Json:
     arm = setup.present.value
     own = arm and {**result.setting_document(arm), "is_best": result.best == arm}
     return or_reason("present", own, setup.present.reason or "")
-
-
-def _baseline(result: TuneResult) -> Json:
-    """The target alone as JSON."""
-    alone = throughput_document([pair.baseline for pair in result.pairs])
-    return {"params": result.off.document(), **alone}
 
 
 def _best(result: TuneResult) -> Json | None:
