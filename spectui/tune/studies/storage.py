@@ -20,7 +20,7 @@ from typing import Any
 import optuna
 from filelock import FileLock, Timeout
 from optuna.exceptions import StorageInternalError
-from optuna.storages import RDBStorage, RetryHeartbeatStaleTrialCallback
+from optuna.storages import BaseStorage, RDBStorage, RetryHeartbeatStaleTrialCallback
 from sqlalchemy import URL, Dialect, event, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
@@ -169,10 +169,11 @@ def _with_driver(url: str) -> URL:
     return address
 
 
-def close_storage(storage: RDBStorage) -> None:
+def close_storage(storage: BaseStorage) -> None:
     """Let go of its connections."""
     storage.remove_session()
-    storage.engine.dispose()
+    if isinstance(storage, RDBStorage):
+        storage.engine.dispose()
 
 
 def lock_study(url: str, name: str) -> FileLock | None:
