@@ -11,9 +11,9 @@ better on them than it is. So each prompt is counted with the setting that the o
 and none chooses for itself. A choice that varies from prompt to prompt makes such an interval too
 narrow by a quarter at worst; ``CROSSED_ERROR`` allows for that (``benchmarks/race_coverage.py``).
 
-From a dozen prompts or fewer hardly anything follows for others, and a user who gave them wants to
-know of these. Then the answer is for these prompts, with the parts of their answers as the sample;
-the gain on other prompts is reported beside it, with its wide interval.
+A dozen prompts or fewer hardly allow a conclusion on others, and their user wants one on these.
+Then the answer is for these prompts, with the parts of their answers as the sample; the gain on
+other prompts is reported beside it, with its wide interval.
 """
 
 from collections.abc import Callable, Mapping, Sequence

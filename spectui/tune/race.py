@@ -97,9 +97,9 @@ class RaceRuns:
 
     @property
     def pairs_where_target_moved(self) -> tuple[Pair, ...]:
-        """Paired measurements against the target alone as it lies beside the setting's draft.
+        """Paired measurements against the target alone, in its layout beside the setting's draft.
 
-        Empty where that is no other place.
+        Empty where that layout is the same as off's.
         """
         return tuple(self._beside) if self._is_moved else ()
 
@@ -150,8 +150,8 @@ class Standing:
     apart: Readings = NONE_APART
     """Prompts that were evaluated for the recording."""
     moved: tuple[Pair, ...] = ()
-    """Its runs against the target alone as it lies beside its draft; empty where that is no other
-    place than off's."""
+    """Runs against the target alone in its layout beside the setting's draft; empty where that is
+    off's layout, too."""
     categories: tuple[CategoryGain, ...] = ()
     """Gains by category of recorded prompt; empty without any."""
     of_others: Speedup | None = None
@@ -244,7 +244,7 @@ class Race:
             self._look(fraction)
 
     def _progress(self, n_left: int) -> float:
-        """Share of the timing that is done; 1 where more would hardly add to what is known."""
+        """Share of the timing that is done; 1 where more of it would hardly narrow the interval."""
         evidence, timed = self.evidence, measurements(self.pairs)
         if evidence is None or not timed:
             return self.runs.n_items / (self.runs.n_items + n_left)

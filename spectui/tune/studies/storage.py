@@ -1,4 +1,4 @@
-"""The storage of studies: an Optuna storage, its errors as sentences, and who may write a study.
+"""The storage of studies: an Optuna storage, its errors as sentences, and the locks of studies.
 
 A file of SQLite is for one process at a study at a time, PostgreSQL for several machines: a trial
 that is measured has Optuna's heartbeat there, and connections wait for a database that is away.
@@ -70,7 +70,7 @@ def file_of(storage: str | None) -> Path | None:
 
 
 def open_storage(url: str) -> RDBStorage:
-    """Open what is there, or make it.
+    """Open a storage, and make one that is not there.
 
     Raises:
         BadInputError: the storage cannot be used.
