@@ -42,8 +42,8 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "measure/speedup": (("round(value, CEILING_DIGITS) > ", "round(value, CEILING_DIGITS) >= "),),
     "measure/prices": (
-        ("_EDGE = 1.5", "_EDGE = 3.0"),
-        ("np.maximum(_EDGE * spread, _RARE_REACH)", "_EDGE * spread"),
+        ("np.where(is_known, EDGE * spread,", "np.where(is_known, 2 * EDGE * spread,"),
+        ("np.maximum(EDGE * spread, _RARE_REACH)", "EDGE * spread"),
     ),
     "measure/verdict": (("if low >= 1 - min_gain", "if low >= 1"),),
     "measure/requests": (("1 + math.ceil(", "math.ceil("),),

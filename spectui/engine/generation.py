@@ -65,11 +65,7 @@ class Generation:
     """Runs a ``Generate`` command, whole or round by round. Use it once."""
 
     def __init__(
-        self,
-        models: LoadedModels,
-        command: Generate,
-        emit: events.Sink,
-        clock: Clock | None = None,
+        self, models: LoadedModels, command: Generate, emit: events.Sink, clock: Clock | None = None
     ) -> None:
         """Prepare drafter and decoder; nothing runs yet.
 

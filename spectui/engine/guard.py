@@ -55,11 +55,7 @@ class Guard(Closing):
     """Checks before a load whether there is room, and caches plans. Not thread-safe."""
 
     def __init__(
-        self,
-        free: ReadFree | None = None,
-        *,
-        is_here: bool = True,
-        from_disk: bool = False,
+        self, free: ReadFree | None = None, *, is_here: bool = True, from_disk: bool = False
     ) -> None:
         """Plan nothing yet.
 
@@ -93,11 +89,7 @@ class Guard(Closing):
         return found.on(request), found.sentence
 
     def check(
-        self,
-        request: PlanRequest,
-        *,
-        gone: Collection[Buffer] = (),
-        from_disk: bool = False,
+        self, request: PlanRequest, *, gone: Collection[Buffer] = (), from_disk: bool = False
     ) -> str | None:
         """Refuse what cannot fit, and what would thrash unless that is wanted.
 

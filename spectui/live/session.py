@@ -58,11 +58,8 @@ class IdleBaseline:
     def measure(self) -> None:
         """Measure in idle time, after what is waiting there already; one at a time."""
         if not self._is_under_way:
-            self._begin()
-
-    def _begin(self) -> None:
-        self._is_under_way = True
-        self.client.submit(Tokenize(text=_BASELINE_TEXT))
+            self._is_under_way = True
+            self.client.submit(Tokenize(text=_BASELINE_TEXT))
 
     def measured(self, event: events.Event) -> BaselineMeasured | None:
         """Go on with a measurement; return what one that ended has found."""
@@ -78,7 +75,7 @@ class IdleBaseline:
             case events.GenerationResult() if not self._is_warm:
                 # The first tokens after a load are slower than the rest: they touch the weights.
                 self._is_warm = True
-                self._begin()
+                self.client.submit(Tokenize(text=_BASELINE_TEXT))
             case events.GenerationResult():
                 self._is_under_way = False
                 counters, speed = event.counters, event.tokens_per_s

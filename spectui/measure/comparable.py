@@ -37,7 +37,7 @@ _ADDED_FIELDS = frozenset(
         "moe_cache_mib",
     }
 )
-"""Fields that were added when there were studies already, which stand for their defaults there."""
+"""Fields that are newer than the first studies, whose conditions lack them at their defaults."""
 _DRIVER = "driver"
 """Version of the GPUs' driver, which earlier conditions lack."""
 _REMOVED = frozenset({"host"})
@@ -125,7 +125,7 @@ def as_stored(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def spec_digest(spec: dict[str, Any]) -> str:
-    """Eight characters that stand for what makes trials comparable."""
+    """Eight characters that identify the conditions of trials."""
     return digest(spec)[:8]
 
 

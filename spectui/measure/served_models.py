@@ -86,7 +86,7 @@ def keeps_off(setup: Setup, drafts: Iterable[ModelOptions] = ()) -> bool:
     alone, own = PlanRequest.of(setup.off), PlanRequest.of(setup)
     with Guard(is_here=False) as guard, suppress(DoesNotFitError):
         each = [own.beside(draft) for draft in drafts] or [own]
-        # What cannot be planned may not fit.
+        # Models that cannot be planned may not fit.
         return all(guard.fit_together(alone, one) or False for one in each)
     return False
 

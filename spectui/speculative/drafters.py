@@ -91,11 +91,7 @@ def float32(value: float) -> float:
 
 
 def draft_chain(
-    model: DraftModel,
-    last: int,
-    config: ModelDrafter,
-    n_max: int,
-    clock: Clock,
+    model: DraftModel, last: int, config: ModelDrafter, n_max: int, clock: Clock
 ) -> Draft:
     """Draft token by token, as ``common_speculative_impl_draft_simple::draft`` does.
 

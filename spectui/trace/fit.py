@@ -96,11 +96,8 @@ class Curve:
         self.lengths = tuple(map(int, lengths))
         self.seconds = floats(rising(np.exp(logarithms), np.bincount(row).astype(float)))
         self.growth_s = floats(growth_s)
-        self._levels = dict(zip(map(int, groups), np.exp(levels), strict=True))
-
-    def level(self, group: int) -> float:
-        """Return the machine's slowness in a generation, 1 in the mean."""
-        return float(self._levels[group])
+        self.levels = dict(zip(map(int, groups), floats(np.exp(levels)), strict=True))
+        """Slowness of the machine by generation, 1 in the mean."""
 
 
 def _polished(values: Vector, row: _Index, column: _Index) -> tuple[Vector, Vector]:
@@ -223,7 +220,7 @@ def fit_costs(probed: Probed, others: Sequence[Probed] = ()) -> Costs:
     verify = Curve(_without_alone(whole), lambda r: r.times.verify_s, n_past)
     again = Curve(own, lambda r: r.times.draft_s - r.chain_s, n_past)
     # The level of the machine while this drafter was measured.
-    level = float(np.mean([verify.level(group) for group in {o.group for o in probed}]))
+    level = float(np.mean([verify.levels[group] for group in {o.group for o in probed}]))
     lengths = np.array(verify.lengths, float)
     step_s, step_growth_s = _chain_costs(probed, n_past)
     undone_s, rollback_s, rollback_token_s = _rollback_costs([o.round for o in probed])
@@ -264,7 +261,7 @@ def _with_off(costs: Costs, observed: Sequence[Observed], verify: Curve) -> Cost
     growth_s = costs.verify_growth_s[0]
     token_s = np.array([one.round.times.total_s - one.round.times.draft_s for one in alone])
     more = np.array([one.n_past - costs.n_past for one in alone])
-    levels = np.array([verify.level(one.group) for one in alone])
+    levels = np.array([verify.levels[one.group] for one in alone])
     # As robust as the level of the rounds, which it is compared with.
     off_s = usual(flattened(token_s, growth_s * more) / levels)
     # A round that drafts nothing does the same and more: the machine was busier meanwhile.

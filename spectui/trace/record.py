@@ -58,7 +58,7 @@ class Chains:
 
     @property
     def unknown(self) -> float:
-        """Probability that stands for tokens behind the end of a chain.
+        """Probability that is taken for tokens behind the end of a chain.
 
         Those that were left out are below every ``draft_p_min`` but 0. Where none was, the context
         or the MTP layers end the chain.
@@ -197,9 +197,9 @@ def bare(trace: Trace) -> Trace:
 
 
 def without_text(recording: Recording) -> Recording:
-    """Number the tokens by first appearance: what was equal stays equal, and nothing can be read.
+    """Number the tokens by first appearance: equal ones stay equal, and no text can be read.
 
-    A token that stands for a word becomes a number that stands for nothing but itself.
+    The number of a token does not show its word.
     """
     numbers: dict[int, int] = {}
 

@@ -86,7 +86,7 @@ class RoundTerms:
 
     @property
     def rollback_s(self) -> float:
-        """Rollback, and what is spent on it before anything is rejected."""
+        """Rollback, and saving the state for it."""
         return self.mark_s + self.rejection_s * self.rejected
 
     @property
@@ -199,12 +199,12 @@ class Findings:
         return one.speedup(alpha, self._emitted(alpha))
 
     def _emitted(self, alpha: float) -> float:
-        """Tokens per round: at the setting's own acceptance what they are, at 1 all of them."""
+        """Tokens per round: the measured ones at the setting's own acceptance, all of them at 1."""
         drafted, now = self.terms.drafted, self.terms.alpha
         own = expected_tokens(now, drafted)
         share = self.terms.emitted / own
         if alpha > now:
-            # In step with what is gained on the way to all, so that more is never worth less.
+            # In proportion to the gain on the way to all tokens, so that the result never falls.
             way = math.log(expected_tokens(alpha, drafted) / own) / math.log((drafted + 1) / own)
             share **= 1 - way
         return min(share * expected_tokens(alpha, drafted), drafted + 1)

@@ -133,7 +133,7 @@ class OwnEngine:
     def spec(self, setup: TuningSetup) -> dict[str, Any]:
         """Conditions that must be equal for two trials to be comparable.
 
-        Where the target lies otherwise beside each draft, its layout is not of it: free memory
+        Where the target has a layout for each draft, its layout is no condition: free memory
         differs a little from run to run, and the study keeps the layouts. Where it searches the
         target's place, the command's own is, with the parameters that may change it.
         """
@@ -193,7 +193,7 @@ class OwnEngine:
             study.keep(placing=placing)
         n_cpu_moe, layouts = placing.values.get(Parameter.N_CPU_MOE), study.space.layouts
         if n_cpu_moe is not None and layouts is not None:
-            # In words of the user's own, it lies alike beside every draft.
+            # With the user's own ``-ot`` it has one layout beside every draft.
             is_number, own = isinstance(n_cpu_moe, int), setup.off.target
             layouts = at_least(layouts, own, int(n_cpu_moe)) if is_number else None
             study.space = replace(study.space, layouts=layouts)

@@ -46,7 +46,7 @@ class BackgroundTuning:
         return self._state
 
     def stop(self) -> None:
-        """End the search with what it has found. Returns before it has ended."""
+        """Stop the search, which ends with its result so far. Returns before it has ended."""
         with self._lock:
             if self._state.is_running:
                 self._change(phase=Phase.STOPPING)

@@ -145,7 +145,7 @@ def none_fits(drafts: Sequence[Candidate]) -> SpectuiError:
 
 @dataclass(eq=False)
 class Loader:
-    """Loads drafts, and the target where it has to move for one. Remembers what is loaded."""
+    """Loads drafts, and the target in its layout beside each. Remembers the loaded models."""
 
     engine: Engine
     """Has loaded the target."""
@@ -177,7 +177,7 @@ class Loader:
         return tuple(sorted(usable, key=lambda name: alike.index(self._place_of(name))))
 
     def needs_other_placement(self, draft: str | None, other: str | None) -> bool:
-        """Whether the target lies otherwise beside ``draft`` than beside ``other``."""
+        """Whether the layout of the target beside ``draft`` differs from that beside ``other``."""
         return self._place_of(draft) != self._place_of(other)
 
     def load(self, draft: str | None) -> None:

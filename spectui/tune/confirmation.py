@@ -121,7 +121,7 @@ class Confirmation:
             self.basis = self.pace.division.basis
             return None, others
         self.basis = evidence.basis
-        # What was recorded is timed as often as it takes to know the prices' error.
+        # Recorded prompts are timed until the error of the prices is known.
         return evidence, tuple(self.setup.workload.passes(recorded, range(evidence.n_passes)))
 
     @property
@@ -147,7 +147,7 @@ class Confirmation:
         )
 
     def _goes_on(self, race: Race) -> bool:
-        """Look again with further prompts; False where no more are needed, or to be had."""
+        """Look again with further prompts; False where no more are needed, or none are left."""
         evidence = race.evidence
         if evidence is None:
             return False
@@ -161,7 +161,7 @@ class Confirmation:
     def _is_precise(self, race: Race) -> bool:
         """Whether a gain that was shown is known well, or as much time again has gone into that.
 
-        Never where it shall be known as well as time and prompts allow.
+        Never with ``until_precise``, which uses all time and prompts.
         """
         if self.setup.limits.until_precise:
             return False

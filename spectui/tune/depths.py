@@ -107,7 +107,7 @@ class DepthRuns:
         own = measurements([pair for pair in leader.pairs if pair.item.id in names])
         n_on_both = len({one.prompt_id for one in deep} & {one.prompt_id for one in own})
         if n_on_both:
-            # What can be accepted there is not known of all prompts.
+            # The ceiling of all prompts at that depth is not known.
             few = rescaled(race, deep, own)
             speedup = replace(few, n_prompts=n_on_both, n_timed=None, ceiling=None)
             times = prompt_times(found, reads=leader.arm.reader is not None)

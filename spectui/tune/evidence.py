@@ -11,9 +11,9 @@ better on them than it is. So each prompt is counted with the setting that the o
 and none chooses for itself. A choice that varies from prompt to prompt makes such an interval too
 narrow by a quarter at worst; ``CROSSED_ERROR`` allows for that (``benchmarks/race_coverage.py``).
 
-From a dozen prompts or fewer hardly anything follows for others, and a user who gave them wants to
-know of these. Then the answer is for these prompts, with the parts of their answers as the sample;
-the gain on other prompts is reported beside it, with its wide interval.
+A dozen prompts or fewer hardly allow a conclusion on others, and their user wants one on these.
+Then the answer is for these prompts, with the parts of their answers as the sample; the gain on
+other prompts is reported beside it, with its wide interval.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -70,8 +70,8 @@ _FOLDS = 12
 """Groups of prompts that the others choose for."""
 _TIMED_SHARE = 0.2
 """Share of the variance below which timing is not worth more of it."""
-_LEVEL = 0.95
-"""Level at which parts of an interval are compared."""
+LEVEL = 0.95
+"""Confidence level of the intervals that are reported."""
 
 _Folds = npt.NDArray[np.int_]
 """[n_recordings, n_parts]: of each part of an answer, the fold that it is in."""
@@ -141,7 +141,7 @@ class Evidence:
         """Passes over the prompts until enough are timed to know the error of a factor."""
         return -(-MIN_PROMPTS // len(self.prompts))
 
-    def speedup(self, timed: Sequence[PairedMeasurement], *, level: float = _LEVEL) -> Speedup:
+    def speedup(self, timed: Sequence[PairedMeasurement], *, level: float = LEVEL) -> Speedup:
         """The speedup that the verdict is on.
 
         Args:
@@ -159,7 +159,7 @@ class Evidence:
         Raises:
             ValueError: as ``speedup`` does; or the setting was not recorded.
         """
-        return replace(self._changed(self._counted(arm, _LEVEL), timed), n_timed=0)
+        return replace(self._changed(self._counted(arm, LEVEL), timed), n_timed=0)
 
     @property
     def reading(self) -> Readings:
@@ -172,7 +172,7 @@ class Evidence:
         if not self.is_of_few:
             return None
         whole = paired_speedup(self._rows(self.by_prompts.whole), level=1 - CROSSED_ERROR)
-        return replace(self._changed(whole, timed), level=_LEVEL)
+        return replace(self._changed(whole, timed), level=LEVEL)
 
     def by_category(self, timed: Sequence[PairedMeasurement]) -> tuple[CategoryGain, ...]:
         """The gains of which the speedup is the mean; counts are those of ``chosen``."""
@@ -201,7 +201,7 @@ class Evidence:
         is all as well.
         """
         share = len(timed) / max(n_planned, len(timed))
-        both = self._counted(self.chosen, _LEVEL), self.speedup(timed)
+        both = self._counted(self.chosen, LEVEL), self.speedup(timed)
         # The other side may reach to a forecast, which no timing narrows.
         of_counts, of_all = (min(interval_reach(one)) for one in both)
         if not of_counts or not of_all:

@@ -36,7 +36,7 @@ class Explanation:
     """Sentences, and the numbers behind them."""
 
     sentences: tuple[str, ...]
-    """Sources of the speedup, its cost, and when it pays; or what is missing to say so."""
+    """Sources of the speedup, its cost, and when it pays; or why there is no explanation."""
     findings: Findings | None = None
     """None where something is missing."""
 

@@ -106,7 +106,7 @@ class Answers(NamedTuple):
 
 
 def shrunk(off_s: Vector, on_s: Vector) -> Vector:
-    """Logarithm of the speedup of parts of answers together, shrunk by what is not known of it.
+    """Logarithm of the speedup of parts of answers together, shrunk by its uncertainty.
 
     A gain g of standard error s counts as g - s²/g, and one within its error as none (the positive
     part of James and Stein 1961, "Estimation with quadratic loss"): the best of thousands of
@@ -218,11 +218,11 @@ def best_of_each_length(ordered: Sequence[Forecast]) -> list[Forecast]:
         speculation = one.arm.speculation
         if speculation is not None and one.n_drafted:
             # With and without a drafter ahead, a model of one length shares its error, too.
-            who = one.arm.draft or one.arm.drafter
-            place = who, speculation.own.longest
+            drafter = one.arm.draft or one.arm.drafter
+            place = drafter, speculation.own.longest
             # Lengths that no draft reaches do the same as the first of them.
-            does = who, one.speedup, one.n_drafted, one.n_accepted
-            if place not in chosen and does not in done:
+            counts = drafter, one.speedup, one.n_drafted, one.n_accepted
+            if place not in chosen and counts not in done:
                 chosen[place] = one
-                done.add(does)
+                done.add(counts)
     return list(chosen.values())

@@ -1,4 +1,4 @@
-"""Forecasts of a search: how much is recorded for them, and what is recorded further."""
+"""Forecasts of a search: how much text is recorded for them at first, and later."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -116,7 +116,7 @@ class Forecasting:
         self._n_planned = n_prompts
         if isinstance(forecaster, Forecaster):
             self._n_planned, n_prompts = len(forecaster.workload.items), min(n_prompts, STAGE)
-        # What an earlier run had no more time for would take as long again.
+        # The rest, for which an earlier run had no time, would take as long again.
         kept = forecaster.recall(max(few, n_prompts // 2), n_tokens)
         if kept is not None:
             return kept

@@ -1,11 +1,12 @@
 """Layouts: which layers and experts of the target lie on the devices, beside each draft.
 
 A draft and the target compete for the memory of the devices. Without a draft the target has more
-room, so it is measured as it lies without one, and every draft beside the target as it lies then:
-as ``--fit`` chooses it for a llama-server with the same models, or, with ``--tune n_cpu_moe``, with
-as few layers' experts in RAM as leave room for it. Of two placements that fit, the one with more
-experts in RAM reads more from the slower memory and gains nothing for it, where that is the slower
-one; so the search of places (``placing``) begins with these, and tries more.
+room, so it is measured in its layout without a draft, and every draft beside the target in the
+layout for that draft: as ``--fit`` chooses it for a llama-server with the same models, or, with
+``--tune n_cpu_moe``, with as few layers' experts in RAM as leave room for the draft. Of two
+placements that fit, the one with more experts in RAM reads more from the slower memory and gains
+nothing for it, where that is the slower one; so the search of places (``placing``) begins with
+these, and tries more.
 """
 
 from collections.abc import Callable, Mapping
@@ -75,7 +76,7 @@ class Layouts:
 
     @property
     def differ(self) -> bool:
-        """Whether the target lies otherwise beside some draft than without one."""
+        """Whether the layout beside any draft differs from the one without a draft."""
         return any(one != self.alone for one in self.beside.values())
 
     @property

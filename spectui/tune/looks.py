@@ -57,7 +57,7 @@ class Looks:
     def level(self, n_data: int, fraction: float) -> float:
         """Confidence level of this look's interval.
 
-        To look once more at what the last look was at is no look of its own.
+        Another look at the data of the last one is no look of its own.
 
         Args:
             n_data: data that are in.

@@ -24,7 +24,7 @@ _MOST = 2
 
 
 class OutOfTimeError(Exception):
-    """The time budget is used up; what was measured counts."""
+    """The time budget is used up; measurements so far count."""
 
 
 class Pace:
@@ -60,7 +60,7 @@ class Pace:
         self.trial_s: list[float] = []
         """Seconds of each trial."""
         self.race_left_s: Callable[[], float] = lambda: math.inf
-        """Estimates what is left of the race; infinite before it."""
+        """Estimates the seconds until the end of the race; infinite before it."""
 
     def _now_s(self) -> float:
         """Clock of the search's own work: it stands still while others have the engine."""

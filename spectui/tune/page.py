@@ -173,7 +173,7 @@ def commands_page(found: Tuned, again: str, *, has_server: bool) -> list[Part]:
     """The commands to run; the last line is the verdict's, for ``tail -n 1``.
 
     Args:
-        found: what was found.
+        found: the ended search.
         again: the command that goes on from here.
         has_server: whether there is a llama-server to run them.
     """

@@ -1,7 +1,7 @@
 """The place in which the target is fastest by itself, before anything drafts for it.
 
 Threads and placement move a speed by as much as a draft does, and cost no memory; a draft's gain
-over a place that nobody tuned would partly be theirs. So the place is found first, without a draft:
+over an untuned place would partly be theirs. So the place is found first, without a draft:
 one parameter after the other, from the best value so far outwards for as long as it gains, until no
 neighbour of the best is left. Parameters hardly depend on each other, so that this takes a dozen
 loads, where a sampler would draw places that are far too slow. The best is held against the
@@ -152,7 +152,7 @@ class PlaceSearch:
         found = PlaceTrial(values=values)
         for item in spread_out(self.workload.items, n_prompts):
             timed.append(self._decode(item, values))
-            # What disturbs the machine makes neither faster.
+            # Disturbances of the machine make neither faster.
             read_s = min(map(_read_s, timed))
             token_s = median(chain.from_iterable(map(_token_times_s, timed)))
             found = replace(found, prompt_token_s=read_s, token_s=token_s)

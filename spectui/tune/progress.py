@@ -82,7 +82,7 @@ class StudyOpened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """A line for the user: of the storage, or of who works on the study beside this process."""
+    """A line for the user: on the storage, or on other processes at the study."""
 
     text: str
 

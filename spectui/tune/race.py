@@ -22,7 +22,7 @@ from spectui.measure.speedup import Speedup
 from spectui.measure.statistics import paired_speedup
 from spectui.measure.verdict import Answer, Basis, judge
 from spectui.measure.workload import WorkItem
-from spectui.tune.evidence import CategoryGain, Evidence
+from spectui.tune.evidence import LEVEL, CategoryGain, Evidence
 from spectui.tune.forecast import Forecast, promising
 from spectui.tune.looks import ERROR, Looks
 from spectui.tune.trials import TrialRecord, TrialState, best_trial
@@ -37,8 +37,6 @@ _MAX_LOOKS = 8
 """Limit of looks: more would leave the first ones too little error to be of use."""
 _SHORTEST_LEG = 4
 """Prompts between the last look and the one before it."""
-LEVEL = 0.95
-"""Confidence level of the intervals."""
 _N_RESAMPLES = 40_000
 """A look spends a part of the error: its interval lies far out in the tails."""
 _WHOLE = 1_000
@@ -99,9 +97,9 @@ class RaceRuns:
 
     @property
     def pairs_where_target_moved(self) -> tuple[Pair, ...]:
-        """Paired measurements against the target alone as it lies beside the setting's draft.
+        """Paired measurements against the target alone, in its layout beside the setting's draft.
 
-        Empty where that is no other place.
+        Empty where that layout is the same as off's.
         """
         return tuple(self._beside) if self._is_moved else ()
 
@@ -152,8 +150,8 @@ class Standing:
     apart: Readings = NONE_APART
     """Prompts that were evaluated for the recording."""
     moved: tuple[Pair, ...] = ()
-    """Its runs against the target alone as it lies beside its draft; empty where that is no other
-    place than off's."""
+    """Runs against the target alone in its layout beside the setting's draft; empty where that is
+    off's layout, too."""
     categories: tuple[CategoryGain, ...] = ()
     """Gains by category of recorded prompt; empty without any."""
     of_others: Speedup | None = None
@@ -246,7 +244,7 @@ class Race:
             self._look(fraction)
 
     def _progress(self, n_left: int) -> float:
-        """Share of the timing that is done; 1 where more would hardly add to what is known."""
+        """Share of the timing that is done; 1 where more of it would hardly narrow the interval."""
         evidence, timed = self.evidence, measurements(self.pairs)
         if evidence is None or not timed:
             return self.runs.n_items / (self.runs.n_items + n_left)

@@ -49,7 +49,7 @@ class Recorded:
         )
 
     def forecasts(self, totals: Iterable[Total]) -> tuple[Forecast, ...]:
-        """Forecasts of what was replayed and has a price, best first."""
+        """Forecasts of the replayed settings that have a price, best first."""
         priced = (one for one in totals if one.seconds is not None)
         found = [self.forecast(one) for one in priced if self._off_costs(one.draft) is not None]
         return tuple(sorted(found, key=lambda one: -one.speedup))
@@ -57,7 +57,7 @@ class Recorded:
     def totals(self) -> Iterator[Total]:
         """Replay every setting of the space.
 
-        Settings that do the same on all recordings stand for themselves.
+        Settings that draft the same on all recordings each have a total.
         """
         if not self.recordings:
             return
@@ -87,7 +87,7 @@ class Recorded:
         if speculation is None or not self.recordings:
             return None
         model = speculation.model
-        # Longer than what was recorded, and than what costs are known for.
+        # Longer than the recorded chains, and than drafts with known costs.
         is_beyond = speculation.longest > self.space.depth
         is_below = model is not None and 0 < model.draft_p_min < self.space.floor
         if is_beyond or is_below or (hashes_tokens(speculation) and not self.has_text):

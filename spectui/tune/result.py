@@ -58,7 +58,7 @@ class TuneResult:
     cut_race: tuple[int, int] | None = None
     """Prompts of the confirmation that were timed, and all, where time ended it; else None."""
     conditions: DisturbanceSummary | None = None
-    """Load of the rest of the machine meanwhile; None where nobody watched it."""
+    """Load of the rest of the machine meanwhile; None where it was not watched."""
     not_kept: str | None = None
     """Why the study's storage does not have the verdict; None where it has."""
 
@@ -110,7 +110,7 @@ class TuneResult:
 def why_nothing(
     records: Sequence[TrialRecord], forecasts: Sequence[Forecast], *, interrupted: bool
 ) -> str:
-    """Why there is no confirmation, from what was tried and forecast."""
+    """Why there is no confirmation, by trials and forecasts."""
     tried = [one for one in records if one.is_tried]
     errors = [one.error for one in tried if one.error]
     if interrupted:
@@ -169,7 +169,7 @@ class Outcome(Setup):
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether the verdict rests on measurements of its own."""
+        """Whether a setting was measured against off for the verdict."""
         return self.gain is not None
 
 

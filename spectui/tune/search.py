@@ -92,14 +92,14 @@ class TrialRunner:
 
         Raises:
             KeyboardInterrupt: it was stopped; the study has noted that.
-            OutOfTimeError: time was up; another run may try again what was begun.
+            OutOfTimeError: time was up; another run may repeat the trial that was begun.
             SpectuiError: a defect, a server that never ran with speculation, or memory that stays
                 short. Anything else that fails is a failed trial.
         """
         found, study = self._forecasting.forecasts, self.setup.study
         own = study.space.present
         if self.n_tried < self.n_wanted:
-            # What looks best comes before the sampler's choices.
+            # The best forecasts and the defaults come before the sampler's choices.
             study.follow(in_order(found, study.space.defaults))
         elif found and own is not None and not self._is_known(own):
             study.enqueue((own,))
@@ -236,7 +236,7 @@ class Search:
         self._cut_trials: tuple[int, int] | None = None
 
     def run(self) -> TuneResult:
-        """Forecast, search and race. An interrupt ends it early with what was measured."""
+        """Forecast, search and race. An interrupt ends the search early, with its measurements."""
         interrupted, failure, lossless = False, None, None
         engine = self._setup.engine
         if isinstance(engine, Engine):
@@ -264,10 +264,10 @@ class Search:
         except (KeyboardInterrupt, CancelledError):
             interrupted = True
         except SpectuiError as error:
-            # Reported with what was measured, then raised by the caller.
+            # Reported with the measurements, then raised by the caller.
             failure = error
         except OutOfTimeError:
-            # Within what is never left out, as the first recording.
+            # Within a part that is never left out, as the first recording.
             pass
         return self._result(interrupted=interrupted, error=failure, lossless=lossless)
 

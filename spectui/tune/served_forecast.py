@@ -77,9 +77,9 @@ def replayed(answer: Answer, longest: int, prices: Mapping[int, float]) -> Parts
 
 
 def _stretches(answer: Answer) -> Iterator[int]:
-    """Tokens up to and with each one that the draft did not foresee.
+    """Numbers of tokens up to each one that the draft did not predict, that one included.
 
-    What follows a draft of the longest kind that was accepted as a whole is taken for foreseen.
+    A draft of the longest kind that was accepted as a whole is taken to continue rightly.
     """
     before = 0
     for one in answer.rounds:
@@ -147,7 +147,7 @@ class ServedForecaster:
     not_kept = None
 
     workload: Workload
-    """Prompts to answer, those first that stand for all."""
+    """Prompts to answer, of all categories in turn."""
     backend: ServerBackend
     """Llama-servers."""
     space: SearchSpace
@@ -296,7 +296,7 @@ class ServedForecaster:
         """Return None: nothing is kept."""
 
     def forecast(self, _arm: Arm) -> None:
-        """Return None: what is not among the forecasts has none."""
+        """Return None: other settings than those of ``run`` have no forecast."""
 
 
 def _speculation(longest: int) -> Speculation:

@@ -77,7 +77,7 @@ class CommandOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Present:
-    """The drafting setting of a user's command, which a search measures beside what it finds."""
+    """The drafting setting of a user's command, which a search measures beside the best one."""
 
     speculation: Speculation | None
     """None if the command does not draft."""
@@ -117,8 +117,8 @@ class Present:
                 arm = space.arm(one.name, speculation.model, speculation.ahead)
                 return Known(space.placed(arm))
         kind = MTP_KIND if speculation.is_mtp else MODEL_KIND
-        who = kind if self.draft is None else f"its draft {self.draft.name}"
-        return Known(None, f"{who} is none of those that may draft here")
+        drafter = kind if self.draft is None else f"its draft {self.draft.name}"
+        return Known(None, f"{drafter} is none of those that may draft here")
 
     def _drafts_with(self, one: Candidate) -> bool:
         if self.draft is None or one.is_mtp:
@@ -223,7 +223,7 @@ def divide(workload: Workload) -> Division:
 def mixed(items: Sequence[WorkItem]) -> tuple[WorkItem, ...]:
     """Items by chance, always the same, and one of each category after the other.
 
-    So the first ones stand for all.
+    So the first ones represent all.
     """
     return _in_turn(_by_category(items))
 

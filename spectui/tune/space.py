@@ -101,7 +101,7 @@ class SearchSpace:
 
     @property
     def off(self) -> Arm:
-        """The baseline: the target as it lies without a draft."""
+        """The baseline: the target in its layout without a draft."""
         return self.placed(OFF)
 
     @property

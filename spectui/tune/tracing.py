@@ -1,4 +1,4 @@
-"""Recording a trace: the target continues all prompts, then every draft goes along the outputs."""
+"""Recording a trace: the target continues all prompts, then every draft reads the outputs."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
@@ -105,7 +105,7 @@ class Tracer:
         self._costs: dict[str, Costs] = {}
 
     def run(self) -> Tracing:
-        """Record everything. An interrupt ends it early with what is complete.
+        """Record everything. An interrupt ends the recording early, with the complete part.
 
         A prompt at which the engine's process ends is recorded again; where it ends once more, the
         recording ends early as well.
@@ -115,7 +115,7 @@ class Tracer:
             try:
                 self._record()
             finally:
-                # An interrupt meanwhile must not cost what was recorded.
+                # The fit makes costs of the recorded rounds, after an interrupt as well.
                 with interrupts.deferred():
                     self._fit()
         except (KeyboardInterrupt, CancelledError):
@@ -221,7 +221,7 @@ class Tracer:
             if draft in recording.chains:
                 continue
             if index and self.is_over(MOST_SHARE):
-                # Every draft goes along the same text.
+                # All drafts have the same recordings.
                 del self._recordings[index:]
                 break
             command = RecordChains(

@@ -113,7 +113,7 @@ class TrialRecord:
 
 
 LEFT = "its process ended before it was measured"
-"""Error of a trial that nobody measures any more."""
+"""Error of a trial whose process has ended."""
 
 
 def n_measured(records: Sequence[TrialRecord]) -> int:

@@ -55,7 +55,7 @@ class Tuning:
         """Search space, with the layouts that the study keeps once it was opened."""
 
     def run(self, on_event: Callable[[TuneEvent], None]) -> "Tuned":
-        """Search, and keep what was found.
+        """Search, and keep the result.
 
         An interrupt ends it early with what was measured; so does an error, which is part of the
         result.
@@ -117,7 +117,7 @@ class Tuning:
         return Search(search, forecaster=forecaster, spent_s=settled_s)
 
     def keep_report(self, document: Json, page: Page = ()) -> str | None:
-        """Keep what is printed in the end; why that was not possible, None where it was."""
+        """Keep the report that is printed in the end; return why not, None where it is kept."""
         try:
             keep_report(self.setup.study.storage, self.name, document, page)
         except BadInputError as error:
@@ -140,7 +140,7 @@ class Tuning:
         return study
 
     def _kept(self, study: TuningStudy, result: TuneResult) -> TuneResult:
-        """Store the verdict and what is promised; a storage that fails costs neither.
+        """Store the verdict and the promise; both are in the result if the storage fails, too.
 
         Where nothing was confirmed, an earlier verdict on the same conditions stays.
         """
@@ -247,7 +247,10 @@ class Tuned:
             },
             **or_reason("placing", placing and placing.document(), "no place was searched"),
             **or_reason("layouts", layouts and encoded(layouts), alike),
-            "baseline": _baseline(result),
+            "baseline": {
+                "params": result.off.document(),
+                **throughput_document([pair.baseline for pair in result.pairs]),
+            },
             "trials": [record.document() for record in result.trials],
             **_forecasts(result.outlook),
             "time": {"took_s": result.took_s, "ended_trials": result.cut_trials is not None},
@@ -282,12 +285,6 @@ def _present(setup: TuningSetup, result: TuneResult) -> Json:
     arm = setup.present.value
     own = arm and {**result.setting_document(arm), "is_best": result.best == arm}
     return or_reason("present", own, setup.present.reason or "")
-
-
-def _baseline(result: TuneResult) -> Json:
-    """The target alone as JSON."""
-    alone = throughput_document([pair.baseline for pair in result.pairs])
-    return {"params": result.off.document(), **alone}
 
 
 def _best(result: TuneResult) -> Json | None:

@@ -242,7 +242,7 @@ def keep_report(storage: str | None, name: str, document: Json, page: Page) -> N
 
 
 def delete_studies(storage: str | None, names: Sequence[str]) -> None:
-    """Delete studies; in a file, those that nobody works on.
+    """Delete studies; in a file, those that no process works on.
 
     Raises:
         BadInputError: the storage cannot be used.

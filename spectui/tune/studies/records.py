@@ -19,14 +19,14 @@ SPEC = "spec"
 """Under which a study keeps what its trials have in common. Other parts: fields of
 ``listing.Kept``."""
 OUTCOME = "outcome"
-"""Under which it keeps what it advised."""
+"""Under which a study keeps its advice."""
 PART_OF = "places_of"
 """Under which a study of places or of recordings keeps the name of the study that it goes with."""
 SCHEMA = "schema"
 """Under which it keeps the version of all this; nothing where an older spectui made it."""
 STUDY_SCHEMA = "spectui.study/1"
 RECORD = "record"
-"""Under which it keeps what was measured."""
+"""Under which a trial keeps its measurements."""
 
 
 class Part:
@@ -108,7 +108,7 @@ def check_same(
 
 
 def trials_of(study: optuna.Study) -> tuple[TrialRecord, ...]:
-    """All trials that have begun, by number; those that nobody measures any more are interrupted.
+    """All trials that have begun, by number; those of ended processes are interrupted.
 
     Raises:
         BadInputError: one is damaged.

@@ -1,4 +1,4 @@
-"""The storage of studies: an Optuna storage, its errors as sentences, and who may write a study.
+"""The storage of studies: an Optuna storage, its errors as sentences, and the locks of studies.
 
 A file of SQLite is for one process at a study at a time, PostgreSQL for several machines: a trial
 that is measured has Optuna's heartbeat there, and connections wait for a database that is away.
@@ -20,7 +20,7 @@ from typing import Any
 import optuna
 from filelock import FileLock, Timeout
 from optuna.exceptions import StorageInternalError
-from optuna.storages import RDBStorage, RetryHeartbeatStaleTrialCallback
+from optuna.storages import BaseStorage, RDBStorage, RetryHeartbeatStaleTrialCallback
 from sqlalchemy import URL, Dialect, event, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
@@ -70,7 +70,7 @@ def file_of(storage: str | None) -> Path | None:
 
 
 def open_storage(url: str) -> RDBStorage:
-    """Open what is there, or make it.
+    """Open a storage, and make one that is not there.
 
     Raises:
         BadInputError: the storage cannot be used.
@@ -169,10 +169,11 @@ def _with_driver(url: str) -> URL:
     return address
 
 
-def close_storage(storage: RDBStorage) -> None:
+def close_storage(storage: BaseStorage) -> None:
     """Let go of its connections."""
     storage.remove_session()
-    storage.engine.dispose()
+    if isinstance(storage, RDBStorage):
+        storage.engine.dispose()
 
 
 def lock_study(url: str, name: str) -> FileLock | None:

@@ -204,7 +204,7 @@ class TuningStudy(Closing):
     def ask(self) -> TrialRecord:
         """Choose the next arm and note that this process is at it.
 
-        What is queued comes first, then what a process has left that ended, and then the
+        Queued arms come first, then those that ended processes have left, and then the
         sampler's choice.
         """
         with storage_errors(self._url):
@@ -296,9 +296,9 @@ class TuningStudy(Closing):
                     self.stored.set_user_attr(name, encoded(part))
 
     def follow(self, arms: Sequence[Arm]) -> None:
-        """Queue what is tried at first, the most urgent first; then the sampler chooses.
+        """Queue the arms of the first trials, the most urgent first; then the sampler chooses.
 
-        Arms for which the target lies alike stay together, as moving it may take as long as a
+        Arms with the same layout of the target stay together, as a move may take as long as a
         trial.
         """
         arms = (*filter(None, (self.space.present,)), *arms)
