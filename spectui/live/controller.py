@@ -1,6 +1,6 @@
-"""A live session: its pair is loaded, lost, loaded again, asked and tuned, with a screen or none.
+"""The state of a live session: its pair, its chat and its search, with a screen or without.
 
-All on one thread, which hands over what the engine tells.
+One thread owns it, and passes the engine's events on to it.
 """
 
 from collections.abc import Callable, Sequence
@@ -53,11 +53,11 @@ class View(Protocol):
         """Show a sentence for a while."""
 
     def unloaded(self, error: SpectuiError) -> None:
-        """Have a pair chosen: none is loaded, because of an error."""
+        """Let the user choose a pair: an error has left none loaded."""
 
 
 class SessionController:
-    """Keeps the state of a session, and takes what its user wants to the engine."""
+    """Keeps the state of a session, and sends the user's requests to the engine."""
 
     log = "the log"
     """Name of llama.cpp's log in sentences."""
@@ -83,7 +83,7 @@ class SessionController:
         """The loaded target."""
         self.tally = LiveTally()
         self.search: TuningState | None = None
-        """How the last search of the pair stands."""
+        """State of the pair's last search."""
         self.recording: ChatRecording | None = None
         """Answers of the pair; None where none are recorded."""
         self._store = SessionStore(view.warn, enabled=keeps_sessions)
@@ -100,12 +100,12 @@ class SessionController:
         }
 
     def enter(self, activity: Activity, part: str | None = None) -> None:
-        """Be at something else, with a part that is being loaded, or none."""
+        """Set the activity, with a part that is being loaded, or none."""
         self.activity, self.parts = activity, {} if part is None else {part: None}
         self._view.changed()
 
     def load_part(self, name: str, fraction: float | None = None) -> None:
-        """Say that a part is being loaded, and how far it is."""
+        """Note a part that is being loaded, and its progress."""
         self.parts = {**self.parts, name: fraction}
         self._view.changed()
 
@@ -295,7 +295,7 @@ class SessionController:
     def _answered(self, event: object) -> None:
         match event:
             case _ if not self.chat.is_answering:
-                # Of an answer that was given up.
+                # An event of an answer that was given up.
                 pass
             case events.TokenEmitted():
                 self.chat.add(event.piece, from_draft=event.from_draft)
@@ -339,7 +339,7 @@ class SessionController:
         return f"Your next prompt loads the models again; {self.log} has llama.cpp's last lines."
 
     def close(self, last: Sequence[object] = ()) -> None:
-        """Store what came last, and end the conversation; the engine is closed by its owner."""
+        """Store the last events, and end the conversation; the engine is closed by its owner."""
         for event in last:
             if isinstance(event, events.TokenEmitted):
                 self.chat.add(event.piece, from_draft=event.from_draft)

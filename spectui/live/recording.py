@@ -43,9 +43,9 @@ class ChatRecording:
     depth: int
     """Longest draft that the recordings are made for."""
     mtp_layers: int = 0
-    """MTP layers of the target that are asked, 0 for a draft model."""
+    """MTP layers of the target that draft, 0 for a draft model."""
     answers: tuple[Recording, ...] = ()
-    """Different answers, oldest first; without chains until the draft has gone along."""
+    """Different answers, oldest first; without chains until the drafter has read them."""
     failure: str | None = None
     """Why the last answer could not be recorded."""
 
@@ -91,7 +91,7 @@ class ChatRecorder:
         Args:
             engine: has loaded the pair.
             sink: called with every change, on the engine's thread.
-            state: empty but for who drafts.
+            state: the drafter, without answers.
             n_ctx: context size of the target.
             rollback: the target's way to forget.
             max_tokens: limit of tokens in kept answers.
@@ -103,7 +103,7 @@ class ChatRecorder:
         self._turn: Generate | None = None
         self._n_answers = 0
         self._under_way: str | None = None
-        """Id of the answer that is gone along."""
+        """Id of the answer that the drafter reads."""
         self.state = state
         self._engine = engine
         self.client = engine.connect(self._on_event, Priority.BACKGROUND)
@@ -114,7 +114,7 @@ class ChatRecorder:
         self._engine.disconnect(self.client)
 
     def begin(self, turn: Generate) -> None:
-        """An answer is asked for."""
+        """Note the request of an answer."""
         self._turn = turn
 
     def hear(self, event: events.Event) -> None:

@@ -12,7 +12,7 @@ N_MEAN = 32
 """Rounds that the means are taken over: a few seconds, so that a change shows soon."""
 _N_PER_SIZE = 32
 _N_TRUSTED = 3
-"""Decodes of one size from which on their mean stands before the baseline's."""
+"""Decodes of one size from which on their mean is used, and the baseline's is not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ class VerifyTimes:
 
 
 def round_state(recent: Sequence[Round], costs: tuple[VerifyCost, ...]) -> RoundState:
-    """Put the numbers together, all but the bottleneck.
+    """Return means, costs and history of the last rounds, without the bottleneck.
 
     Args:
         recent: the last rounds, oldest first.

@@ -106,7 +106,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def settings(self) -> SettingsChange | None:
-        """The last ones, None where none were stored."""
+        """The last settings; None where none were stored."""
         found = [entry for entry in self.entries if isinstance(entry, SettingsChange)]
         return found[-1] if found else None
 
@@ -159,7 +159,7 @@ class SessionLog:
     def close(self) -> None:
         """Close the file."""
         if self._file is not None:
-            # What had no room has been told.
+            # ``append`` has reported what had no room.
             with suppress(OSError):
                 self._file.close()
             self._file = None
@@ -216,7 +216,7 @@ def recent_sessions(n: int, folder: Path | None = None) -> tuple[Session, ...]:
     found: list[Session] = []
     present = f"{now():{_STAMP}}~"
     paths = (folder or sessions_folder()).glob("*.jsonl")
-    # What a wrong clock dates in the future is not the newest for ever.
+    # A session that a wrong clock dates in the future is not the newest for ever.
     for path in sorted(paths, key=lambda path: (path.name < present, path.name), reverse=True):
         if len(found) == n:
             break

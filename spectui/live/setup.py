@@ -26,7 +26,7 @@ class LiveSetup(Setup):
     speculation: Speculation | None = field(default_factory=Speculation)
     """None leaves the draft unused."""
     resting: Speculation | None = None
-    """The way in which it drafted before that was switched off."""
+    """Drafting as it was before it was switched off."""
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     n_predict: int = -1
     """Most tokens per answer, -1 for as many as the context holds."""
@@ -91,7 +91,7 @@ class BaselineMeasured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RamMeasured:
-    """The machine's RAM was read alone, or had been at an earlier start."""
+    """The limit of the machine's RAM was measured, now or at an earlier start."""
 
     bytes_per_s: float
 

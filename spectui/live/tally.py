@@ -162,7 +162,7 @@ class LiveState:
 
 
 class LiveTally:
-    """Adds up what happens. Not thread-safe: the screen's thread owns it."""
+    """Adds up rounds, prompts and readings. Not thread-safe: the screen's thread owns it."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Start with nothing loaded and nothing read.
@@ -190,11 +190,11 @@ class LiveTally:
         """How the last turn drafts; None for the target alone."""
         self._turn = Counters()
         self._watts: list[float] = []
-        """What all GPUs took together, at each reading while this turn was decoded."""
+        """Watts of all GPUs together, at each reading while this turn was decoded."""
         self._reset_setting()
 
     def _reset_setting(self) -> None:
-        """Forget what other settings did: their rounds say nothing about the present ones."""
+        """Forget rounds of other settings: these say nothing about the present ones."""
         self._setting = Counters()
         self._setting_rate = Rate()
         self._recent: deque[Round] = deque(maxlen=_N_RECENT)
@@ -208,7 +208,7 @@ class LiveTally:
             self._swap_before_bytes = self._snapshot.host.swap_used_bytes
 
     def baseline(self, measured: BaselineMeasured) -> None:
-        """Take how fast the target is alone."""
+        """Take the speed of the target alone."""
         self._baseline, self._measured_s = measured, self._clock()
 
     def ram_measured(self, measured: RamMeasured) -> None:

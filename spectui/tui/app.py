@@ -76,7 +76,7 @@ class SpectuiApp(OrderedApp[None]):
 
         Args:
             launch: options of the command line.
-            make_threads: makes what works behind the screens and posts into the mailbox.
+            make_threads: makes the threads behind the screens, which post into the mailbox.
         """
         settings = launch.settings
         super().__init__(theme=settings.theme, ascii=settings.ascii)
@@ -132,7 +132,7 @@ class SpectuiApp(OrderedApp[None]):
             self.call_after_refresh(poller.start)
 
     def _handle_signals(self) -> None:
-        """End when told to, as shells expect of what a signal ended."""
+        """End on a signal, with the exit status that shells expect."""
         if self.is_headless:
             return
         loop = asyncio.get_running_loop()
@@ -211,10 +211,10 @@ class SpectuiApp(OrderedApp[None]):
         self.threads.sample_every(sample_s if busy else max(sample_s, _IDLE_SAMPLE_S))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer no way to where one is."""
+        """Leave out the keys of the view that is open."""
         del parameters
         if self.watched is not None and self.watched in self.screen_stack:
-            # What a process of this machine runs can be taken over.
+            # The models of a process on this machine can be taken over.
             if action == "tune":
                 return self.screen is self.watched and self.watched.pid is not None
             return action not in {"what_if", "models", "export", "log"}
@@ -250,11 +250,11 @@ class SpectuiApp(OrderedApp[None]):
         return any(isinstance(screen, kind) for screen in self.screen_stack)
 
     def get_key_display(self, binding: Binding) -> str:
-        """Name a key as everywhere."""
+        """Name a key as footers and helps do."""
         return key_name(binding.key_display or binding.key)
 
     def action_tune(self) -> None:
-        """Show the search; of a server that is watched its models and options are taken over."""
+        """Show the search; the models and options of a watched server are taken over."""
         if self.watched is not None and self.watched in self.screen_stack:
             self._take_over(self.watched)
         else:
@@ -274,7 +274,7 @@ class SpectuiApp(OrderedApp[None]):
         self.tuning = None
 
     def _refuse_search(self, reason: str) -> None:
-        """Say why nothing was started: in the form, if it is still there."""
+        """Show why no search was started: in the form, if that is still open."""
         if self.tuning is None:
             self.warn(reason)
         else:
@@ -282,7 +282,7 @@ class SpectuiApp(OrderedApp[None]):
             self.tuning.ask(reason)
 
     def _take_over(self, watched: "AttachScreen") -> None:
-        """Load what a server runs, unless it is loaded, in place of watching it, to tune it."""
+        """Load the models of a watched server, unless they are loaded, and open the search."""
         from spectui.commands.sources.source import PROCESS  # noqa: PLC0415 - as needed
 
         load, before = None, watched.loaded_pid
@@ -305,7 +305,7 @@ class SpectuiApp(OrderedApp[None]):
             load()
 
     def action_what_if(self) -> None:
-        """Ask what other settings would have done."""
+        """Show what other settings would have done."""
         self._open_tuning(replay=True)
 
     def action_export(self) -> None:

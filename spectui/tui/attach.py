@@ -28,7 +28,7 @@ from spectui.tui.panel import (
 from spectui.tui.widgets import KeyBar, StatusBar, key_of
 
 _SMALLEST_BAR = 4
-_STALE = "numbers below are from before, and the server is asked again every second."
+_STALE = "these numbers are older. It is asked again every second."
 _SPEED = len(" 123.4/s")
 _LOOKS = {
     SlotPhase.GENERATING: Look.STRONG,
@@ -50,10 +50,10 @@ class ServedPanel(Panel[AttachState]):
             yield Block(0, (((draw.tokens_per_s(now.value), Look.STRONG), (" now", Look.MUTED)),))
         # Once, where the reason is the same for all.
         for reason in dict.fromkeys(one.reason for one in (counters, now) if one.value is None):
-            yield from pen.told(2, str(reason))
-        if (told := counters.value) is not None:
-            yield Block(10, _mean("generation", told.tokens_per_s))
-            yield Block(20, _mean("prompts", told.prompt_tokens_per_s))
+            yield from pen.wrapped(2, str(reason))
+        if (known := counters.value) is not None:
+            yield Block(10, _mean("generation", known.tokens_per_s))
+            yield Block(20, _mean("prompts", known.prompt_tokens_per_s))
         if any(state.speeds):
             yield Block(15, chart=lambda height: pen.chart(state.speeds, height, draw.per_s))
 
@@ -75,16 +75,16 @@ class DraftsPanel(Panel[AttachState]):
         counters = state.sample.counters.value
         counts = None if counters is None else counters.drafts
         if state.sample.undrafted is not None or counts is None:
-            yield from pen.told(0, state.sample.undrafted or "")
+            yield from pen.wrapped(0, state.sample.undrafted or "")
             return
         yield Block(0, _rate("rate", counts, Look.STRONG, pen))
         yield Block(10, _rate("last request", state.last_drafts, Look.PLAIN, pen))
         if shares := counts.share_per_position:
             yield Block(40, ((("accepted by position, of all drafts", Look.MUTED),),))
             yield Block(30, pen.positions(shares))
-        told = f"{counts.n_accepted:,} of {counts.n_drafted:,} tokens"
+        accepted = f"{counts.n_accepted:,} of {counts.n_drafted:,} tokens"
         by = f" of {', '.join(state.sample.drafters)}" if state.sample.drafters else ""
-        yield Block(50, pen.sentence(f"{told} in {counted(counts.n_drafts, 'draft')}{by}"))
+        yield Block(50, pen.sentence(f"{accepted} in {counted(counts.n_drafts, 'draft')}{by}"))
 
 
 def _rate(label: str, counts: DraftCounts | None, look: Look, pen: Pen) -> Lines:
@@ -95,7 +95,7 @@ def _rate(label: str, counts: DraftCounts | None, look: Look, pen: Pen) -> Lines
 
 
 class SlotsPanel(Panel[AttachState]):
-    """A row per slot: what it does, how much of its context is used, how fast it generates."""
+    """A row per slot: its phase, the used part of its context, its speed."""
 
     heading = "Slots"
 
@@ -103,7 +103,7 @@ class SlotsPanel(Panel[AttachState]):
         """A summary; a row per slot, those at work first if not all fit."""
         slots, waiting = state.sample.slots.value, _waiting(state)
         if slots is None:
-            yield from pen.told(0, state.sample.slots.reason or "")
+            yield from pen.wrapped(0, state.sample.slots.reason or "")
             yield Block(5, (waiting,) if waiting else ())
             return
         n_busy = sum(slot.phase is not SlotPhase.IDLE for slot in slots)
@@ -156,23 +156,23 @@ class ServerPanel(Panel[AttachState]):
         """Model, context, sleep, process, address, build, connection."""
         facts = state.sample.facts.value
         if facts is None:
-            yield from pen.told(0, state.sample.facts.reason or "")
+            yield from pen.wrapped(0, state.sample.facts.reason or "")
         else:
-            yield from pen.told(0, model_name(facts), Look.STRONG)
+            yield from pen.wrapped(0, model_name(facts), Look.STRONG)
             if facts.is_sleeping:
                 asleep = "asleep: the model is unloaded until the next request"
                 yield Block(3, pen.sentence(asleep, Look.WARNING))
-            yield from pen.told(5, ", ".join(_model_facts(facts)), Look.PLAIN)
+            yield from pen.wrapped(5, ", ".join(_model_facts(facts)), Look.PLAIN)
             by = [f"drafts by {one}" for one in state.sample.drafters]
-            yield from pen.told(10, ", ".join([*_context_facts(facts), *by]), Look.PLAIN)
+            yield from pen.wrapped(10, ", ".join([*_context_facts(facts), *by]), Look.PLAIN)
         if state.failure is None:
-            yield from pen.told(20, _process(state.sample.process), Look.PLAIN)
+            yield from pen.wrapped(20, _process(state.sample.process), Look.PLAIN)
         if state.sample.process.value is not None:
             tunes = key_of(self.app, "app.tune")
             pays = f"{tunes} tells whether a draft pays: it loads these models a second time."
-            yield from pen.told(15, pays)
+            yield from pen.wrapped(15, pays)
         build = "" if facts is None or facts.build is None else f", llama.cpp {facts.build}"
-        yield from pen.told(25, f"{state.url}{build}")
+        yield from pen.wrapped(25, f"{state.url}{build}")
 
 
 def model_name(facts: ServerFacts) -> str:
@@ -212,14 +212,14 @@ _PANELS = (ServedPanel, DraftsPanel, SlotsPanel, ServerPanel)
 
 
 class AttachScreen(Screen[None]):
-    """Shows what is known of the server; never asks it."""
+    """Shows the last sample of the server; never sends a request."""
 
     TITLE = "Attach"
     HORIZONTAL_BREAKPOINTS = [(0, "-one"), (72, "-two")]  # noqa: RUF012 - as Screen has it
     VERTICAL_BREAKPOINTS = [(0, "-short"), (20, "-tall")]  # noqa: RUF012 - as Screen has it
 
     def __init__(self, url: str) -> None:
-        """Show what is known before the first answer."""
+        """Show the address before the first sample."""
         super().__init__()
         self._tracker = Tracker(url)
         self.loaded_pid: int | None = None
@@ -271,7 +271,7 @@ class AttachScreen(Screen[None]):
 
 
 def _connection(state: AttachState) -> str:
-    """Return how it stands, in a few words."""
+    """Return the state of the connection, in a few words."""
     if state.failure is not None:
         return state.failure.trouble
     if state.sample.took_s is None:

@@ -39,7 +39,7 @@ class QuestionScreen(ModalScreen[bool]):
         """Ask.
 
         Args:
-            sentence: what there is to say.
+            sentence: the question.
             yes: answer to go on.
             no: answer to leave it, which has the keys at first.
         """
@@ -71,7 +71,7 @@ class QuestionScreen(ModalScreen[bool]):
 
 
 _SHOWN_BYTES = 200_000
-"""End of the log that is shown; an editor has the rest."""
+"""Bytes of the log's end that are shown; an editor shows the rest."""
 _LOOK_S = 0.5
 
 
@@ -95,7 +95,7 @@ class LogScreen(Screen[None]):
         yield KeyBar()
 
     def on_mount(self) -> None:
-        """Show what there is, and what comes."""
+        """Show the end of the log, and every line that is added."""
         self.query_one(Log).focus()
         self._follow()
         self.set_interval(_LOOK_S, self._follow)
@@ -167,6 +167,6 @@ class HelpScreen(ModalScreen[None]):
             table.add_row(Text.assemble(f" {_SWATCH} ", style=colour), Text(meaning))
         table.add_row()
         # A text of its own: as markup the brackets would be gone.
-        told = f"To change a key, write its id under [keys] in {settings_path()}"
-        table.add_row("", Text(told))
+        advice = f"To change a key, write its id under [keys] in {settings_path()}"
+        table.add_row("", Text(advice))
         return table

@@ -74,7 +74,7 @@ def spark(
     """Return ``height`` lines of ``width`` characters, the last sample at the right.
 
     Args:
-        values: samples, oldest first; where one is None, a gap stays.
+        values: samples, oldest first; None is a gap.
         width: characters, one per sample; older samples are left out.
         maximum: what reaches the top; the largest sample without it, or if it exceeds it.
         height: lines.

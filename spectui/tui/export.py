@@ -65,7 +65,7 @@ class ExportScreen(Screen[None]):
         self.text: str | None = None
         """The exported text; None where the dialect has no words for it."""
         self._problem = ""
-        """Why there is none."""
+        """Why the dialect has no words for it."""
 
     def compose(self) -> ComposeResult:
         """Setting and dialect, then the text."""

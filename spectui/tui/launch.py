@@ -30,7 +30,7 @@ class Launch:
     with_preset: Callable[[str], "Launch"]
     """Start with a preset's models and options."""
     with_command: Callable[[str], "Launch"]
-    """Start with those of a llama-server command, given as ``--from`` takes it."""
+    """Start with the models and options of a llama-server command, given as ``--from`` takes it."""
     settings: Settings
     n_ctx: int
     """Context size, for what a draft's cache will take."""
@@ -40,7 +40,7 @@ class Launch:
     watched: "Address | None" = None
     """A server that is watched; nothing is loaded before its models are taken over."""
     look_s: float = 0.0
-    """Seconds from one look at it to the next."""
+    """Seconds from one request to the server to the next."""
     notice: str | None = None
     """Notice to the user about the options."""
     from_disk: bool = False

@@ -1,6 +1,6 @@
 """The colours, one for each thing that is drawn, and filters of all that is drawn.
 
-A filter takes out what a terminal would obey, another one what an ASCII terminal lacks.
+One filter takes control characters out, another one the characters that an ASCII terminal lacks.
 """
 
 import re
@@ -41,7 +41,7 @@ ROLES: Final[dict[str, tuple[str, _Colours]]] = {
 }
 """The legend: the name in styles (``$name``) of what has a colour of its own, and what it is.
 
-What is none of them has the colour of text: what the user works with, and the rest.
+Everything else has the colour of text.
 """
 _FRAMES = "#707a86", "#858b93", "#c0c0c0", "ansi_bright_black"
 _BASE = {
@@ -86,11 +86,11 @@ THEMES: Final = tuple(map(_theme, _BASE))
 class ColouredApp(App[ReturnType]):
     """An app in spectui's style, with the roles' colours in every look."""
 
-    # Absolute: a relative one would be looked for beside the class of an heir.
+    # Absolute: a relative path would be resolved beside the module of a subclass.
     CSS_PATH = Path(__file__).with_name("spectui.tcss")
 
     def __init__(self, *, theme: str | None = None, ascii: bool = False) -> None:  # noqa: A002 - the option's name
-        """Take a look.
+        """Choose the look.
 
         Args:
             theme: its name; None for the usual one.
@@ -137,7 +137,7 @@ _TABLE = {
 
 
 class SanitisingFilter(LineFilter):
-    """Takes out what a terminal would obey: models, servers and logs may hold it."""
+    """Takes control characters out, which models, servers and logs may send."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """Return the same line, as wide as before."""
@@ -156,7 +156,7 @@ def _neutralised(character: str) -> str:
 
 
 class AsciiFilter(LineFilter):
-    """Replaces what an ASCII terminal lacks."""
+    """Replaces the characters that an ASCII terminal lacks."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """Return the same line, as wide as before, in ASCII."""

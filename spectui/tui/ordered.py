@@ -18,11 +18,11 @@ if not isinstance(vars(StylesCache)["get_inner_outer"], classmethod):
     StylesCache.get_inner_outer = classmethod(StylesCache.get_inner_outer)  # type: ignore[assignment, method-assign, arg-type]
 
 _LOOK_AGAIN_S = 0.1
-"""While a key waits: a widget that goes may take with it the word that the last key was handled."""
+"""While a key waits: a widget that goes may take along the message that the last was handled."""
 
 
 class KeyHandled(Message):
-    """Follows a key on its way from the focused widget up to the app, so it comes after it."""
+    """Follows a key on its way from the focused widget up to the app, and arrives after it."""
 
     def __init__(self, through: Screen[Any] | None = None) -> None:
         """Create the message.
@@ -47,7 +47,7 @@ class OrderedApp(ColouredApp[ReturnType]):
         super().__init__(theme=theme, ascii=ascii)
         self._waiting: deque[Key | Paste] = deque()
         self._handling: Widget | None = None
-        """Has got the last key, or what follows it, and has not told yet that it was handled."""
+        """The widget that handles the last key or its follow-up; None once that is done."""
         self._follower: KeyHandled | None = None
         """The follow-up of the last key. Others belong to keys whose widget was given up: they are
         too late."""
@@ -105,6 +105,6 @@ class OrderedApp(ColouredApp[ReturnType]):
 
     @property
     def _is_handling(self) -> bool:
-        # A widget that is gone tells nothing any more.
+        # A widget that is gone posts nothing any more.
         widget = self._handling
         return widget is not None and widget.is_attached and widget.screen in self.screen_stack

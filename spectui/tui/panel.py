@@ -53,10 +53,10 @@ _COLUMN = 5
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Something to say: as many of its lines as there is room for, or a chart that grows."""
+    """A part of a panel: as many of its lines as there is room for, or a chart that grows."""
 
     rank: int
-    """0 is what must be there first."""
+    """Order in which blocks get room, 0 first."""
     lines: Lines = ()
     chart: Callable[[int], Lines] | None = None
     """Draws a history in so many lines; called only where it is shown."""
@@ -90,7 +90,7 @@ def _drawn(one: Block, height: int) -> Lines:
 
 
 def cells(line: Iterable[Part]) -> int:
-    """Return a line's width. All that panels write is one cell wide per character."""
+    """Return a line's width. Every character that panels write is one cell wide."""
     return sum(len(text) for text, _look in line)
 
 
@@ -127,7 +127,7 @@ class Pen:
         lines = wrap(text, max(self.width, 1), break_on_hyphens=False)
         return tuple(((line, look),) for line in lines)
 
-    def told(self, rank: int, text: str, look: str = Look.MUTED) -> tuple[Block, Block]:
+    def wrapped(self, rank: int, text: str, look: str = Look.MUTED) -> tuple[Block, Block]:
         """Return a sentence: its first line, and its others where there is more room."""
         lines = self.sentence(text, look)
         return Block(rank, lines[:1]), Block(rank + 20, lines[1:])
@@ -198,10 +198,10 @@ State = TypeVar("State")
 
 
 class Panel(Widget, Generic[State]):
-    """Draws one part of the live state for the size that it has.
+    """Draws one part of the live state in the size of the widget.
 
-    It paints lines itself, and only those that have changed: panels change ten times a second
-    beside an engine that needs the cores.
+    A panel paints only the lines that have changed: it changes ten times a second beside an engine
+    that needs the cores.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {look for look in Look if look}
@@ -219,7 +219,7 @@ class Panel(Widget, Generic[State]):
         self.border_title = Content(self.heading)
 
     def blocks(self, state: State, pen: Pen) -> Iterable[Block]:
-        """Return all there is to say, in the order on screen."""
+        """Return all parts of the panel, in the order on screen."""
         raise NotImplementedError
 
     def watch_state(self) -> None:

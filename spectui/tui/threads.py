@@ -1,4 +1,4 @@
-"""The threads behind the screens. What they find they post; nothing here touches a widget."""
+"""The threads behind the screens. They post their results; nothing here touches a widget."""
 
 import os
 import threading
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 _N_SESSIONS = 20
 """Stored sessions to read, for the picker and for the prompts that Up recalls."""
 _CLOSE_S = 1.5
-"""Longest wait at the end for native code that does not notice that it is over."""
+"""Longest wait at the end for native code that does not end by itself."""
 
 
 class Threads:
     """Owns the engine's session, the monitor, and a thread for whatever takes long.
 
-    Who asks for something gives a function, which is posted with the result, to be called by the
-    reader of the mailbox.
+    A request comes with a function, which is posted with the result: the reader of the mailbox
+    calls it.
     """
 
     def __init__(self, mailbox: Mailbox[object], log_file: int | None = None) -> None:
@@ -62,8 +62,8 @@ class Threads:
         Args:
             interval_s: from one reading of the machine to the next.
             on_engine: takes the engine's session.
-            on_failure: is told why there is none.
-            warn: is told why there are no readings any more.
+            on_failure: takes the reason why there is no engine.
+            warn: takes the reason why readings have ended.
         """
 
         def begin() -> None:
@@ -96,14 +96,14 @@ class Threads:
             self._sampler.interval_s = interval_s
 
     def watch_server(self, server: "Address", interval_s: float) -> "Poller":
-        """Return what asks a server from its start on. Answered by a ``Sample`` each time."""
+        """Return a poller that posts a ``Sample`` of a server for each of its requests."""
         from spectui.server.watch.poller import Poller  # noqa: PLC0415 - few watch one
 
         self._poller = Poller(server, self._post, interval_s=interval_s, on_failure=self._post)
         return self._poller
 
     def stop_watching(self) -> None:
-        """Ask the server no more."""
+        """End the requests to the server."""
         if self._poller is not None:
             self._poller.close()
             self._poller = None
@@ -144,9 +144,9 @@ class Threads:
 
         Args:
             target: what to build.
-            on_progress: is told how far it is.
+            on_progress: takes the progress of each model.
             on_built: takes the files.
-            on_failure: is told why there are none.
+            on_failure: takes the reason why there are none.
         """
         self._demo_stopped = stopped = threading.Event()
 
@@ -169,7 +169,7 @@ class Threads:
         self._spawn("demo", build)
 
     def stop_demo(self) -> None:
-        """Let the build of the demo models end without an answer, after the tensor it is at."""
+        """End the build of the demo models after the present tensor, without a result."""
         self._demo_stopped.set()
 
     def read_sessions(self, on_read: Callable[[tuple[Session, ...]], None]) -> None:
@@ -187,7 +187,7 @@ class Threads:
         Args:
             folders: where to look.
             on_model: takes each model that is found.
-            on_end: is told when all was searched, and what could not be read.
+            on_end: is called at the end, with sentences about folders that cannot be read.
         """
 
         def search() -> None:
@@ -202,7 +202,7 @@ class Threads:
         """Look which llama-servers run on this machine."""
 
         def look() -> None:
-            # Loaded for who chooses models; most starts name theirs.
+            # Imported here: most starts name their models.
             from spectui.commands.sources.processes import running_servers  # noqa: PLC0415
 
             self._post(partial(on_servers, tuple(running_servers())))

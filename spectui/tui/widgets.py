@@ -80,7 +80,7 @@ def chosen_tab(tabs: Tabs) -> int:
 
 
 class KeyBar(Footer):
-    """A footer that is built anew only when it shows something else.
+    """A footer that is built anew only when its keys differ.
 
     Textual announces bindings whenever the focus, the screen or an action's state changes; most of
     these announcements change nothing here.
@@ -94,7 +94,7 @@ class KeyBar(Footer):
     def compose(self) -> ComposeResult:
         """The screen's own actions, the way out, then function keys by number, then the rest.
 
-        What a key of the screen does is not said again by a function key, nor how to open it.
+        A function key that repeats an action of the screen, or opens the screen, is left out.
         """
         by_label = dict[str, ActiveBinding]()
         for one in self.screen.active_bindings.values():

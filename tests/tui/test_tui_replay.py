@@ -1,5 +1,6 @@
 """The replay of the chat, a view of the tune screen: driven by states and keys, seen as text."""
 
+import inspect
 from dataclasses import replace
 
 import pytest
@@ -102,7 +103,7 @@ async def test_the_table_says_what_replay_counts_and_a_key_uses_it() -> None:
         assert f"{best.n_rounds} rounds, {counts(best)}, {best.tokens_per_round:.2f}" in shown
         lengths = [row.arm.speculation.longest for row in app.table._rows if row.arm.speculation]
         assert set(lengths) == set(range(1, 17))
-        assert f"in use, best {NAME}: max 4, min 0, p_min 0.00" in shown
+        assert "in use, best draft: max 4, min 0, p_min 0.00" in shown
         await stage.press("down")
         second = app.table.selected
         assert second is not None
@@ -134,7 +135,7 @@ async def test_it_follows_what_is_recorded_and_the_search() -> None:
         # Another setting may be in use.
         app.tune.in_use = speculation(5)
         shown = " ".join((await stage.idle()).split())
-        assert f"in use {NAME}: max 5, min 0, p_min 0.00" in shown
+        assert "in use draft: max 5, min 0, p_min 0.00" in shown
         # The search itself, and back.
         app.tune.show(SEARCHING)
         assert "Stop" not in app.footer()
@@ -142,6 +143,14 @@ async def test_it_follows_what_is_recorded_and_the_search() -> None:
         assert "Tuning: searching" in await stage.idle()
         assert app.focused is app.table
         assert "Stop" in app.footer()
+
+
+async def test_a_replay_may_end_when_its_screen_is_gone() -> None:
+    async with staged(Host()) as (app, stage):
+        await stage.press("escape")
+        replay = inspect.unwrap(TuneScreen._replay)
+        await replay(app.tune)
+        assert app.screen is not app.tune
 
 
 def mtp(draft_max: int) -> Speculation:
@@ -169,7 +178,7 @@ async def test_a_key_opens_it_and_layers_of_the_target_draft_what_is_used() -> N
     cockpit.script.load_events = [told, []]
     async with cockpit.loaded():
         await cockpit.press("f10")
-        assert "the target goes along it once more" in await looked(cockpit)
+        assert "the target reads it once" in await looked(cockpit)
         post(cockpit, MTP_CHAT)
         cockpit.tuning(TuningState(costs={MTP_KIND: COSTS}))
         await cockpit.settled()
@@ -207,7 +216,7 @@ async def test_the_app_says_why_there_is_nothing_to_replay() -> None:
         await cockpit.press("f10")
         for recording, words in (
             (EMPTY, "Ask something"),
-            (replace(CHAT, answers=(WAITING,)), "the draft goes along it once more"),
+            (replace(CHAT, answers=(WAITING,)), "the draft reads it once"),
             (replace(EMPTY, failure="no room"), "An answer could not be recorded: no room."),
         ):
             post(cockpit, recording)

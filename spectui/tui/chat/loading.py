@@ -1,4 +1,4 @@
-"""Loads what the command line, the picker or a stored session names; builds demo models first."""
+"""Loads the pair of a command line, a choice or a session; builds demo models first."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,7 +27,7 @@ Load = Callable[[], None]
 
 
 class PairLoader:
-    """Makes a setup of what was chosen, and has the session load it."""
+    """Makes a setup of a choice, and has the session load it."""
 
     def __init__(
         self,
@@ -57,10 +57,10 @@ class PairLoader:
         self._building: DemoModel | None = None
         """Demo target that is being built, to be loaded then."""
         self._no_engine: str | None = None
-        """Why there is none."""
+        """Why there is no engine."""
 
     def start(self, engine: "LiveSession") -> None:
-        """Load what the command line names."""
+        """Load the pair of the command line."""
         self._session.engine = engine
         engine.records_chats = self.launch.settings.record_chats
         if self._asked is None:
@@ -69,7 +69,7 @@ class PairLoader:
             self.load(*self._asked)
 
     def _begin(self, launch: Launch) -> None:
-        """Load what ``launch`` names, or let the user choose."""
+        """Load the pair of a launch, or let the user choose."""
         self.launch = launch
         if launch.demo is not None:
             self._build(launch.demo)
@@ -101,7 +101,7 @@ class PairLoader:
             self._session.fail(CancelledError("The build of the demo models was cancelled."))
 
     def prepared(self, choice: Choice) -> Load:
-        """Return what loads a choice.
+        """Return a function that loads a choice.
 
         Raises:
             SpectuiError: a preset's or a command's models or options cannot be used.
@@ -154,7 +154,7 @@ class PairLoader:
         self._session.load(setup, resumed=resumed, from_disk=from_disk)
 
     def load_from_disk(self) -> None:
-        """Load what was asked for last, even if its weights are read from disk again and again."""
+        """Load the last pair again, even if its weights are read from disk again and again."""
         if self._asked is not None:
             self.load(*self._asked, from_disk=True)
 
@@ -172,7 +172,7 @@ class PairLoader:
         return setup if drafting.drafting is None else drafting
 
     def cannot_start(self, reason: str) -> None:
-        """Say that there is no engine, or no demo model."""
+        """Note that there is no engine, or no demo model."""
         if self._session.engine is None:
             self._no_engine = reason
         self._building = None

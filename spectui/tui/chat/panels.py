@@ -109,7 +109,7 @@ class ExpectationPanel(Panel[ExpectationState]):
     def blocks(self, state: ExpectationState, pen: Pen) -> Iterator[Block]:
         """The speedups, and the loss."""
         if state.reason is not None:
-            yield from pen.told(0, state.reason)
+            yield from pen.wrapped(0, state.reason)
         rows = (
             (0, "measured", state.measured, pen.factor(state.measured)[1]),
             (5, "predicted", state.predicted, Look.PLAIN),
@@ -118,8 +118,8 @@ class ExpectationPanel(Panel[ExpectationState]):
         top = max((value for _rank, _name, value, _look in rows if value is not None), default=0.0)
         for rank, name, value, look in rows:
             if value is not None:
-                share, told = ratio(value, top) or 0.0, times_text(value).rjust(_NUMBER)
-                yield Block(rank, (pen.gauge(name.ljust(_LABEL), share, told, look),))
+                share, number = ratio(value, top) or 0.0, times_text(value).rjust(_NUMBER)
+                yield Block(rank, (pen.gauge(name.ljust(_LABEL), share, number, look),))
         if state.loss is not None:
             name, condition = LOSSES[state.loss]
             loss: Line = (("loses most to ", Look.MUTED), (name, Look.STRONG))
@@ -135,12 +135,14 @@ class AcceptancePanel(Panel[AcceptanceState]):
     def blocks(self, state: AcceptanceState, pen: Pen) -> Iterator[Block]:
         """Headline, positions, strip of rounds."""
         if state.reason is not None:
-            yield from pen.told(0, state.reason)
+            yield from pen.wrapped(0, state.reason)
         else:
             rate, length = state.turn.acceptance_rate, state.turn.tokens_per_round
             yield Block(0, (pen.acceptance("rate", rate, length, Look.STRONG),))
-            rounds = counted(state.turn.n_rounds, "round")
-            yield Block(20, (((rounds, Look.MUTED),),))
+            rounds: Line = ((counted(state.turn.n_rounds, "round"), Look.MUTED),)
+            others: Line = ((f"positions of all {state.setting.n_rounds}", Look.MUTED),)
+            is_first = state.setting.n_rounds == state.turn.n_rounds
+            yield Block(20, (rounds if is_first else pen.spread(rounds, others),))
         if shares := state.setting.conditional_acceptance:
             yield Block(40, ((("by position, of all rounds that reached it", Look.MUTED),),))
             yield Block(30, pen.positions(shares))
@@ -180,7 +182,7 @@ class RoundPanel(Panel[RoundState]):
     def blocks(self, state: RoundState, pen: Pen) -> Iterator[Block]:
         """Bottleneck, parts, verify cost, history."""
         if state.times is None:
-            yield from pen.told(0, state.reason or "")
+            yield from pen.wrapped(0, state.reason or "")
             return
         if state.bottleneck is not None:
             limit, reason = state.bottleneck
@@ -209,7 +211,7 @@ def _parts(times: RoundTimes, pen: Pen) -> Iterator[Block]:
     longest = sorted((part_s for _name, part_s, _look in named), reverse=True)
     offset = 0
     for (name, part_s, look), text in zip(named, bars, strict=True):
-        bar = (" " * offset + text).ljust(room)
+        bar = (" " * offset + draw.SEGMENTS[0] * len(text)).ljust(room)
         number = time_text(part_s).rjust(_MS)
         offset += len(text)
         line = ((name.ljust(_PART), Look.MUTED), (bar, look), (number, ""))
@@ -261,10 +263,10 @@ class MemoryPanel(Panel[MemoryState]):
     def blocks(self, state: MemoryState, pen: Pen) -> Iterator[Block]:
         """Warnings, bars, GPUs, or why there is none, and the legend of the bars."""
         if state.reason is not None:
-            yield from pen.told(0, state.reason)
+            yield from pen.wrapped(0, state.reason)
             return
         for warning in _warnings(state):
-            yield from pen.told(0, f"▲ {warning}", Look.WARNING)
+            yield from pen.wrapped(0, f"▲ {warning}", Look.WARNING)
         label = max(len(pool.name) for pool in state.pools)
         for index, pool in enumerate(state.pools):
             # RAM is the last one.
@@ -275,12 +277,12 @@ class MemoryPanel(Panel[MemoryState]):
             turn = (("this turn", Look.MUTED),)
             yield Block(17, (pen.spread(labelled("GPU energy", energy), turn),))
         for reason in dict.fromkeys(pool.reason for pool in state.pools if pool.reason):
-            yield from pen.told(25, reason)
+            yield from pen.wrapped(25, reason)
         if state.resident is not None:
             share = f"at most {percent_text(state.resident)}"
             yield Block(16, (labelled("weights in RAM", share),))
         if state.gpu_reason is not None:
-            # Doctor tells what is in brackets.
+            # ``doctor`` prints the part in brackets.
             yield Block(18, (((state.gpu_reason.partition(" (")[0], Look.MUTED),),))
         yield Block(20, (_legend(state.pools),))
 
@@ -359,7 +361,7 @@ def _links(gpus: Sequence[GpuReading], received: Samples, pen: Pen) -> Iterator[
         name = "PCIe" if len(gpus) == 1 else f"PCIe {gpu.label}"
         rx, tx = gpu.pcie_rx_bytes_per_s, gpu.pcie_tx_bytes_per_s
         if rx.value is None and tx.value is None:
-            yield from pen.told(0, f"{name}: {rx.reason}")
+            yield from pen.wrapped(0, f"{name}: {rx.reason}")
             continue
         rates = labelled(name, f"↓{draw.rate(rx.value)} ↑{draw.rate(tx.value)}")
         use = labelled("link", percent_text(link_use(gpu)), Look.STRONG)
@@ -372,7 +374,7 @@ def _links(gpus: Sequence[GpuReading], received: Samples, pen: Pen) -> Iterator[
 def _dram(state: TrafficState, pen: Pen) -> Iterator[Block]:
     reading, limit = state.dram_bytes_per_s, state.dram_limit
     if reading.value is None:
-        yield from pen.told(5, f"DRAM: {reading.reason}")
+        yield from pen.wrapped(5, f"DRAM: {reading.reason}")
         return
     when = " estimated" if state.is_decoding else " last rounds"
     line: Line = (*labelled("DRAM", draw.rate(reading.value)), (when, Look.MUTED))
@@ -428,7 +430,7 @@ def _disk(host: HostReading, history: Samples, pen: Pen) -> Iterator[Block]:
     """Yield the reads from disk, or the reason why they are unknown."""
     reading, faults = host.disk_read_bytes_per_s, host.major_faults_per_s.value
     if reading.value is None:
-        yield from pen.told(10, f"disk: {reading.reason}")
+        yield from pen.wrapped(10, f"disk: {reading.reason}")
         return
     line: Line = labelled("disk reads", draw.rate(reading.value))
     if faults is not None:

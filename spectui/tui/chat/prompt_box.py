@@ -26,7 +26,7 @@ class PromptBox(TextArea):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        # Not in the footer: the empty box says it.
+        # Not in the footer: the empty box names these keys.
         hidden("enter", "prompt.submit", "Send"),
         hidden("ctrl+j,shift+enter,alt+enter", "prompt.newline", "New line"),
     ]
@@ -39,7 +39,7 @@ class PromptBox(TextArea):
             self.text = text
 
     busy: var[bool] = var(default=False)
-    """Whether an answer is being written. Enter sends then too; the app says what happens."""
+    """Whether an answer is being written. Enter sends then, too."""
 
     def __init__(self, *, placeholder: str = "") -> None:
         """Create an empty box, with a text that stands in it while it is empty."""
@@ -134,7 +134,7 @@ class PromptBox(TextArea):
         self.move_cursor(self.document.end)
 
     def _on_paste(self, event: events.Paste) -> None:  # type: ignore[override]
-        """Put a label in place of a long text, which the user would not read here anyway."""
+        """Put a label in place of a long text."""
         event.text = self._fold(event.text)
 
     def _fold(self, text: str) -> str:

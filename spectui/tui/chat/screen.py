@@ -1,4 +1,4 @@
-"""The live screen: its keys, the session that they lead, and the form of its settings."""
+"""The live screen: its keys, its session, and the form of the settings."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
@@ -29,7 +29,7 @@ _TOKENS = "n_predict"
 
 
 class LiveScreen(LiveView):
-    """Shows the session that it owns, and takes what the user wants to it."""
+    """Shows its session, and passes the user's actions on to it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("escape", "live.stop", "Stop", "Stop the answer or the load"),
@@ -62,13 +62,13 @@ class LiveScreen(LiveView):
         self.warn = warn
         self.session = SessionController(self, keeps_sessions=launch.settings.keep_sessions)
         self.watch_again: Callable[[], Awaitable[None]] | None = None
-        """Goes back to the server whose models were taken over; None where there is none."""
+        """Opens the screen over the server whose models were taken over; None without one."""
         self.loader = PairLoader(
             self.session, launch, threads, choose_models=choose_models, warn=warn
         )
 
     def on_mount(self) -> None:
-        """Know the key of the log."""
+        """Name the key of the log in the session's sentences."""
         super().on_mount()
         self.session.log = f"the log ({key_of(self.app, 'app.log')})"
 
@@ -237,13 +237,13 @@ class SettingsScreen(ModalScreen[LiveSetup | None]):
         yield KeyBar()
 
     def on_mount(self) -> None:
-        """Begin with what is changed most."""
+        """Focus the first field."""
         for field in self.query(Input):
             field.cursor_blink = False
         self.query(Input).first().focus()
 
     def on_input_changed(self) -> None:
-        """Take the error away: it may be corrected now."""
+        """Take the error away."""
         self.query_one("#error", Label).update("")
 
     def on_input_submitted(self) -> None:
@@ -262,7 +262,7 @@ class SettingsScreen(ModalScreen[LiveSetup | None]):
         self.dismiss(changed)
 
     def _changed(self) -> LiveSetup:
-        """Return what was typed. Raises ``ValueError`` with a sentence."""
+        """Return the setup of the form. Raises ``ValueError`` with a sentence."""
         setup, own = self._setup, self._setup.wanted.own
         drafter = type(own)(**own.numbers | dict(map(_typed, self._drafting)))
         if (problem := drafter.check()) is not None:

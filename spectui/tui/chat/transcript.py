@@ -116,8 +116,8 @@ class Transcript(VerticalScroll):
     """The conversation, each token in the style of its author.
 
     Turns stand one after the other, the last one open until it is ended. The view follows the end
-    while that is visible. What was said is kept beside what is shown, which has controls made
-    visible and tabs as spaces.
+    while that is visible. The text is kept as it came, and shown with controls made visible and
+    tabs as spaces.
     """
 
     show_rejected: reactive[bool] = reactive(False, init=False, repaint=False)
@@ -142,19 +142,19 @@ class Transcript(VerticalScroll):
         yield self._turns
 
     def on_mount(self) -> None:
-        """Show what was said before, and follow what comes."""
+        """Show earlier turns, and follow the end."""
         self._turns.mount_all(self.paragraphs)
         self.anchor()
 
     def clear(self) -> None:
-        """Forget everything that was said."""
+        """Forget all turns."""
         if self.is_mounted:
             self._turns.remove_children(Paragraph)
             self.anchor()
         self._begin()
 
     def watch_show_rejected(self) -> None:
-        """Show or hide what was rejected."""
+        """Show or hide rejected tokens."""
         for paragraph in self.paragraphs:
             paragraph.show_rejected = self.show_rejected
 
@@ -207,10 +207,14 @@ class Transcript(VerticalScroll):
             return
         self._say(self._decoder.decode(b"", final=True), self._kind)
         self._is_open = False
+        last = self.paragraphs[-1]
         if note:
-            if not self.paragraphs[-1].is_empty:
+            if not last.is_empty:
                 self._begin_paragraph()
             self._show(displayed(note), "note")
+        elif last.is_empty:
+            # An answer that failed before its first token.
+            last.display = False
         self.paragraphs[-1].fit()
 
     def _say(self, text: str, kind: Kind) -> None:

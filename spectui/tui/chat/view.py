@@ -84,7 +84,7 @@ class Loading(Widget):
     """One line per part with its bar; hidden while there is nothing to wait for."""
 
     parts: reactive[Mapping[str, float | None]] = reactive(dict, layout=True)
-    """How far each part is; None for one that cannot say it."""
+    """Loaded share of each part; None where it is not known."""
 
     def watch_parts(self) -> None:
         """Hide where nothing is loaded."""
@@ -98,8 +98,8 @@ class Loading(Widget):
         if fraction is None:
             return f"{name} …"
         # What is read has to be prepared, which may take as long.
-        told = percent_text(fraction) if fraction < 1 else "preparing"
-        done = f" {told}  {name}"
+        progress = percent_text(fraction) if fraction < 1 else "preparing"
+        done = f" {progress}  {name}"
         room = max(self.size.width - len(done), _SHORTEST_BAR)
         return draw.bar(fraction, min(room, _BAR_CELLS)) + done
 
@@ -126,7 +126,7 @@ class LiveView(Screen[None]):
         """Create it with nothing said."""
         super().__init__()
         self._unshown: list[Token] = []
-        """Tokens whose round has not been told yet."""
+        """Tokens whose round has not finished yet."""
         # Kept rather than looked up: events may still come when the widgets are going.
         self.transcript = Transcript(placeholder=_HELLO)
         self.loading_bars = Loading()
@@ -152,13 +152,13 @@ class LiveView(Screen[None]):
             self.watch(self, shown, self._show_status)
 
     def watch_activity(self) -> None:
-        """The box shows that an answer is being written."""
+        """Show in the box that an answer is being written."""
         self.prompt.busy = self.activity is Activity.ANSWERING
         self._show_status()
         self.refresh_bindings()
 
     def changed(self) -> None:
-        """Show how the session stands."""
+        """Show the session's setup, activity, parts and waiting prompt."""
         session = self.session
         self.setup, self.activity = session.setup, session.activity
         self.loading_bars.parts = session.parts
@@ -182,7 +182,7 @@ class LiveView(Screen[None]):
         self.transcript.start_turn("assistant")
 
     def answered(self, event: TokenEmitted | RoundFinished) -> None:
-        """Show tokens once their round is told: the accepted, the rejected, then the bonus one."""
+        """Show tokens when their round ends: the accepted, the rejected, then the bonus one."""
         if isinstance(event, TokenEmitted):
             self._unshown.append((event.piece, event.from_draft))
             return
@@ -214,7 +214,7 @@ class LiveView(Screen[None]):
         self.panels.show(self.session.tally.state())
 
     def on_resize(self) -> None:
-        """Names have as many cells as there is room for."""
+        """Fit the line at the top to the width."""
         self._show_status()
 
     def _show_status(self) -> None:

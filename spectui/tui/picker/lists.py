@@ -1,4 +1,4 @@
-"""The lists of the picker: what can be started, and drafts for one target; all known of a row."""
+"""The lists of the picker: targets, drafts for one of them, and the details of a row."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -102,7 +102,7 @@ class TargetList(PickerList):
     """Last used pairs, the models found so far, presets and the demo pair."""
 
     def __init__(self, presets: Sequence[Preset]) -> None:
-        """Offer these; all else comes bit by bit."""
+        """Offer presets; sessions, servers and models are added as they are found."""
         super().__init__(id="targets", markup=False)
         self._recent: tuple[Session, ...] = ()
         self._presets = tuple(presets)
@@ -114,7 +114,7 @@ class TargetList(PickerList):
         """Whether models were found that are not shown yet."""
 
     def on_mount(self) -> None:
-        """Show what is known without looking for it."""
+        """Show the presets."""
         self._show()
 
     @property
@@ -149,7 +149,7 @@ class TargetList(PickerList):
         self._show_soon()
 
     def complete(self) -> None:
-        """Say that all folders were searched."""
+        """Note that all folders were searched."""
         self._is_complete = True
         self._show_soon()
 
@@ -222,7 +222,7 @@ class DraftList(PickerList):
         self._asked: set[Path] = set()
 
     def learn(self, inspected: ModelInspected) -> bool:
-        """Keep what became known of a model; return whether it concerns the present target."""
+        """Keep an inspection of a model; return whether it is for the present target."""
         self._inspected.setdefault(inspected.target, {})[inspected.path] = inspected
         return self.target is not None and inspected.target == self.target.path
 
@@ -254,10 +254,10 @@ class DraftList(PickerList):
         self.show_rows(notes(_NO_TARGET), None)
 
     def show_target(self, target: FoundModel, models: Sequence[FoundModel]) -> None:
-        """Rank ``models`` for ``target`` with what their inspections told.
+        """Rank ``models`` for ``target`` by their inspections.
 
-        The best one that fits is highlighted, until someone works in the list: from then on the
-        highlight stays where it was put.
+        The best one that fits is highlighted until the list has the focus: from then on the
+        highlight stays where the user has put it.
         """
         key = self.key if target == self.target and self.has_focus else None
         if target != self.target:
@@ -308,7 +308,7 @@ def detail(entry: Entry | None, inspected: ModelInspected | None) -> str:
 
     Args:
         entry: The row, None without one.
-        inspected: What the inspection told of the target itself, if it did.
+        inspected: Result of the target's own inspection, if there is one.
     """
     match entry:
         case None:
@@ -322,7 +322,7 @@ def detail(entry: Entry | None, inspected: ModelInspected | None) -> str:
 
 
 def problem(model: FoundModel, inspected: ModelInspected | None) -> str | None:
-    """Say why a model cannot be a target, None if nothing speaks against it so far."""
+    """Return why a model cannot be a target, None if no reason is known."""
     return model.damage or (None if inspected is None else inspected.reason)
 
 

@@ -57,7 +57,7 @@ class Entry(Option):
             value: what a choice of the row means.
             line: what is shown.
             key: finds the same entry again after a change.
-            about: what there is to say of it, where the value does not tell.
+            about: a description, where none follows from the value.
             is_dim: whether it cannot be chosen.
         """
         super().__init__(Content.styled(line, "dim" if is_dim else ""), id=key)

@@ -63,7 +63,7 @@ class PickerScreen(Screen[Load | None]):
         folders: Sequence[Path],
         presets: Sequence[Preset] = (),
     ) -> None:
-        """Offer what is known without looking for it.
+        """Offer the presets; all else is found later.
 
         Args:
             live: its session compares pairs, and loads what is chosen.
@@ -83,7 +83,7 @@ class PickerScreen(Screen[Load | None]):
         self._drafts = DraftList(live.loader.launch.n_ctx)
 
     def compose(self) -> ComposeResult:
-        """Lay out the two lists and what is known of the highlighted row."""
+        """Lay out the two lists and the details of the highlighted row."""
         with Container(id="panes"):
             with Vertical(id="target-pane"):
                 with Horizontal(classes="bar"):
@@ -111,7 +111,7 @@ class PickerScreen(Screen[Load | None]):
         self._threads.look_for_servers(self.targets.show_running)
 
     def on_unmount(self) -> None:
-        """Nobody wants to know any more which drafts fit."""
+        """Cancel the comparisons of drafts."""
         self._forget_comparisons()
 
     def add_model(self, model: FoundModel) -> None:
@@ -126,7 +126,7 @@ class PickerScreen(Screen[Load | None]):
             self._rank_soon()
 
     def scan_finished(self, reasons: Sequence[str]) -> None:
-        """Say that one search has ended, and in sentences what could not be read."""
+        """Show that one search has ended, and sentences about folders that cannot be read."""
         self._n_scans -= 1
         self.targets.complete()
         self._show_status()
@@ -139,7 +139,7 @@ class PickerScreen(Screen[Load | None]):
         return f"looking… {n_models}" if self._n_scans else n_models
 
     def _show_status(self) -> None:
-        # What a scan still finds once the screen is closed is nobody's.
+        # A scan may go on after the screen was closed.
         if self.is_mounted and self.is_running:
             self.query_one("#status", Static).update(self._status)
 

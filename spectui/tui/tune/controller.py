@@ -1,4 +1,4 @@
-"""Leads the search beside the chat: started, stopped and applied from the tune screen."""
+"""The search beside the chat: its start, its end, and the use of its settings."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -29,36 +29,36 @@ _OFF = (
     "in memory, and nothing is written."
 )
 _SOON = (
-    "The answer is there. When nobody waits, {who} goes along it once more; then every setting can "
-    "be replayed on it."
+    "The answer is complete. When the chat is idle, {who} reads it once; then every setting can be "
+    "replayed on it."
 )
 _NOTHING = (
-    "Ask something: when the answer is there and nobody waits, {who} goes along it once more, and "
+    "Ask something: when the answer is complete and the chat is idle, {who} reads it once, and "
     "every setting can be replayed on it. Answers of earlier sessions are not recorded."
 )
 
 
 class TuneController:
-    """Knows how the search stands, whether its screen is open or not."""
+    """Holds the state of the search, with its screen open or not."""
 
     def __init__(self, live: LiveView, refuse: Callable[[str], None]) -> None:
         """Start without a search.
 
         Args:
             live: has the chat beside it.
-            refuse: is told in a sentence why nothing was started.
+            refuse: takes a sentence, the reason why no search was started.
         """
         self._live = live
         self._session = live.session
         self._refuse = refuse
         self._is_stopping = False
-        """Whether the search was asked to end and has not told yet that it did."""
+        """Whether the search ends after the step that it measures."""
         self.prompts: str | None = None
         """Which prompts the search uses, in words."""
 
     @property
     def state(self) -> "TuningState | None":
-        """How the search stands."""
+        """State of the search; None before the first one."""
         return self._session.search
 
     @property
@@ -101,7 +101,7 @@ class TuneController:
 
     @property
     def in_use(self) -> Speculation | None:
-        """How the chat drafts, if it does so with who is recorded alone."""
+        """The chat's setting, where only the recorded drafter drafts; else None."""
         recording, setup = self._session.recording, self._session.setup
         if recording is None or setup is None:
             return None
@@ -118,8 +118,8 @@ class TuneController:
             return _NO_DRAFT
         if recording.failure is not None:
             return f"An answer could not be recorded: {recording.failure}."
-        told = _SOON if recording.answers else _NOTHING
-        return told.format(who="the target" if recording.is_mtp else "the draft")
+        sentence = _SOON if recording.answers else _NOTHING
+        return sentence.format(who="the target" if recording.is_mtp else "the draft")
 
     def start(self, wanted: Wanted) -> None:
         """Begin a search, or go on with the study of the same prompts."""
@@ -172,12 +172,12 @@ class TuneController:
             engine.tuning.stop()
 
     def apply(self, arm: "Arm") -> None:
-        """Use a setting in the chat from the next answer on; the screen has said so."""
+        """Use a setting in the chat, from the next answer on."""
         self._session.speculate(arm.speculation)
 
 
 def _refusal(state: TuningState) -> str | None:
-    """Return why a search has failed before there was a study; None if that is not how it stands.
+    """Return why a search has failed before there was a study; None for any other state.
 
     Such as a prompt that does not fit in the context: nothing was measured, and nothing is lost.
     """
@@ -185,7 +185,7 @@ def _refusal(state: TuningState) -> str | None:
 
 
 def _word(state: TuningState) -> str:
-    """Short enough for the status bar."""
+    """Return a word for the status bar; empty without a search."""
     if not state.is_running:
         return ""
     done = f" {state.n_done}/{state.n_steps}" * state.is_confirming

@@ -37,7 +37,7 @@ _MINUTE_S = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """A search that was asked for."""
+    """A search as the form describes it."""
 
     source: PromptSource = PromptSource.BUILTIN
     path: Path | None = None
@@ -82,7 +82,7 @@ class TuneSetup(Vertical):
         return _SOURCES[chosen_tab(self.sources)]
 
     def read(self) -> Wanted | None:
-        """Return the wanted search; None if it cannot be, and then say why."""
+        """Return the search that the form describes; None if a field is wrong, and show it."""
         source, minutes = self.source, self.query_one("#minutes", Input)
         limit = minutes.validate(minutes.value)
         # Not Path.expanduser and Path.exists: those raise for some paths that cannot be.
@@ -103,7 +103,7 @@ class TuneSetup(Vertical):
         )
 
     def begin(self) -> None:
-        """Give the keys to what is to be filled in: a path where the prompts are files."""
+        """Focus the path where the prompts are files, else the sources."""
         if self.source in _PLACEHOLDERS:
             self._path.focus()
         else:
@@ -114,7 +114,7 @@ class TuneSetup(Vertical):
         return self.query_one("#path", Input)
 
     def tell(self, problem: str | None) -> None:
-        """Say what is wrong; None for nothing."""
+        """Show what is wrong with the form; None for nothing."""
         line = self.query_one("#problem", Static)
         line.update("" if problem is None else draw.one_line(f"▲ {problem}"))
         line.display = problem is not None

@@ -17,7 +17,7 @@ from spectui.tune.space import SearchSpace
 from spectui.tune.trials import TrialRecord, TrialState
 
 ACTIONS = frozenset({"begin", "start", "stop"})
-"""Actions that are not always there."""
+"""Actions that depend on the state of the search."""
 FORECAST = "forecast"
 _N_FORECASTS = 12
 """Forecasts to show, the best of as many drafters and lengths."""
@@ -35,7 +35,7 @@ class Row:
     tokens_per_s: float | None = None
     acceptance_rate: float | None = None
     is_known: bool = True
-    """Whether it works here, as far as anything says."""
+    """Whether the setting works on this machine, as far as is known."""
     detail: str = ""
     """An error, or the counts of a replay, in a sentence."""
 

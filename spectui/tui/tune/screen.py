@@ -25,7 +25,7 @@ from spectui.tune.progress import Phase, TuningState
 
 
 class TuneScreen(Screen[None]):
-    """Shows how the search stands; wishes go to it."""
+    """Shows the state of the search, and passes the user's actions on to it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         # Before the field that has the focus, which would take it; not shown twice in the footer.
@@ -51,19 +51,19 @@ class TuneScreen(Screen[None]):
     not_recorded: var[str] = var("", init=False)
     """Why there is no answer to replay, in a sentence."""
     in_use: var[Speculation | None] = var(None, init=False)
-    """How the chat drafts, if it does so with who is recorded alone."""
+    """The chat's setting, where only the recorded drafter drafts; else None."""
 
     def __init__(self, search: TuneController, state: TuningState | None = None) -> None:
-        """Begin with ``state``; nothing was started without."""
+        """Begin with a search's state; without one no search was started."""
         super().__init__()
         self._search = search
         self._state = state or TuningState()
         self._ledger = settings.digest(self._state)
         self._asks = False
-        """Whether the user looks at what the next search would do."""
+        """Whether the form of the next search is open."""
         self._available: frozenset[str] = frozenset()
         self._replayed: tuple[ChatRecording, tuple[Total, ...]] | None = None
-        """Recorded answers with their replay, while that is looked at."""
+        """Recorded answers with their replay, while it is shown."""
 
     def compose(self) -> ComposeResult:
         """Head, form, and the settings."""
@@ -96,16 +96,18 @@ class TuneScreen(Screen[None]):
 
     @work(exclusive=True)
     async def _replay(self) -> None:
-        """Replay every setting on the chat, aside, while that is looked at."""
+        """Replay every setting on the chat, on a thread, while the replay is shown."""
         known = self.recorded if self.shows_replay else None
         if known is None or not known[0].recordings:
             self._replayed = None
         else:
             self._replayed = known[0], await asyncio.to_thread(settings.replay_chat, *known)
-        self._show_settings()
+        # The screen may have been closed meanwhile, with its table gone.
+        if self in self.app.screen_stack:
+            self._show_settings()
 
     def look(self) -> None:
-        """Show what the search and the chat are at."""
+        """Show the present state of the search and of the chat."""
         search = self._search
         self.chat_is_busy, self.prompts = search.chat_is_busy, search.prompts
         self.not_recorded, self.in_use = search.not_recorded, search.in_use
@@ -114,7 +116,7 @@ class TuneScreen(Screen[None]):
             self.show(search.state)
 
     def show(self, state: TuningState) -> None:
-        """Show how the search stands. To be called on the app's thread."""
+        """Show the state of the search. To be called on the app's thread."""
         before, self._state = self._state, state
         has_changed = any(
             getattr(state, name) is not getattr(before, name)
@@ -131,7 +133,7 @@ class TuneScreen(Screen[None]):
                 self._show_state()
 
     def ask(self, problem: str | None = None) -> None:
-        """Show the form, with why nothing was started if something was wrong with it."""
+        """Open the form, with the reason why no search was started if one was refused."""
         self._asks = True
         self._show_state()
         setup = self.query_one(TuneSetup)
@@ -140,7 +142,7 @@ class TuneScreen(Screen[None]):
         setup.begin()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave out what makes no sense now."""
+        """Leave out actions that make no sense now."""
         del parameters
         if action == "apply_selected":
             row = self.query_one(SettingsTable).selected if self.is_mounted else None
@@ -153,7 +155,7 @@ class TuneScreen(Screen[None]):
         return action in self._available
 
     def action_start(self) -> None:
-        """Start, or first show what would be started."""
+        """Start a search, or first open its form."""
         setup = self.query_one(TuneSetup)
         if not setup.display:
             self.ask()
@@ -169,14 +171,14 @@ class TuneScreen(Screen[None]):
         self._search.stop()
 
     def action_apply_selected(self) -> None:
-        """Use in the chat the selected setting."""
+        """Use the selected setting in the chat."""
         row = self.query_one(SettingsTable).selected
         if row is not None and row.is_known:
             self._search.apply(row.arm)
             self.in_use = self._search.in_use
             what = "Speculation is turned off" if row.arm.is_off else f"Applied {row.arm.label}"
-            told = draw.one_line(f"{what} ({row.origin}), from the next answer on.")
-            self.notify(told, markup=False)
+            sentence = draw.one_line(f"{what} ({row.origin}), from the next answer on.")
+            self.notify(sentence, markup=False)
 
     def action_back(self) -> None:
         """Leave the form, or the screen."""
@@ -209,18 +211,18 @@ class TuneScreen(Screen[None]):
         self.refresh_bindings()
 
     def _show_detail(self) -> None:
-        """Say what there is to the selected row, or why there is none yet."""
-        row, detail = self.query_one(SettingsTable).selected, self.query_one("#detail", Static)
-        told = ""
+        """Show the details of the selected row, or why there are no rows yet."""
+        table, detail = self.query_one(SettingsTable), self.query_one("#detail", Static)
+        row, text = table.selected, ""
         if row is not None:
             label = draw.one_line(row.arm.label)
-            # What the table may have cut.
-            told = row.detail or label * (len(label) > self.size.width // 2)
-        if row is None and self._state.is_running and not self.shows_replay:
-            told = COMING
-        if detail.content != told:
-            detail.update(told)
-        detail.display = bool(told)
+            is_whole = table.label(row.arm) == label and len(label) <= self.size.width // 2
+            text = row.detail or label * (not is_whole)
+        elif self._state.is_running and not self.shows_replay:
+            text = COMING
+        if detail.content != text:
+            detail.update(text)
+        detail.display = bool(text)
 
     def _show_state(self) -> None:
         state, replays = self._state, self.shows_replay
@@ -232,14 +234,13 @@ class TuneScreen(Screen[None]):
         setup, line = self.query_one(TuneSetup), self.query_one("#basis", Static)
         setup.display = not replays and (self._is_empty or (self._asks and not state.is_running))
         self.query_one("#introduction").display = self._is_empty and not replays
-        self.query_one(SettingsTable).display = (
-            bool(self._replayed) if replays else not self._is_empty
-        )
+        table = self.query_one(SettingsTable)
+        table.display = table.row_count > 0
         line.display = replays
         if replays:
             line.update(self._basis())
         if not setup.display and (self.focused is None or setup in self.focused.ancestors):
-            self.query_one(SettingsTable).focus()
+            table.focus()
         available = settings.available(state)
         if setup.display:
             # The form has a key of its own.

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
+from rich.console import JustifyMethod
 from rich.style import Style
 from rich.table import Table
 from rich.text import Text
@@ -16,6 +17,7 @@ from textual.widgets import DataTable, Static
 from spectui.format import counted, left_text, percent_text, times_text
 from spectui.live.recording import ChatRecording
 from spectui.measure.arm import Arm
+from spectui.options.drafters import MTP_KIND
 from spectui.trace.replay import Total
 from spectui.tui import draw
 from spectui.tui.tune.ledger import FORECAST, Ledger, Row
@@ -53,7 +55,7 @@ def phase(state: TuningState, *, chat_is_busy: bool) -> str:
 
 
 def progress(state: TuningState, ledger: Ledger) -> tuple[str, float]:
-    """Return how far it is, in words and as a fraction."""
+    """Return the progress of the search, in words and as a fraction."""
     fraction = min(1.0, state.n_done / state.n_steps) if state.n_steps else 0.0
     if state.is_confirming:
         return f"prompt {state.n_done} of at most {state.n_steps}", fraction
@@ -69,7 +71,7 @@ def progress(state: TuningState, ledger: Ledger) -> tuple[str, float]:
 
 
 def headline(state: TuningState, ledger: Ledger) -> str:
-    """Return how far it is, how long it will take and which study it is."""
+    """Return the progress, the time that is left, and the name of the study."""
     facts = [progress(state, ledger)[0]]
     if state.is_running and state.seconds_left is not None:
         facts.append(left_text(state.seconds_left))
@@ -83,9 +85,9 @@ class Headline:
     """First line of the screen."""
 
     advice: str
-    """A few words: what to do, or how far that is known."""
+    """A few words: what to do, or that it is not known yet."""
     because: str = ""
-    """Data that it rests on."""
+    """Data behind the advice."""
     speedup: float | None = None
     """Speedup over off; None where none is known."""
     interval: tuple[float, float] | None = None
@@ -98,10 +100,12 @@ def verdict(state: TuningState, ledger: Ledger) -> Headline:
     """Return the verdict; before there is one, the best so far."""
     result = state.result
     if result is not None and result.speedup is not None:
+        has_interval = result.speedup.capped.interval is not None
         return Headline(
             advice=result.verdict.advice,
             because=result.verdict.because,
-            speedup=result.speedup.capped.estimate,
+            # A factor without an interval would look like the answer.
+            speedup=result.speedup.capped.estimate if has_interval else None,
             interval=result.speedup.capped.interval,
             pays=result.verdict.use_speculation,
         )
@@ -136,10 +140,10 @@ Fact = tuple[str, str]
 
 
 def facts(state: TuningState, prompts: str | None) -> Iterator[Fact]:
-    """Yield what is behind the verdict, and what went wrong.
+    """Yield the reasons of the verdict, and errors.
 
     Args:
-        state: how the search stands.
+        state: state of the search.
         prompts: which prompts it uses, in words; None if that is not known.
     """
     if state.error is not None:
@@ -173,35 +177,35 @@ def _findings(result: TuneResult) -> Iterator[Fact]:
 
 
 def basis(recording: ChatRecording, totals: tuple[Total, ...]) -> str:
-    """Return what of a chat is replayed, and why no speedups are known if none are."""
+    """Return how much of a chat is replayed, and why no speedups are known if none are."""
     n_tokens = counted(sum(one.n_decoded for one in recording.recordings), "token")
     answers = counted(len(recording.recordings), "answer")
-    told = f"What if {recording.draft} drafts: {n_tokens} of {answers}, replayed exactly."
+    text = f"What if {recording.draft} drafts: {n_tokens} of {answers}, replayed exactly."
     if totals[0].speedup is None:
-        told += " No speedup is known before a search has measured what rounds cost."
-    return told
+        return f"{text} No speedup is known before a search has measured what rounds cost."
+    return f"{text} Speeds follow from what rounds cost in the last search."
 
 
 class VerdictBox(Vertical):
-    """The answer: the advice, the interval, and what it rests on."""
+    """The verdict: its advice, its interval, and the data behind it."""
 
     def compose(self) -> ComposeResult:
         """A line each."""
         for part in _VERDICT:
             yield Static(id=part, markup=False)
 
-    def show(self, told: Headline) -> None:
-        """Show ``told``."""
-        is_judged = told.pays is not None and told.speedup is not None
-        self.set_class(is_judged and bool(told.pays), "-gain")
-        self.set_class(is_judged and (told.speedup or 1.0) < 1, "-loss")
-        factor = "" if told.speedup is None else f"{times_text(told.speedup)}  "
+    def show(self, found: Headline) -> None:
+        """Show the verdict, or the best setting so far."""
+        is_judged = found.pays is not None and found.speedup is not None
+        self.set_class(is_judged and bool(found.pays), "-gain")
+        self.set_class(is_judged and (found.speedup or 1.0) < 1, "-loss")
+        factor = "" if found.speedup is None else f"{times_text(found.speedup)}  "
         bar = ""
-        if told.interval is not None and told.speedup is not None:
-            (low, high), width = told.interval, min(_INTERVAL, self.app.size.width // 3)
-            drawn = draw.on_scale(low, told.speedup, high, 1.0, width)
+        if found.interval is not None and found.speedup is not None:
+            (low, high), width = found.interval, min(_INTERVAL, self.app.size.width // 3)
+            drawn = draw.on_scale(low, found.speedup, high, 1.0, width)
             bar = f"{drawn}  {low:.2f} to {high:.2f}, │ 1.00: no draft"
-        lines = (f"{factor}{told.advice}", bar, told.because)
+        lines = (f"{factor}{found.advice}", bar, found.because)
         for part, text in zip(_VERDICT, lines, strict=True):
             self.query_one(f"#{part}", Static).update(text)
             self.query_one(f"#{part}").display = bool(text)
@@ -225,7 +229,7 @@ class TuneStatus(Vertical):
     def show(
         self, state: TuningState, ledger: Ledger, *, chat_is_busy: bool, prompts: str | None
     ) -> None:
-        """Show how the search stands, and while it runs which ``prompts`` it uses."""
+        """Show the state of the search, and while it runs which ``prompts`` it uses."""
         is_idle = state.phase is Phase.IDLE
         box = self.query_one(VerdictBox)
         box.display = not is_idle or bool(state.records)
@@ -255,9 +259,10 @@ def _table(found: list[Fact]) -> Table:
     return table
 
 
-_NUMBERS = ("speedup", "tokens/s", "accepted")
+_COLUMNS = "speedup", "tokens/s", "accepted", "from", "setting"
+_NUMBERS = frozenset(_COLUMNS[:3])
 _DRAFT = "draft"
-"""In place of a longer name that all rows share."""
+"""In place of a draft's name that all rows share, where that is longer than ``draft-mtp``."""
 
 
 class SettingsTable(DataTable[Text]):
@@ -282,51 +287,57 @@ class SettingsTable(DataTable[Text]):
         super().__init__(cursor_type="row")
         self._rows: tuple[Row, ...] = ()
 
-    def on_mount(self) -> None:
-        """Name the columns: what is cut on a narrow screen is the end of the setting."""
-        for title in _NUMBERS:
-            self.add_column(Text(title, justify="right"), width=len(title))
-        self.add_columns("from", "setting")
-
     @property
     def selected(self) -> Row | None:
         """The row with the cursor; None without rows."""
         return self._rows[self.cursor_row] if self._rows else None
 
     def show(self, ledger: Ledger) -> None:
-        """Show all rows, with the cursor and the view where they were."""
+        """Show all rows, with the cursor and the view where they were.
+
+        A narrow screen cuts the end of the setting.
+        """
         # The top stays the top, whatever comes in there.
         selected, at = self.selected if self.cursor_row else None, self.scroll_offset
         self._rows = ledger.rows
-        self.clear()
+        has_speeds = any(row.tokens_per_s is not None for row in self._rows)
+        columns = [title for title in _COLUMNS if title != "tokens/s" or has_speeds]
+        self.clear(columns=True)
+        for title in columns:
+            width = len(title) if title in _NUMBERS else None
+            self.add_column(Text(title, justify=_side(title)), width=width)
         for row in self._rows:
-            self.add_row(*self._cells(row, is_best=row is ledger.leader))
+            cells = self._cells(row, is_best=row is ledger.leader)
+            self.add_row(*(cells[title] for title in columns))
         arms = [row.arm for row in self._rows]
         if selected is not None and selected.arm in arms:
             self.move_cursor(row=arms.index(selected.arm), scroll=False)
             self.scroll_to(*at, animate=False)
 
-    def _label(self, arm: Arm) -> str:
+    def label(self, arm: Arm) -> str:
         """Name of a setting; a long name that all drafts share would hide what differs."""
         label, draft = draw.one_line(arm.label), arm.draft or ""
         is_shared = len({row.arm.draft for row in self._rows} - {None}) == 1
-        is_long = len(draft) > len(_DRAFT)
+        is_long = len(draft) > len(MTP_KIND)
         return label.replace(draft, _DRAFT, 1) if is_shared and is_long else label
 
-    def _cells(self, row: Row, *, is_best: bool) -> list[Text]:
+    def _cells(self, row: Row, *, is_best: bool) -> dict[str, Text]:
         look = Style.null()
         if is_best:
             look = self.get_component_rich_style("settings--best", partial=True)
         elif not row.is_known:
             look = self.get_component_rich_style("settings--unknown", partial=True)
-        numbers = (
+        texts = (
             times_text(row.speedup),
             draw.number(row.tokens_per_s, 1),
             percent_text(row.acceptance_rate),
+            f"{row.origin}, best" if is_best else row.origin,
+            self.label(row.arm),
         )
-        origin = f"{row.origin}, best" if is_best else row.origin
-        return [
-            *(Text(text, look, justify="right") for text in numbers),
-            Text(origin, look),
-            Text(self._label(row.arm), look),
-        ]
+        cells = zip(_COLUMNS, texts, strict=True)
+        return {title: Text(text, look, justify=_side(title)) for title, text in cells}
+
+
+def _side(title: str) -> JustifyMethod:
+    """Numbers stand at the right of their column."""
+    return "right" if title in _NUMBERS else "left"
