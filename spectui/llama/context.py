@@ -239,7 +239,7 @@ class Context(Closing):
         """
         if not 0 <= output < self.n_outputs:
             raise IndexError(f"output {output} of {self.n_outputs} was never asked for")
-        # Counted from the last one, as the tokens before those with outputs do not count then.
+        # A negative index counts outputs from the last one, and skips tokens without any.
         address = C.llama_get_logits_ith(self.c, output - self.n_outputs)
         row_type = ctypes.c_float * self.vocabulary.n_tokens
         row = row_type.from_address(ctypes.addressof(address.contents))
