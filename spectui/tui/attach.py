@@ -28,7 +28,6 @@ from spectui.tui.panel import (
 from spectui.tui.widgets import KeyBar, StatusBar, key_of
 
 _SMALLEST_BAR = 4
-_STALE = "these numbers are older. It is asked again every second."
 _SPEED = len(" 123.4/s")
 _LOOKS = {
     SlotPhase.GENERATING: Look.STRONG,
@@ -263,7 +262,9 @@ class AttachScreen(Screen[None]):
         self._status.left.update(f"{address}{name}")
         self._status.right.update(_connection(state))
         failure = state.failure
-        wrong = "" if failure is None else f"{failure.reason}; {_STALE}"
+        wrong = "" if failure is None else f"{failure.reason}; it is asked again every second."
+        if wrong and facts is not None:
+            wrong += " The numbers are older."
         self._trouble.update(wrong)
         self._trouble.set_class(bool(wrong), "-shown")
         for kind in _PANELS:

@@ -11,8 +11,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.events import Resize
-from textual.geometry import Region
+from textual.geometry import Region, Size
 from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
@@ -212,6 +211,7 @@ class Panel(Widget, Generic[State]):
         """Show nothing until there is a state."""
         super().__init__()
         self._lines: list[Line] | None = None
+        self._laid_out = Size(0, 0)
         self._styles_by_look: dict[str, Style] = {}
 
     def on_mount(self) -> None:
@@ -234,10 +234,6 @@ class Panel(Widget, Generic[State]):
         if changed:
             self.refresh(*changed)
 
-    def on_resize(self, _event: Resize) -> None:
-        """Lay out anew."""
-        self._lines = None
-
     def notify_style_update(self) -> None:
         """Paint in the new styles."""
         super().notify_style_update()
@@ -245,8 +241,9 @@ class Panel(Widget, Generic[State]):
 
     def lines(self) -> list[Line]:
         """Return the lines to show, in the details that fit."""
-        if self._lines is None:
-            width, height = self.size
+        # Textual may paint a new size before it announces that.
+        if self._lines is None or self._laid_out != self.size:
+            self._laid_out = width, height = self.size
             blocks = () if self.state is None else self.blocks(self.state, Pen(width))
             self._lines = [crop(line, width) for line in fit(blocks, height)]
         return self._lines

@@ -182,7 +182,7 @@ async def test_it_asks_when_it_is_drawn_and_says_how_the_connection_is() -> None
             assert status_of(pilot)[1] == words
             assert is_shown(banner)
             assert "it says [bold]so[/bold]" in str(banner.render())
-            assert "these numbers are older. It is asked again every second" in str(banner.render())
+            assert "it is asked again every second. The numbers are older." in str(banner.render())
             await watched.told(pilot, sample(2.0 * n + 2))
             assert status_of(pilot)[1] == "connected"
         late = replace(sample(30.0, slots="/slots was not answered"), is_late=True)
