@@ -53,12 +53,12 @@ def findings_page(found: Tuned) -> list[Part]:
     if result.speedup is not None:
         page += ["", "Why:", *(Paragraph(f"- {one}", indent="  ") for one in _reasons(found))]
     if result.leader is not None and result.leader.categories:
-        page += ["", _categories(result.leader.categories), ""]
+        page += ["", _categories(result.leader.categories)]
     drafters = best_by_drafter(result.outlook.forecasts)
     if len(drafters) > 1:
         source = _DRAFTERS if result.speedup is None else f"{_DRAFTERS}; {_TIMED}"
-        page += [forecasts_table(drafters), Paragraph(f"{source}."), ""]
-    return page
+        page += ["", forecasts_table(drafters), Paragraph(f"{source}.")]
+    return [*page, ""]
 
 
 def _present_sentence(present: Known[Arm], result: TuneResult) -> str:
