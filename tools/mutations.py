@@ -49,7 +49,7 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "measure/requests": (("1 + math.ceil(", "math.ceil("),),
     "trace/replay": (("(2 * after - part_tokens - 1) / 2", "after"),),
     "trace/fit": (
-        ("rest.clip(-reach, reach)", "rest"),
+        ("relative.clip(1 - reach, 1 + reach)", "relative"),
         ("weights=weights[i:j]", "weights=None"),
         ("return self.is_repeat and not self.round.n_drafted", "return not self.round.n_drafted"),
         ("far = np.abs(depth[second] - depth[first]) >= apart", "far = first != second"),
