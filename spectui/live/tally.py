@@ -290,6 +290,7 @@ class LiveTally:
             ram_share=self._reads.ram_share(state.batch.n_tokens),
             dram_bytes_per_s=self._reads.verify_rate(state.batch),
             dram_limit_bytes_per_s=None if limit is None else limit.bytes_per_s,
+            is_limit_measured=limit is not None and limit.is_measured,
             **bottleneck.mean_load(self._loads),
         )
         return replace(state, bottleneck=bottleneck.find_bottleneck(evidence))

@@ -70,6 +70,7 @@ class Evidence:
     """Weights in RAM / time of verifying."""
     dram_limit_bytes_per_s: float | None = None
     """As measured, or the most seen of any other batch size or the draft; None for neither."""
+    is_limit_measured: bool = True
     cores_busy: float | None = None
     others_busy: float | None = None
     """Share of all cores that programs without the models take."""
@@ -116,11 +117,15 @@ def _host(evidence: Evidence) -> Bottleneck:
         return Limit.VERIFY, "weights in RAM, read at an unknown rate"
     if not limit:
         return Limit.VERIFY, f"RAM is read at {rate / 1e9:.0f} GB/s; its limit is not known yet"
+    others = evidence.others_busy or 0.0
+    beside_others = Limit.OTHERS, f"they take {percent_text(others)} of the cores"
+    if not evidence.is_limit_measured and others >= _OTHERS_BUSY:
+        # The most that was seen beside them is less than RAM can give.
+        return beside_others
     if rate >= _DRAM_OF_LIMIT * limit:
         return Limit.DRAM, f"verifying reads {rate / 1e9:.0f} GB/s from RAM"
-    others = evidence.others_busy
-    if others is not None and others >= _OTHERS_BUSY:
-        return Limit.OTHERS, f"they take {percent_text(others)} of the cores"
+    if others >= _OTHERS_BUSY:
+        return beside_others
     if busy is None or busy >= _CORES_BUSY:
         return Limit.CPU, f"RAM is read at {percent_text(rate / limit)} of its limit, cores compute"
     return Limit.VERIFY, f"cores are {percent_text(busy)} busy, no link is full"

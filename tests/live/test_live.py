@@ -227,6 +227,8 @@ def test_the_bottleneck_is_the_longest_part_and_its_resource() -> None:
         (replace(VERIFYING, gpu_use=0.97, ram_share=0.0), Limit.GPU),
         (replace(VERIFYING, gpu_use=0.5, ram_share=0.0), Limit.VERIFY),
         (IN_RAM, Limit.DRAM),
+        (replace(IN_RAM, others_busy=0.4), Limit.DRAM),
+        (replace(IN_RAM, others_busy=0.4, is_limit_measured=False), Limit.OTHERS),
         (replace(IN_RAM, dram_bytes_per_s=10e9, cores_busy=0.95), Limit.CPU),
         (
             replace(IN_RAM, dram_bytes_per_s=10e9, cores_busy=0.95, others_busy=0.4),
