@@ -45,7 +45,7 @@ from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
-from spectui.tune.evidence import evidence_of
+from spectui.tune.evidence import Evidence, evidence_of
 from spectui.tune.forecast import Answers, Forecast, promising
 from spectui.tune.forecasting import STAGE
 from spectui.tune.race import Race, RaceRuns, Standing
@@ -284,6 +284,22 @@ def answer(n_tokens: int, seconds: float) -> GenerationResult:
     )
 
 
+def recorded(simulated: Simulated, names: Sequence[tuple[str, str]], n_resamples: int) -> Evidence:
+    """Evidence of the first stage of prompts, by their names and categories."""
+    evidence = evidence_of(
+        simulated.forecasts[simulated.best].arm,
+        simulated.forecasts,
+        names[:STAGE],
+        lambda _arm: None,
+        {},
+        n_given=len(names),
+        n_planned=len(names),
+    )
+    if evidence is None:
+        raise RuntimeError("nothing was decoded")
+    return replace(evidence, n_resamples=n_resamples)
+
+
 def run(
     rng: np.random.Generator, setting: Setting, n_resamples: int
 ) -> tuple[Standing, Verdict, Simulated, Speedup | None]:
@@ -296,23 +312,9 @@ def run(
     items, basis = setting.judged
     if setting.is_recorded:
         names = [(item.id, item.category) for item in whole.items]
-        evidence = evidence_of(
-            arm,
-            simulated.forecasts,
-            names[:STAGE],
-            lambda _arm: None,
-            {},
-            n_given=len(names),
-            n_planned=len(names),
-        )
-        if evidence is None:
-            raise RuntimeError("nothing was decoded")
-        evidence = replace(evidence, n_resamples=n_resamples)
-        n = evidence.n_passes
-        items, basis = (
-            tuple(whole.passes(whole.items[:STAGE], range(n))),
-            evidence.basis,
-        )
+        evidence = recorded(simulated, names, n_resamples)
+        items = tuple(whole.passes(whole.items[:STAGE], range(evidence.n_passes)))
+        basis = evidence.basis
     race = Race(
         runs,
         items,
