@@ -16,6 +16,8 @@ _LARGE_PERCENT = 1000.0
 _MINUTE_S = 60
 _HOUR_MIN = 60
 _MS, _US = 1e-3, 1e-6
+_SLOW = 0.1
+"""Tokens per second below which one digit would say next to nothing."""
 _ROUNDED = 0.9995
 """From here on three digits are those of the next larger unit."""
 _TEN, _HUNDRED, _HUGE = 10.0, 100.0, 1e5
@@ -100,8 +102,10 @@ def is_large(gain: float) -> bool:
 
 
 def rate_text(tokens_per_s: float | None) -> str:
-    """Write tokens per second, without the unit."""
-    return _NONE if tokens_per_s is None else f"{tokens_per_s:.1f}"
+    """Write tokens per second, without the unit, such as ``18.3``; slow ones such as ``0.04``."""
+    if tokens_per_s is None:
+        return _NONE
+    return f"{tokens_per_s:.2f}" if 0 < tokens_per_s < _SLOW else f"{tokens_per_s:.1f}"
 
 
 def times_text(speedup: float | None) -> str:

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.format import duration_text, factor, gain_percent, percent_text, time_text
+from spectui.format import (
+    duration_text,
+    factor,
+    gain_percent,
+    percent_text,
+    rate_text,
+    time_text,
+)
 from spectui.measure.speedup import Speedup, gain_text, interval_text
 from spectui.measure.verdict import judge
 from spectui.secret import printable_word
@@ -80,3 +87,11 @@ def test_a_verdict_stays_readable() -> None:
 )
 def test_a_word_of_a_command_is_printed_without_secrets(word: str, shown: str) -> None:
     assert printable_word(word) == shown
+
+
+@pytest.mark.parametrize(
+    ("tokens_per_s", "text"),
+    [(None, "–"), (0.0, "0.0"), (0.04, "0.04"), (0.1, "0.1"), (18.26, "18.3"), (412.0, "412.0")],
+)
+def test_a_slow_rate_has_a_digit_more(tokens_per_s: float | None, text: str) -> None:
+    assert rate_text(tokens_per_s) == text

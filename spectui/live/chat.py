@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from spectui.engine.events import GenerationResult, PromptEvaluated
 from spectui.errors import SpectuiError
-from spectui.format import counted
+from spectui.format import counted, rate_text, time_text
 from spectui.live import sessions
 from spectui.live.setup import LiveSetup
 from spectui.prompts import ChatMessage, Prompt
@@ -222,13 +222,13 @@ def describe_answer(result: GenerationResult, prompt: PromptEvaluated | None) ->
     """Return the line of numbers below an answer."""
     parts = [counted(len(result.tokens), "token")]
     if result.tokens_per_s is not None:
-        parts.append(f"{result.tokens_per_s:.1f} tokens/s")
+        parts.append(f"{rate_text(result.tokens_per_s)} tokens/s")
     counters = result.counters
     if counters.n_drafted:
         parts.append(f"{counters.n_accepted} of {counters.n_drafted} drafted accepted")
     if prompt is not None:
         new = prompt.n_tokens - prompt.n_reused
-        parts.append(f"{counted(new, 'prompt token')} in {prompt.seconds:.1f} s")
+        parts.append(f"{counted(new, 'prompt token')} in {time_text(prompt.seconds)}")
     if _STOPS[result.stop]:
         parts.append(_STOPS[result.stop])
     return ", ".join(parts)

@@ -96,7 +96,7 @@ class Evidence:
     is_of_few: bool = False
     """Whether the answer is for just these prompts: they are all, and a dozen at most."""
     n_planned: int = 0
-    """Prompts that may be recorded in all, in several stages; 0 for just these."""
+    """Prompts for which there may be time in all, in several stages; 0 for just these."""
     n_resamples: int = 40_000
     """Resamples of the bootstrap: a look spends a part of the error, far out in the tails."""
 

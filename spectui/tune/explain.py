@@ -118,7 +118,7 @@ def explained(found: Findings, *, recommended: bool) -> Explanation:
     )
     sentences = (
         emits,
-        f"It takes {ratio:.2f} times as long as a token of the target: {_shares(terms)}.",
+        f"A round takes {ratio:.2f} times as long as a token of the target: {_shares(terms)}.",
         _margins(found, recommended=recommended) if found.speedup > 1 else _demands(found),
     )
     return Explanation(sentences=tuple(filter(None, sentences)), findings=found)
@@ -143,7 +143,7 @@ def _margins(found: Findings, *, recommended: bool) -> str:
         stays.append(f"α stays above {found.break_even_alpha:.2f} (now {found.terms.alpha:.2f})")
     if not stays:
         return ""
-    verb = "It pays" if recommended else "It breaks even"
+    verb = "Drafting pays" if recommended else "Drafting breaks even"
     alone = ", each with the other as it is" if len(stays) > 1 else ""
     return f"{verb} as long as {' and '.join(stays)}{alone}."
 

@@ -171,6 +171,8 @@ class Outlook:
     """Costs of rounds by drafter."""
     readings: Mapping[str, Readings] = field(default_factory=dict)
     """Prompts that were evaluated meanwhile, by draft; under ``NGRAM_COSTS`` without one."""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Why a draft was not recorded, by its name."""
     adaptive: Known[Adaptive] = UNKNOWN
     """Rules of draft length beside the best forecast."""
     sampled: Known[Sampled] = NOT_SAMPLED

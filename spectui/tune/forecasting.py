@@ -1,5 +1,6 @@
 """Forecasts of a search: how much text is recorded for them at first, and later."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -12,6 +13,7 @@ from spectui.tune.forecast import Forecast, Outlook
 from spectui.tune.forecaster import Forecaster
 from spectui.tune.pace import Pace
 from spectui.tune.progress import ForecastMade, Notice, Phase, PhaseStarted, StepDone
+from spectui.tune.race import LOOK_EVERY
 from spectui.tune.served_forecast import ServedForecaster
 
 _SHARE = 0.5
@@ -42,8 +44,6 @@ class Forecasting:
     def __post_init__(self) -> None:
         self.setup = self.pace.setup
         self.outlook = Outlook()
-        self._n_planned = 0
-        """Prompts that are recorded in all, should it take so many."""
 
     @property
     def forecasts(self) -> tuple[Forecast, ...]:
@@ -74,12 +74,24 @@ class Forecasting:
             forecaster.forecast,
             self.outlook.readings,
             n_given=len(self.setup.workload.items),
-            n_planned=self._n_planned,
+            n_planned=self._planned(forecaster, chosen),
         )
+
+    def _planned(self, forecaster: Forecaster | ServedForecaster, chosen: Arm) -> int:
+        """Prompts that may be recorded in all, should it take so many: as many as time allows."""
+        items, names = self.setup.workload.items, {name for name, _category in forecaster.prompts}
+        if not isinstance(forecaster, Forecaster):
+            return len(names)
+        if self.pace.budget_s is None:
+            return len(items)
+        first = [one for one in items if one.id in names][:LOOK_EVERY]
+        left_s = self.pace.left_s - self.pace.race_s(chosen, first)
+        n_more = left_s / forecaster.prompt_s(self.setup.measurer.prompt_token_s)
+        return min(len(items), len(names) + max(0, math.ceil(n_more)))
 
     def further(self, evidence: Evidence, *, is_decided: bool) -> Evidence | None:
         """Record further prompts for the setting that was chosen, as far as time allows."""
-        forecaster, n_left = self.forecaster, self._n_planned - len(evidence.prompts)
+        forecaster, n_left = self.forecaster, evidence.n_planned - len(evidence.prompts)
         if not isinstance(forecaster, Forecaster):
             return None
         n = min(STAGE, n_left)
@@ -113,9 +125,8 @@ class Forecasting:
     def _outlook(self, forecaster: Forecaster | ServedForecaster) -> Outlook:
         few = min(_FEWEST, len(forecaster.workload.items))
         n_prompts, n_tokens, token_s = self._extent(forecaster)
-        self._n_planned = n_prompts
         if isinstance(forecaster, Forecaster):
-            self._n_planned, n_prompts = len(forecaster.workload.items), min(n_prompts, STAGE)
+            n_prompts = min(n_prompts, STAGE)
         # The rest, for which an earlier run had no time, would take as long again.
         kept = forecaster.recall(max(few, n_prompts // 2), n_tokens)
         if kept is not None:

@@ -58,6 +58,8 @@ def findings_page(found: Tuned) -> list[Part]:
     if len(drafters) > 1:
         source = _DRAFTERS if result.speedup is None else f"{_DRAFTERS}; {_TIMED}"
         page += ["", forecasts_table(drafters), Paragraph(f"{source}.")]
+    left_out = result.outlook.left_out.items()
+    page += [Paragraph(f"{draft} was left out: {reason}.") for draft, reason in left_out]
     return [*page, ""]
 
 

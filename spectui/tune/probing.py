@@ -17,6 +17,9 @@ from spectui.trace.fit import Observed, Probed
 
 _LENGTHS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 254)
 """Between these a curve is taken to be straight; 32 is where llama.cpp's offload begins."""
+_LONGEST = 32
+"""Tokens of each prompt at most: lengths are compared within a prompt, and longer answers would
+tell what the next prompt does as well."""
 _REPEATS = 64
 """Repetitions of all lengths, in random order: more rounds than any probe runs."""
 _ALONE = 3
@@ -84,7 +87,7 @@ class CostProbe:
         result = self.engine.generate(
             Generate(
                 prompt=item.tokens,
-                n_predict=self.workload.n_predict,
+                n_predict=min(self.workload.n_predict, _LONGEST),
                 sampling=self.workload.sampling,
                 speculation=Speculation(self.drafter),
                 draft_lengths=lengths,

@@ -22,6 +22,8 @@ _CHAINED = 8
 each of these walks along the text in Python, where the grid walks all settings together."""
 _CHAIN_GAIN = 1.02
 """Forecast gain that a drafter ahead must add. Most texts give it nothing to propose."""
+_NOTHING = 1e-6
+"""Gain that is a rounding error of settings that draft nothing."""
 _NO_COSTS = "the trace holds no costs: they were left out, or nothing was drafted to measure"
 
 
@@ -111,6 +113,37 @@ class Recorded:
             n_accepted=total.n_accepted,
             answers=Answers(*total.parts, off_s),
         )
+
+    def hopeless(self, draft: str) -> str | None:
+        """Why a draft cannot win: even if it took no time, another one or off would be faster.
+
+        Verifying costs the target the same whoever has drafted, so a few recordings give this bound
+        before any round with the draft was timed. The draft of the user's own command always has a
+        chance.
+
+        Args:
+            draft: without costs of its own; ``costs`` are those of other drafts.
+        """
+        present = self.space.present
+        if present is not None and present.draft == draft:
+            return None
+        gains = {one: self._best(one, costs) for one, costs in self.costs.items()}
+        rival = max(gains, key=gains.__getitem__)
+        bound = self._best(draft, self.costs[rival].without_draft())
+        on = f"on {counted(len(self.recordings), 'prompt')}"
+        if bound <= 1 + _NOTHING:
+            return f"{on} it would gain nothing even if it took no time"
+        if bound >= gains[rival]:
+            return None
+        return (
+            f"{on} it would give {times_text(bound)} if it took no time, and {rival} gives "
+            f"{times_text(gains[rival])}"
+        )
+
+    def _best(self, draft: str, costs: Costs) -> float:
+        """The most that a setting of a draft model gains over off at these costs."""
+        totals = replay_trace(self.recordings, draft, self.space.grid(draft), costs)
+        return max(one.speedup or 0.0 for one in totals)
 
     def _off_costs(self, draft: str | None) -> Costs | None:
         """Costs of off, from the placement of the target without a draft.

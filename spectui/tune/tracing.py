@@ -1,6 +1,6 @@
 """Recording a trace: the target continues all prompts, then every draft reads the outputs."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -42,6 +42,8 @@ TEXT_SHARE = 0.25
 MOST_SHARE = 0.7
 """After it, a recording that takes longer than was estimated goes on with the first prompt alone:
 without a race there is no verdict."""
+_TRIED = 4
+"""Prompts along which a draft is recorded before it may be left out."""
 COSTS_SHARE = 0.2
 """After it, costs of rounds are measured on no more prompts than they have to be: the race has
 better use for the time."""
@@ -50,6 +52,10 @@ better use for the time."""
 def never(_share: float) -> bool:
     """Whether a share of the time is gone, where there is no limit."""
     return False
+
+
+def always_hope(_draft: str, _first: Sequence[Recording], _costs: Mapping[str, Costs]) -> None:
+    """Record every draft to its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +68,15 @@ class Tracing:
     """Costs of rounds by draft; without one, under ``NGRAM_COSTS``."""
     readings: dict[str, Readings]
     """Prompts that were evaluated, by draft; by the target alone under ``NGRAM_COSTS``."""
+    left_out: dict[str, str]
+    """Why a draft was not recorded, by its name."""
     interrupted: bool
     error: SpectuiError | None = None
     """The error that ended it early; None where only the user did."""
+
+
+class _HopelessDraftError(Exception):
+    """A draft is not worth recording to the end."""
 
 
 @dataclass(eq=False)
@@ -94,6 +106,9 @@ class Tracer:
     """Called with a sentence on each step, on the caller's thread."""
     is_over: Callable[[float], bool] = never
     """Returns whether a share of the time is gone; called again and again."""
+    hopeless: Callable[[str, Sequence[Recording], Mapping[str, Costs]], str | None] = always_hope
+    """Called with a draft, the first recordings along which it went, and the costs of rounds with
+    the drafts before it; returns why it is not worth recording, None to go on."""
 
     def __post_init__(self) -> None:
         self._drafts = self.loader.drafts if self.drafts is None else self.drafts
@@ -103,6 +118,7 @@ class Tracer:
         self._probed: dict[str | None, Probed] = {}
         """Rounds by draft; None without one."""
         self._costs: dict[str, Costs] = {}
+        self._left_out: dict[str, str] = {}
 
     def run(self) -> Tracing:
         """Record everything. An interrupt ends the recording early, with the complete part.
@@ -129,6 +145,7 @@ class Tracer:
                 name: Readings(target=tuple(self._target_read.values()), draft=tuple(read))
                 for name, read in {NGRAM_COSTS: [], **self._draft_read}.items()
             },
+            left_out=self._left_out,
             interrupted=interrupted,
             error=failure,
         )
@@ -208,10 +225,11 @@ class Tracer:
         """Record a draft and measure its rounds, if there is room for it."""
         try:
             again_after_a_death(partial(self.loader.load, draft))
-        except DoesNotFitError as error:
+            self._record_draft(draft)
+        except (DoesNotFitError, _HopelessDraftError) as error:
+            self._left_out[draft] = str(error)
             self.on_event(f"left out {draft}: {error}")
             return
-        self._record_draft(draft)
         drafter = DraftMtp if self.loader.by_name[draft].drafts_by_mtp else DraftSimple
         self._probe(draft, drafter(draft_max=self.depth))
 
@@ -224,6 +242,8 @@ class Tracer:
                 # All drafts have the same recordings.
                 del self._recordings[index:]
                 break
+            if index == _TRIED and (why := self._hopeless(draft)):
+                raise _HopelessDraftError(why)
             command = RecordChains(
                 prompt=recording.prompt,
                 output=recording.output,
@@ -253,13 +273,21 @@ class Tracer:
         reading = Reading(len(recording.prompt), read_s)
         self._draft_read.setdefault(draft, []).append(reading)
 
+    def _hopeless(self, draft: str) -> str | None:
+        """Why a draft is not worth recording to the end; prices are those of drafts before it."""
+        costs = {one: self._costs_of(one) for one in self._beside(draft) if one is not None}
+        return self.hopeless(draft, self._recordings[:_TRIED], costs) if costs else None
+
     def _fit(self) -> None:
-        """Costs of every drafter: all that were measured with the target in one place did so."""
-        for draft, probed in self._probed.items():
-            others = [self._probed[one] for one in self._beside(draft) if one != draft]
+        for draft in self._probed:
             name = draft or NGRAM_COSTS
-            self._costs[name] = fit_costs(probed, others)
+            self._costs[name] = self._costs_of(draft)
             self.on_event(f"{name}: measured what rounds cost")
+
+    def _costs_of(self, draft: str | None) -> Costs:
+        """Costs of a drafter: all that were measured with the target in one place give them."""
+        others = [self._probed[one] for one in self._beside(draft) if one != draft]
+        return fit_costs(self._probed[draft], others)
 
     def _beside(self, draft: str | None) -> list[str | None]:
         """Drafts whose rounds were measured with the target in the same place as for ``draft``."""

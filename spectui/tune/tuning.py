@@ -303,6 +303,7 @@ def _forecasts(outlook: Outlook) -> Json:
         "forecasts": [one.document() for one in outlook.forecasts[:_FORECASTS]],
         "n_replayed": len(outlook.forecasts),
         "drafters": [one.document() for one in best_by_drafter(outlook.forecasts)],
+        "left_out": dict(outlook.left_out),
         **known("sampled_drafts", outlook.sampled),
         **known("adaptive", outlook.adaptive),
     }

@@ -172,7 +172,7 @@ def test_a_winner_is_explained() -> None:
     assert emits.startswith("A round emits 3.40 tokens where the target alone emits 1: it drafts")
     assert "α is 0.75" in emits
     assert "verifying takes 68 %, drafting 23 %, the second draft pass 6 %" in takes
-    assert "It pays as long as a draft step takes less than " in margins
+    assert "Drafting pays as long as a draft step takes less than " in margins
     assert "(now 5 ms)" in margins
     assert "(now 0.75)" in margins
 

@@ -1,7 +1,7 @@
 """Recording a workload with the costs of rounds, on tiny random models."""
 
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import psutil
@@ -28,6 +28,7 @@ from spectui.speculative.decoder import Stop
 from spectui.trace.costs import Costs
 from spectui.trace.fit import Probed, fit_costs
 from spectui.trace.ngrams import NGRAM_COSTS
+from spectui.trace.record import Recording
 from spectui.tune import tracing as tracing_module
 from spectui.tune.candidates import Candidate, Loader
 from spectui.tune.tracing import Tracer, Tracing
@@ -187,6 +188,34 @@ def test_a_recording_that_gets_late_goes_on_with_what_every_draft_was_recorded_a
     assert [one.id for one in tracing.recordings] == ["p0", "p1", "p2"]
     assert all(set(one.chains) == {"draft"} for one in tracing.recordings)
     assert set(tracing.costs) == {"draft"}
+
+
+def test_a_hopeless_draft_is_left_out_after_a_few_prompts(tiny: TinyPath) -> None:
+    asked: list[tuple[str, list[str], set[str]]] = []
+
+    def hopeless(draft: str, first: Sequence[Recording], costs: Mapping[str, Costs]) -> str:
+        assert all(set(one.chains) == {"draft", draft} for one in first)
+        asked.append((draft, [one.id for one in first], set(costs)))
+        return "it is hopeless"
+
+    events: list[str] = []
+    with Engine() as engine:
+        engine.load_target(ModelOptions(path=tiny(TARGET)), small_context(), max_draft=DEPTH)
+        drafts = [draft_of(tiny), replace(draft_of(tiny), name="other")]
+        tracing = Tracer(
+            WORKLOAD,
+            Loader(engine, drafts),
+            depth=DEPTH,
+            target=target_of(),
+            on_event=events.append,
+            hopeless=hopeless,
+        ).run()
+    # The first one has none to be held against.
+    assert asked == [("other", ["p0", "p1", "p2", "p3"], {"draft"})]
+    assert tracing.left_out == {"other": "it is hopeless"}
+    assert "left out other: it is hopeless" in events
+    assert set(tracing.costs) == {"draft"}
+    assert [set(one.chains) for one in tracing.recordings] == [{"draft"}] * 10
 
 
 def test_where_a_draft_moves_the_target_costs_are_measured_in_each_place(tiny: TinyPath) -> None:

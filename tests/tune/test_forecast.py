@@ -1,6 +1,7 @@
 """Forecasts: what a recording says of the space, and what is chosen from it."""
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -28,6 +29,7 @@ from spectui.tune.space import SearchSpace
 from spectui.tune.studies.recordings import KeptTrace, Recordings, study_trace
 from tests.support.layouts import expert_layouts
 from tests.support.replay import COSTS, DEPTH, DRAFT, SCENE, TARGET, record, trace_of
+from tests.support.scripted import hashed_draft
 from tests.support.search import forecast_of, known, target_of
 
 RECORDING, _ = record(SCENE)
@@ -293,6 +295,28 @@ def test_what_an_interrupt_left_is_made_even(
     found = complete(left)
     assert [one.id for one in found] == ids
     assert all(set(one.chains) == drafts for one in found)
+
+
+def test_a_draft_is_hopeless_if_it_loses_even_where_it_takes_no_time() -> None:
+    agreements = {"good": 0.9, "weak": 0.3, "wrong": 0.0, "best": 1.0}
+    scenes = {
+        name: replace(SCENE, propose=hashed_draft(SCENE.choose, 1, agreement=one), n_predict=40)
+        for name, one in agreements.items()
+    }
+    chains = {name: record(scene)[1] for name, scene in scenes.items()}
+    recording = replace(record(scenes["good"])[0], chains=chains)
+    space = SearchSpace(drafts=tuple(agreements), max_draft=DEPTH)
+    found = Recorded(recordings=[recording], costs={"good": COSTS}, space=space)
+    assert found.hopeless("best") is None
+    weak = found.hopeless("weak")
+    assert weak is not None
+    assert re.fullmatch(r"on 1 prompt it would .* no time, and good gives \d\.\d\d×", weak)
+    assert found.hopeless("wrong") == "on 1 prompt it would gain nothing even if it took no time"
+    # Held against a draft that takes long, it may be the faster one.
+    dear = replace(found, costs={"good": replace(COSTS, step_s=COSTS.off_s)})
+    assert dear.hopeless("weak") is None
+    mine = replace(space, present=Arm(draft="weak", speculation=Speculation()))
+    assert replace(found, space=mine).hopeless("weak") is None
 
 
 def test_a_draft_that_moves_the_target_is_forecast_over_what_fits_without_it() -> None:
