@@ -326,11 +326,11 @@ class SpectuiApp(OrderedApp[None]):
         # Imported here: most starts name their models.
         from spectui.tui.picker.screen import make_picker  # noqa: PLC0415
 
-        if reason is not None:
-            self.warn(reason)
         if self.picker is None:
             self.picker = make_picker(self.live, self.threads, self.settings.model_folders)
             self.push_screen(self.picker, self._picked)
+        if reason is not None:
+            self.picker.show_problem(reason)
 
     def _picked(self, load: Load | None) -> None:
         self.picker = None

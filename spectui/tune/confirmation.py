@@ -91,20 +91,22 @@ class Confirmation:
         if arm is None:
             return
         evidence, items = self._text(arm, forecasts)
+        race = self._race = self._prepared(arm, items, evidence)
+        self.pace.race_left_s = lambda: self.pace.race_s(arm, race.left)
         n = min(len(items), max(LOOK_EVERY, self.pace.n_affordable(arm, items)))
-        until = "" if self.setup.limits.until_precise else ", until it is decided"
         n_prompts = len({one.id for one in items})
         on = f"on {counted(n, 'prompt')}"
         if n > n_prompts:
             on = f"in {counted(n, 'timing')} of {counted(n_prompts, 'prompt')}"
-        text = f"confirming {arm.label} against off{until}, {on} at most"
-        self.setup.on_event(PhaseStarted(phase=Phase.CONFIRMING, text=text, n_steps=n, arm=arm))
-        race = self._race = self._prepared(arm, items, evidence)
-        self.pace.race_left_s = lambda: self.pace.race_s(arm, race.left)
+        until = "" if self.setup.limits.until_precise else ", until it is decided"
+        self._begin(arm, f"confirming {arm.label} against off{until}, {on} at most", n)
         with suppress(OutOfTimeError):
             race.run()
             while self._goes_on(race):
                 race.run()
+
+    def _begin(self, arm: Arm, text: str, n: int) -> None:
+        self.setup.on_event(PhaseStarted(phase=Phase.CONFIRMING, text=text, n_steps=n, arm=arm))
 
     def _text(
         self, arm: Arm, forecasts: Sequence[Forecast]
@@ -154,9 +156,12 @@ class Confirmation:
         if race.is_decided and self._is_precise(race):
             return False
         more = self.forecasting.further(evidence, is_decided=race.is_decided)
-        if more is not None:
-            race.extend(more, self._recorded(more.prompts[len(evidence.prompts) :]))
-        return more is not None
+        if more is None:
+            return False
+        race.extend(more, self._recorded(more.prompts[len(evidence.prompts) :]))
+        if not race.is_timed and (n := self.pace.n_affordable(race.arm, race.left)):
+            self._begin(race.arm, f"timing it on {counted(n, 'more prompt')} at most", n)
+        return True
 
     def _is_precise(self, race: Race) -> bool:
         """Whether a gain that was shown is known well, or as much time again has gone into that.
@@ -212,8 +217,8 @@ class Confirmation:
     def _timed(self, arm: Arm, items: Sequence[WorkItem]) -> Sequence[PairedMeasurement]:
         """Runs of a setting that choose a draft."""
         n = len(items)
-        text = f"timing {arm.label} against off on {counted(n, 'prompt')}, to choose a draft"
-        self.setup.on_event(PhaseStarted(phase=Phase.CONFIRMING, text=text, n_steps=n, arm=arm))
+        on = counted(n, "prompt")
+        self._begin(arm, f"timing {arm.label} against off on {on}, to choose a draft", n)
         runs = self.pace.runs(arm, lambda _n: self.pace.check())
         runs.measure(items)
         return measurements(steady(runs.pairs))

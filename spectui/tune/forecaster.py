@@ -208,8 +208,15 @@ class Forecaster:
         off = [one.off_s for one in self._recorded.costs.values()]
         return self._prompt_s(max(off, default=0.0) * self.workload.n_predict, prompt_token_s, 1)
 
-    def further(self, arm: Arm, n: int) -> tuple[Sequence[tuple[str, str]], Answers] | None:
+    def further(
+        self, arm: Arm, n: int, on_event: Callable[[str], None]
+    ) -> tuple[Sequence[tuple[str, str]], Answers] | None:
         """Record up to ``n`` further prompts for one arm, and replay it on them.
+
+        Args:
+            arm: the setting.
+            n: prompts.
+            on_event: called with a sentence on each prompt that is answered, or read by the draft.
 
         Returns:
             Names and categories of the prompts, and the answers; None where there are none, or the
@@ -234,7 +241,7 @@ class Forecaster:
             floor=(0.0 if model is None else model.draft_p_min) or self.space.floor,
             with_costs=False,
             drafts=() if arm.draft is None else (arm.draft,),
-            on_event=lambda _event: None,
+            on_event=on_event,
         ).recordings
         found = replace(known, recordings=more).replay(arm)
         if found is None:

@@ -101,8 +101,10 @@ class Forecasting:
         if n < min(_FEWEST_FURTHER, n_left) or n < 1:
             return None
         why = "decided; for a narrower interval " if is_decided else ""
-        self.setup.on_event(Notice(text=f"{why}recording {counted(n, 'further prompt')}"))
-        found = forecaster.further(evidence.chosen, n)
+        text = f"{why}recording {counted(n, 'further prompt')}"
+        n_steps = n if evidence.chosen.draft is None else 2 * n
+        self.setup.on_event(PhaseStarted(phase=Phase.RECORDING, text=text, n_steps=n_steps))
+        found = forecaster.further(evidence.chosen, n, self._step)
         if found is None:
             return None
         return evidence.followed_by(*found)
@@ -142,7 +144,7 @@ class Forecasting:
         outlook = forecaster.run(
             n_prompts,
             n_tokens,
-            lambda step: self.setup.on_event(StepDone(text=step)),
+            self._step,
             lambda share: self.pace.left_of(share) <= 0,
         )
         if forecaster.not_kept is not None:
@@ -167,6 +169,11 @@ class Forecasting:
         while n > 1 and not fits(n, n_tokens):
             n -= 1
         return n, n_tokens, 1 / tokens_per_s
+
+    def _step(self, text: str) -> None:
+        left_s = max(0.0, self.pace.left_s)
+        known_s = left_s if math.isfinite(left_s) else None
+        self.setup.on_event(StepDone(text=text, seconds_left=known_s))
 
     def forecast_also(self, arm: Arm) -> bool:
         """Replay a setting outside the replayed ones; whether there is a forecast of it."""

@@ -21,7 +21,7 @@ class Phase(StrEnum):
     """Never started."""
     STARTING = "measuring the target alone"
     RECORDING = "recording"
-    """The prompts are recorded once, to replay every setting on them."""
+    """Prompts are recorded, to replay settings on them."""
     SEARCHING = "searching"
     CONFIRMING = "confirming"
     """The best settings are measured against off."""

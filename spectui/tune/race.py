@@ -211,9 +211,9 @@ class Race:
         It ends as well where more timed prompts would hardly narrow the interval. May be
         interrupted.
         """
-        left = self._affordable()
-        if self._n_seen and self._is_timed(self._progress(len(left))):
+        if self.is_timed:
             return
+        left = self._affordable()
         step = max(LOOK_EVERY, -(-len(left) // _MAX_LOOKS))
         leg = left[:step] if self.runs.n_items else self.items[:step]
         while leg:
@@ -221,13 +221,17 @@ class Race:
             rest = self._affordable()
             progress = self._progress(len(rest))
             self._look_at(progress)
-            if (self.until_decided and self.is_decided) or self._is_timed(progress):
+            if (self.until_decided and self.is_decided) or self._is_all(progress):
                 return
             # A short rest is no look of its own: each one spends some of the error.
             leg = rest if len(rest) < step + _SHORTEST_LEG else rest[:step]
 
-    def _is_timed(self, progress: float) -> bool:
+    @property
+    def is_timed(self) -> bool:
         """Whether more timed prompts would hardly narrow the interval of the recorded ones."""
+        return bool(self._n_seen) and self._is_all(self._progress(len(self._affordable())))
+
+    def _is_all(self, progress: float) -> bool:
         return self.evidence is not None and progress >= 1
 
     def extend(self, evidence: Evidence, items: Sequence[WorkItem]) -> None:

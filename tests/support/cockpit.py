@@ -20,6 +20,7 @@ from textual.notifications import Notification
 from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widget import Widget
+from textual.widgets import Static
 
 from spectui.commands.sources.processes import RunningServer
 from spectui.commands.sources.reading import read_command
@@ -555,6 +556,12 @@ class Cockpit:
     @property
     def notices(self) -> list[str]:
         return notices(self.app)
+
+    @property
+    def problem(self) -> str:
+        """Why models were not loaded, as the picker shows it."""
+        shown = self.app.screen.query("#problem").results(Static)
+        return next((str(one.content) for one in shown if one.display), "")
 
     @property
     def said(self) -> str:

@@ -255,13 +255,13 @@ async def test_a_target_that_is_not_loaded_opens_the_picker() -> None:
 
     async with cockpit.shown():
         await picker_opens(cockpit)
-        assert reason in cockpit.notices
+        assert cockpit.problem == reason
         # Without room it says so.
         cockpit.script.load_events[0] = [
             EngineFailed(error=DoesNotFitError("CUDA0 has no room; use -c 4096"), trace=None)
         ]
         cockpit.choose(pair)
-        await cockpit.settled(lambda: "CUDA0 has no room; use -c 4096" in cockpit.notices)
+        await cockpit.settled(lambda: cockpit.problem == "CUDA0 has no room; use -c 4096")
         await picker_opens(cockpit)
         assert cockpit.app.live.activity is Activity.NO_MODEL
         # What would be slow is loaded only if the user says so.
@@ -297,7 +297,7 @@ async def test_the_demo_models_are_built_before_they_are_loaded() -> None:
             await cockpit.press(key)
             await picker_opens(cockpit)
             assert cockpit.threads.n_stopped_builds == n
-            assert cockpit.notices == ["The build of the demo models was cancelled."] * n
+            assert cockpit.problem == "The build of the demo models was cancelled."
             # What the build has told meanwhile starts nothing any more.
             cockpit.threads.tell_built(DEMO)
             await cockpit.settled()
@@ -356,8 +356,8 @@ async def test_without_an_engine_the_reason_is_shown() -> None:
         cockpit.threads.tell_failure("llama-cpp-python cannot be loaded (x)")
         await picker_opens(cockpit)
         assert cockpit.app.check_action("tune", ())
-        for reason in ("/proc is not there", "llama-cpp-python cannot be loaded (x)"):
-            assert reason in cockpit.notices
+        assert "/proc is not there" in cockpit.notices
+        assert cockpit.problem == "llama-cpp-python cannot be loaded (x)"
 
 
 async def test_settings_are_applied_from_the_next_answer_on() -> None:

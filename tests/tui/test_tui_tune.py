@@ -379,7 +379,7 @@ def test_the_phase_progress_and_the_time_left_in_words() -> None:
         (TuningState(), ("", 0.0)),
         (replace(SEARCHING, phase=Phase.STARTING), ("6 trials", 0.0)),
         (replace(under_way, current=OFF), ("prompt 6 of 8", 0.75)),
-        (RECORDING, ("step 7 of 28, to replay every setting", 0.25)),
+        (RECORDING, ("step 7 of 28", 0.25)),
         (PREDICTED, ("4 settings replayed", 1.0)),
         (confirming, ("prompt 4 of at most 16", 0.25)),
         # Where nothing can be forecast.

@@ -79,11 +79,14 @@ class PickerScreen(Screen[Load | None]):
         """Searches under way: one of the usual folders, one of each that is opened."""
         self._is_stale = False
         self._can_close = live.setup is not None
+        self._problem = Static("", id="problem", markup=False)
+        self._problem.display = False
         self.targets = TargetList(presets)
         self._drafts = DraftList(live.loader.launch.n_ctx)
 
     def compose(self) -> ComposeResult:
         """Lay out the two lists and the details of the highlighted row."""
+        yield self._problem
         with Container(id="panes"):
             with Vertical(id="target-pane"):
                 with Horizontal(classes="bar"):
@@ -113,6 +116,11 @@ class PickerScreen(Screen[Load | None]):
     def on_unmount(self) -> None:
         """Cancel the comparisons of drafts."""
         self._forget_comparisons()
+
+    def show_problem(self, reason: str) -> None:
+        """Show why models were not loaded, until others are chosen."""
+        self._problem.update(visible(reason))
+        self._problem.display = True
 
     def add_model(self, model: FoundModel) -> None:
         """Offer a model that was found."""
@@ -226,7 +234,7 @@ class PickerScreen(Screen[Load | None]):
         try:
             load = self._loader.prepared(choice)
         except SpectuiError as error:
-            self._warn(str(error))
+            self.show_problem(str(error))
             return
         self.dismiss(load)
 

@@ -60,7 +60,7 @@ def progress(state: TuningState, ledger: Ledger) -> tuple[str, float]:
     if state.is_confirming:
         return f"prompt {state.n_done} of at most {state.n_steps}", fraction
     if state.phase is Phase.RECORDING:
-        return f"step {state.n_done} of {state.n_steps}, to replay every setting", fraction
+        return f"step {state.n_done} of {state.n_steps}", fraction
     if state.current is not None:
         trial = "" if state.current.is_off else f"trial {ledger.n_tried}, "
         return f"{trial}prompt {state.n_done} of {state.n_steps}", fraction
@@ -166,6 +166,8 @@ def _findings(result: TuneResult) -> Iterator[Fact]:
         accepted = f"{percent_text(one.acceptance_rate)} accepted"
         n_prompts = counted(one.n_prompts, "prompt")
         yield one.category, f"{times_text(one.speedup)}, {accepted}, {n_prompts}"
+    for draft, reason in result.outlook.left_out.items():
+        yield "left out", f"{draft}: {reason}"
     for request in result.requests.value or ():
         yield "request", f"of {request.summary}"
     if (cache := cache_sentence(result.experts)) is not None:
