@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from statistics import fmean
 
 from spectui.format import counted, times_text
 from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck, check_lossless, differs
 from spectui.measure.measurer import measurements, steady
 from spectui.measure.speedup import PairedMeasurement
-from spectui.measure.statistics import MIN_PROMPTS, paired_speedup
+from spectui.measure.statistics import FEWEST_CHANGED, MIN_PROMPTS, paired_speedup
 from spectui.measure.verdict import Basis
 from spectui.measure.workload import WorkItem
 from spectui.tune.depths import DepthRuns
@@ -44,10 +45,17 @@ def rivals(forecasts: Sequence[Forecast]) -> tuple[Forecast, ...]:
     return tuple(one for one in found if one.shrunk > found[0].shrunk - _NEAR)[:_MOST]
 
 
+_FORECAST_ERROR = 0.05
+"""Standard deviation of what prices are off by, as a logarithm of the gain."""
+
+
 def corrected(
     forecast: Forecast, prompts: Sequence[str], timed: Sequence[PairedMeasurement]
 ) -> float:
     """Logarithm of the gain that is forecast, corrected by timed runs on some of its prompts.
+
+    Timed runs of a few prompts may be further off than the forecast, as beside a compiler. So they
+    count by their error, from leaving out each prompt in turn, beside that of forecasts.
 
     Args:
         forecast: of a setting.
@@ -55,10 +63,18 @@ def corrected(
         timed: runs of the setting, at least one; of recorded prompts.
     """
     answers = forecast.answers.whole
-    rows = [prompts.index(one.prompt_id) for one in timed]
-    predicted = float(answers.off_s[rows].sum() / answers.on_s[rows].sum())
-    gained = paired_speedup(timed, n_resamples=1).estimate
-    return forecast.shrunk + math.log(gained / predicted)
+
+    def changed(some: Sequence[PairedMeasurement]) -> float:
+        rows = [prompts.index(one.prompt_id) for one in some]
+        predicted = float(answers.off_s[rows].sum() / answers.on_s[rows].sum())
+        return math.log(paired_speedup(some, n_resamples=1).estimate / predicted)
+
+    n, change = len(timed), changed(timed)
+    if n < FEWEST_CHANGED:
+        return forecast.shrunk
+    without = [changed([*timed[:at], *timed[at + 1 :]]) for at in range(n)]
+    variance = (n - 1) / n * sum((one - fmean(without)) ** 2 for one in without)
+    return forecast.shrunk + change * _FORECAST_ERROR**2 / (_FORECAST_ERROR**2 + variance)
 
 
 _PRECISE = 0.07

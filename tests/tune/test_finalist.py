@@ -142,17 +142,26 @@ def test_the_best_settings_of_drafts_near_each_other_are_rivals() -> None:
 def test_timed_prompts_correct_a_forecast() -> None:
     """By what they gained over what was predicted of them, not of all prompts."""
     one = recorded("a", 6, (1.1, 1.1, 1.1, 2.2))
-    timed = [
-        PairedMeasurement(
-            prompt_id=f"p{n}",
-            category="c",
-            baseline_s=1.0,
-            baseline_tokens=10,
-            speculative_s=1 / 1.65,
-            speculative_tokens=10,
-            n_accepted=6,
-        )
-        for n in range(3)
-    ]
     names = [f"p{n}" for n in range(4)]
-    assert corrected(one, names, timed) == pytest.approx(one.shrunk + math.log(1.5))
+
+    def moved(*gains: float) -> float:
+        timed = [
+            PairedMeasurement(
+                prompt_id=f"p{n}",
+                category="c",
+                baseline_s=1.0,
+                baseline_tokens=10,
+                speculative_s=1 / gain,
+                speculative_tokens=10,
+                n_accepted=6,
+            )
+            for n, gain in enumerate(gains)
+        ]
+        return corrected(one, names, timed) - one.shrunk
+
+    assert moved(1.65, 1.65, 1.65) == pytest.approx(math.log(1.5))
+    # Beside other programs they are further off than the forecast, and count for less.
+    assert 0 < moved(1.5, 1.7, 1.77) < math.log(1.5)
+    assert abs(moved(0.6, 3.0, 1.2)) < 0.03
+    # The error of two is not known.
+    assert moved(1.65, 1.65) == 0
