@@ -4,8 +4,11 @@ A trace of long answers is cut at several lengths, and every setting is replayed
 stage of a search records a dozen prompts: what it would choose is held against the best setting on
 the other prompts, which is not known beforehand.
 
-    spectui trace --demo --temp 0 -n 128 --ignore-eos --keep-text --out long.spectui-trace
+    spectui trace --demo --temp 0 -n 128 --ignore-eos --out long.spectui-trace
     python -m benchmarks.prompt_spread long.spectui-trace
+
+A trace that Ctrl-C ended behind its first draft will do. Without ``--keep-text`` n-gram drafters
+that hash tokens are left out.
 """
 
 import argparse
@@ -32,7 +35,7 @@ _N_CHOICES = 300
 def main() -> None:
     """Measure and write ``results/prompt_spread.json``."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("trace", type=Path, help="with text, costs and one draft or more")
+    parser.add_argument("trace", type=Path, help="with costs and one draft or more")
     arguments = parser.parse_args()
     trace = read_trace(arguments.trace)
     rows = [row for n in LENGTHS for row in spread(trace, n)]
@@ -43,7 +46,12 @@ def spread(trace: Trace, n_tokens: int) -> list[dict[str, Any]]:
     """Gains of the best settings of each kind, on answers of so many tokens."""
     recordings = [cut(one, n_tokens) for one in trace.recordings]
     drafts = tuple(sorted(set.intersection(*(set(one.chains) for one in recordings))))
-    recorded = Recorded(recordings=recordings, costs=trace.costs, space=SearchSpace(drafts=drafts))
+    recorded = Recorded(
+        recordings=recordings,
+        costs=trace.costs,
+        space=SearchSpace(drafts=drafts),
+        has_text=trace.has_text,
+    )
     forecasts = recorded.forecasts(recorded.totals())
     kinds = {
         "n-grams": [one for one in forecasts if one.arm.draft is None],

@@ -46,7 +46,8 @@ def rivals(forecasts: Sequence[Forecast]) -> tuple[Forecast, ...]:
 
 
 _FORECAST_ERROR = 0.05
-"""Standard deviation of what prices are off by, as a logarithm of the gain."""
+"""Standard deviation that is assumed of forecasts, as a logarithm of the gain: nearly twice that on
+a quiet machine (``benchmarks/replay_times.py``)."""
 
 
 def corrected(
@@ -54,13 +55,13 @@ def corrected(
 ) -> float:
     """Logarithm of the gain that is forecast, corrected by timed runs on some of its prompts.
 
-    Timed runs of a few prompts may be further off than the forecast, as beside a compiler. So they
-    count by their error, from leaving out each prompt in turn, beside that of forecasts.
+    On a busy machine a few timed prompts may be further off than the forecast. So they count by
+    their error, from leaving out each prompt in turn, beside that of forecasts.
 
     Args:
         forecast: of a setting.
         prompts: [n_recordings]: their names.
-        timed: runs of the setting, at least one; of recorded prompts.
+        timed: runs of the setting on recorded prompts, at least ``FEWEST_CHANGED``.
     """
     answers = forecast.answers.whole
 
@@ -69,12 +70,10 @@ def corrected(
         predicted = float(answers.off_s[rows].sum() / answers.on_s[rows].sum())
         return math.log(paired_speedup(some, n_resamples=1).estimate / predicted)
 
-    n, change = len(timed), changed(timed)
-    if n < FEWEST_CHANGED:
-        return forecast.shrunk
+    n = len(timed)
     without = [changed([*timed[:at], *timed[at + 1 :]]) for at in range(n)]
     variance = (n - 1) / n * sum((one - fmean(without)) ** 2 for one in without)
-    return forecast.shrunk + change * _FORECAST_ERROR**2 / (_FORECAST_ERROR**2 + variance)
+    return forecast.shrunk + changed(timed) * _FORECAST_ERROR**2 / (_FORECAST_ERROR**2 + variance)
 
 
 _PRECISE = 0.07
@@ -210,6 +209,8 @@ class Confirmation:
             return forecasts
         prompts = self.forecasting.prompts
         items = self._recorded(prompts)[:N_TIMED]
+        if len(items) < FEWEST_CHANGED:
+            return forecasts
         needed_s = sum(self.pace.race_s(one.arm, items) for one in near)
         needed_s += self.pace.race_s(near[0].arm, self.pace.division.judges[:RESERVED])
         if self.pace.left_s < needed_s:
@@ -218,7 +219,7 @@ class Confirmation:
         with suppress(OutOfTimeError):
             for one in near:
                 timed = self._timed(one.arm, items)
-                if timed:
+                if len(timed) >= FEWEST_CHANGED:
                     gains[one] = corrected(one, names, timed)
         if len(gains) < len(near):
             return forecasts
@@ -226,7 +227,7 @@ class Confirmation:
             f"{one.arm.label}: {times_text(math.exp(gain))} (forecast {times_text(one.speedup)})"
             for one, gain in gains.items()
         ]
-        self.setup.on_event(Notice(text=f"by {len(items)} timed prompts: {'; '.join(factors)}"))
+        self.setup.on_event(Notice(text=f"with {len(items)} timed prompts: {'; '.join(factors)}"))
         draft = max(gains, key=gains.__getitem__).arm.draft
         return [one for one in forecasts if one.arm.draft == draft]
 
