@@ -20,7 +20,7 @@ from typing import Any
 
 from benchmarks.common import CONTEXT, write_results
 from spectui.demo import DemoModel, ensure_demo_models
-from spectui.engine.commands import ReadAnswer, RecordChains, WriteAnswers
+from spectui.engine.commands import LoadTarget, ReadAnswer, RecordChains, WriteAnswers
 from spectui.engine.driver import Engine
 from spectui.engine.events import AnswerWritten
 from spectui.llama.model import Model
@@ -74,7 +74,9 @@ def load(
     engine: Engine, path: Path, prompts: Sequence[Prompt], n_predict: int, temp: float
 ) -> Workload:
     """Load a model alone, and tokenize the prompts."""
-    loaded = engine.load_target(ModelOptions(path=path), CONTEXT, max_draft=DEPTH)
+    loaded = engine.load_target(
+        LoadTarget(options=ModelOptions(path=path), context=CONTEXT, max_draft=DEPTH)
+    )
     sampling = SamplingConfig(temp=temp, seed=7)
     return tokenize(engine, prompts, n_predict=n_predict, sampling=sampling, n_ctx=loaded.n_ctx)
 

@@ -15,6 +15,7 @@ from typing import Any
 from spectui import __version__
 from spectui.commands.arguments import server_arguments
 from spectui.demo import DemoModel, ensure_demo_models
+from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.llama.library import binding_version, llama_cpp_version
 from spectui.llama.search import LIBRARY_VARIABLE
@@ -61,7 +62,7 @@ def load_pair(
     """Load a demo pair and tokenize the first prompts of the built-in suite."""
     use_servers_library()
     options, draft_options = demo_pair(target, devices, draft=draft)
-    loaded = engine.load_target(options, CONTEXT, max_draft=max_draft)
+    loaded = engine.load_target(LoadTarget(options=options, context=CONTEXT, max_draft=max_draft))
     engine.load_draft(draft_options)
     return tokenize(
         engine,

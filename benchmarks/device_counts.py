@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks.common import write_results
 from spectui.commands.arguments import server_arguments
-from spectui.engine.commands import Generate
+from spectui.engine.commands import Generate, LoadTarget
 from spectui.engine.driver import Engine
 from spectui.measure.workload import tokenize
 from spectui.options.drafters import DraftSimple
@@ -168,7 +168,11 @@ def in_process(
     """Prompts, and for each the output with its counts; the devices are free again after it."""
     with Engine() as engine:
         loaded = engine.load_target(
-            setting.target, setting.context, max_draft=setting.speculation.longest
+            LoadTarget(
+                options=setting.target,
+                context=setting.context,
+                max_draft=setting.speculation.longest,
+            )
         )
         engine.load_draft(setting.draft)
         workload = tokenize(

@@ -20,7 +20,7 @@ from typing import Any
 from benchmarks.common import add_row, read_rows, server_binary, use_servers_library, write_results
 from spectui.commands.arguments import server_arguments
 from spectui.demo import DemoModel, ensure_demo_models
-from spectui.engine.commands import Generate
+from spectui.engine.commands import Generate, LoadTarget
 from spectui.engine.driver import Engine
 from spectui.measure.workload import WorkItem, Workload, tokenize
 from spectui.options.drafters import (
@@ -65,7 +65,9 @@ def main() -> None:
     target = ModelOptions(path=ensure_demo_models((DemoModel.DRAFT,))[DemoModel.DRAFT])
     use_servers_library()
     with Engine() as engine:
-        loaded = engine.load_target(target, CONTEXT, max_draft=MAX_DRAFT)
+        loaded = engine.load_target(
+            LoadTarget(options=target, context=CONTEXT, max_draft=MAX_DRAFT)
+        )
         workload = tokenize(
             engine,
             prompts,

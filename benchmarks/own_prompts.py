@@ -34,6 +34,7 @@ from benchmarks.common import (
     write_results,
 )
 from spectui.demo import DemoModel
+from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.measure.workload import WorkItem, tokenize
 from spectui.options.drafters import DraftSimple
@@ -184,7 +185,7 @@ def tokens_of(case: Case) -> tuple[WorkItem, ...]:
     """The prompts in the target's template."""
     target, _draft = demo_pair()
     with Engine() as engine:
-        loaded = engine.load_target(target, CONTEXT, max_draft=1)
+        loaded = engine.load_target(LoadTarget(options=target, context=CONTEXT, max_draft=1))
         return tokenize(
             engine,
             case.prompts,

@@ -80,7 +80,7 @@ def compare(engine: Engine, case: str, placed: Devices, n_rounds: int) -> dict[s
     options, _draft = demo_pair(DemoModel.MOE if is_moe else DemoModel.DENSE, placed)
     options = replace(options, cpu_moe=is_moe)
     command = LoadTarget(options=options, context=replace(CONTEXT, threads=1), max_draft=1)
-    loaded = engine.load_target(options, command.context, max_draft=1)
+    loaded = engine.load_target(LoadTarget(options=options, context=command.context, max_draft=1))
     workload = tokenize(
         engine,
         builtin_suite(),

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from benchmarks.common import CONTEXT, write_results
 from spectui.demo import DemoModel, ensure_demo_models
-from spectui.engine.commands import Generate, RecordChains, WriteAnswers
+from spectui.engine.commands import Generate, LoadTarget, RecordChains, WriteAnswers
 from spectui.engine.driver import Engine
 from spectui.engine.events import AnswerWritten
 from spectui.measure.workload import WorkItem, Workload, tokenize
@@ -41,7 +41,7 @@ def main() -> None:
     built = ensure_demo_models((DemoModel.DENSE, *DRAFTS))
     with Engine() as engine:
         target = ModelOptions(path=built[DemoModel.DENSE])
-        loaded = engine.load_target(target, CONTEXT, max_draft=DEPTH)
+        loaded = engine.load_target(LoadTarget(options=target, context=CONTEXT, max_draft=DEPTH))
         workload = tokenize(
             engine,
             builtin_suite()[: arguments.prompts],

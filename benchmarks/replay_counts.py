@@ -21,7 +21,7 @@ from typing import Any
 
 from benchmarks.common import CONTEXT, add_row, read_rows, write_results
 from spectui.demo import DemoModel, ensure_demo_models
-from spectui.engine.commands import Generate, RecordChains
+from spectui.engine.commands import Generate, LoadTarget, RecordChains
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, ModelLoaded
 from spectui.measure.workload import Workload, tokenize
@@ -83,7 +83,9 @@ def main() -> None:
     with Engine() as engine:
         built = ensure_demo_models((arguments.target, *DRAFTS))
         loaded = engine.load_target(
-            ModelOptions(path=built[arguments.target]), CONTEXT, max_draft=DEPTH
+            LoadTarget(
+                options=ModelOptions(path=built[arguments.target]), context=CONTEXT, max_draft=DEPTH
+            )
         )
         candidates = [
             Candidate(name=str(draft), options=ModelOptions(path=built[draft]), loaded=None)

@@ -20,6 +20,7 @@ from typing import Any
 
 from benchmarks.common import CONTEXT, demo_pair, write_results
 from spectui.demo import DemoModel
+from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.measure.measurer import Measurer
 from spectui.measure.workload import Workload, tokenize
@@ -84,7 +85,7 @@ def parsed() -> argparse.Namespace:
 def record(engine: Engine, arguments: argparse.Namespace) -> tuple[Workload, Tracing]:
     """Load the pair, and record the draft on some prompts of the suite."""
     target, draft = demo_pair(arguments.target)
-    loaded = engine.load_target(target, CONTEXT, max_draft=DEPTH)
+    loaded = engine.load_target(LoadTarget(options=target, context=CONTEXT, max_draft=DEPTH))
     engine.load_draft(draft)
     workload = tokenize(
         engine,

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import CONTEXT, demo_pair, write_results
+from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.llama.context import Context
 from spectui.llama.model import Model
@@ -112,7 +113,9 @@ def prompts_of(n: int) -> list[tuple[int, ...]]:
     """Tokens of prompts of the built-in suite, of all categories."""
     suite = builtin_suite()
     with Engine() as engine:
-        loaded = engine.load_target(demo_pair()[0], CONTEXT, max_draft=LONGEST)
+        loaded = engine.load_target(
+            LoadTarget(options=demo_pair()[0], context=CONTEXT, max_draft=LONGEST)
+        )
         workload = tokenize(
             engine,
             suite[:: max(1, len(suite) // n)][:n],

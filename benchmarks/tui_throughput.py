@@ -19,7 +19,7 @@ from typing import Any
 import psutil
 
 from benchmarks.common import CONTEXT, demo_pair, write_results
-from spectui.engine.commands import Generate, Tokenize
+from spectui.engine.commands import Generate, LoadTarget, Tokenize
 from spectui.engine.driver import Engine
 from spectui.live.sessions import AnswerEnd, recent_sessions
 from spectui.options.setup import SamplingConfig
@@ -73,7 +73,9 @@ def decode_headless(threads: int, n_predict: int) -> float:
     """Answer the question on the engine; return its tokens/s."""
     target, draft = demo_pair()
     with Engine() as engine:
-        engine.load_target(target, replace(CONTEXT, threads=threads), max_draft=16)
+        engine.load_target(
+            LoadTarget(options=target, context=replace(CONTEXT, threads=threads), max_draft=16)
+        )
         engine.load_draft(draft)
         _warm_up(engine)
         prompt = engine.tokenize(Tokenize(messages=(("user", QUESTION),)))

@@ -27,6 +27,7 @@ import msgspec
 from benchmarks.common import CONTEXT, demo_pair, server_binary, write_results
 from spectui.commands.arguments import server_arguments
 from spectui.demo import DemoModel
+from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.measure.measurer import Measurer
 from spectui.measure.workload import WorkItem, Workload, tokenize
@@ -155,7 +156,7 @@ def finals(
 def prepare(target: ModelOptions, n_predict: int) -> Workload:
     """Tokenize the built-in suite."""
     with Engine() as engine:
-        loaded = engine.load_target(target, CONTEXT, max_draft=1)
+        loaded = engine.load_target(LoadTarget(options=target, context=CONTEXT, max_draft=1))
         return tokenize(
             engine,
             builtin_suite(),
@@ -219,7 +220,9 @@ def tune(
     name = "spectui" if forecasting else "tpe"
     with Engine() as engine:
         began = time.perf_counter()
-        loaded = engine.load_target(job.target, CONTEXT, max_draft=longest_draft(CONTEXT))
+        loaded = engine.load_target(
+            LoadTarget(options=job.target, context=CONTEXT, max_draft=longest_draft(CONTEXT))
+        )
         candidates = [Candidate(name=DRAFT, options=job.draft, loaded=engine.load_draft(job.draft))]
         loader = Loader(engine, candidates, loaded=DRAFT)
         space = SearchSpace(drafts=(DRAFT,), max_draft=longest_draft(CONTEXT))

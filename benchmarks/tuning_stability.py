@@ -15,6 +15,7 @@ import msgspec
 from benchmarks.common import CONTEXT, demo_pair, write_results
 from benchmarks.demo_verdicts import PRESETS, run
 from spectui.demo import DemoModel
+from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.measure.measurer import Measurer, measurements, steady
 from spectui.measure.statistics import paired_speedup
@@ -85,7 +86,7 @@ def measure_together(
     pairs: dict[Speculation, list[Any]] = {setting: [] for setting in distinct}
     with Engine() as engine:
         longest = max(setting.longest for setting in distinct)
-        loaded = engine.load_target(options, CONTEXT, max_draft=longest)
+        loaded = engine.load_target(LoadTarget(options=options, context=CONTEXT, max_draft=longest))
         engine.load_draft(draft)
         workload = tokenize(
             engine,

@@ -12,7 +12,7 @@ from spectui.engine.isolation import ProcessWorker
 from spectui.engine.thread import EngineThread, Priority
 from spectui.engine.worker import Worker
 from spectui.interrupts import interrupts
-from spectui.options.setup import OWN_TEMPLATE, ContextOptions, ModelOptions, Rendering
+from spectui.options.setup import OWN_TEMPLATE, ModelOptions, Rendering
 from spectui.trace.routing import Routing
 
 T = TypeVar("T")
@@ -62,29 +62,7 @@ class Engine(Closing):
         self.client = self._thread.connect(self._events.put, priority)
         self._n_unanswered = 0
 
-    def load_target(
-        self,
-        options: ModelOptions,
-        context: ContextOptions,
-        *,
-        max_draft: int,
-        mtp: bool = False,
-        mtp_file: bool = False,
-        draft: ModelOptions | None = None,
-    ) -> events.ModelLoaded:
-        """Load the target, if ``draft`` has room beside it. Raises what the engine failed with."""
-        return self.place_target(
-            commands.LoadTarget(
-                options=options,
-                context=context,
-                max_draft=max_draft,
-                mtp=mtp,
-                mtp_file=mtp_file,
-                draft=draft,
-            )
-        )
-
-    def place_target(self, command: commands.LoadTarget) -> events.ModelLoaded:
+    def load_target(self, command: commands.LoadTarget) -> events.ModelLoaded:
         """Load the target as a command has it. Raises what the engine failed with."""
         return self._call(replace(command, from_disk=self._from_disk), events.ModelLoaded)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from spectui.documents import Json, head
-from spectui.engine.commands import Generate, GeneratePair, ProbeMargin
+from spectui.engine.commands import Generate, GeneratePair, LoadTarget, ProbeMargin
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, MarginProbed, ModelLoaded, PairGenerated
 from spectui.errors import EngineDiedError
@@ -72,12 +72,14 @@ def load_setup(engine: Engine, setup: Setup) -> tuple[ModelLoaded, ModelLoaded |
     speculation, draft = setup.speculation, setup.used_draft
     is_mtp = speculation is not None and speculation.is_mtp
     target = engine.load_target(
-        setup.target,
-        setup.context,
-        max_draft=1 if speculation is None else speculation.longest,
-        mtp=is_mtp and draft is None,
-        mtp_file=is_mtp and draft is not None,
-        draft=draft,
+        LoadTarget(
+            options=setup.target,
+            context=setup.context,
+            max_draft=1 if speculation is None else speculation.longest,
+            mtp=is_mtp and draft is None,
+            mtp_file=is_mtp and draft is not None,
+            draft=draft,
+        )
     )
     return target, None if draft is None else engine.load_draft(draft, mtp=is_mtp)
 

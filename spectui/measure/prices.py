@@ -16,8 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from spectui.engine.events import Segment
-from spectui.trace.fit import EDGE, LEAST_SPREAD, SIGMA_PER_MAD
+from spectui.trace.fit import EDGE, LEAST_SPREAD
 
+_SIGMA_PER_MAD = 1.4826
+"""Standard deviation over the median absolute deviation, of a normal distribution."""
 _FEWEST = 5
 """Rounds of a kind below which their median is chance."""
 _RARE_REACH = 0.5
@@ -118,6 +120,6 @@ def _edges(kinds: _Array, relative: _Array) -> tuple[_Array, _Array]:
     usual = np.where(is_known, medians, np.maximum(terms @ fit, medians.min()))
     known = is_known[of_kind] if is_known.any() else np.ones(len(relative), dtype=bool)
     deviations = abs(relative[known] / usual[of_kind][known] - 1)
-    spread = max(SIGMA_PER_MAD * float(np.median(deviations)), LEAST_SPREAD)
+    spread = max(_SIGMA_PER_MAD * float(np.median(deviations)), LEAST_SPREAD)
     reach = np.where(is_known, EDGE * spread, np.maximum(EDGE * spread, _RARE_REACH))
     return (usual * (1 - reach))[of_kind], (usual * (1 + reach))[of_kind]

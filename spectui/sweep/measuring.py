@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from dataclasses import replace
 
+from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
 from spectui.errors import BadInputError, HopelessError, ServerError, UsageError
@@ -149,7 +150,13 @@ class EngineMeasurer(CellMeasurer):
         context = off.context
         longest = min(self._longest, context.ctx_size - 1, context.batch_size - 1)
         self._target = self._engine.load_target(
-            off.target, context, max_draft=longest, mtp=place[1], mtp_file=self._has_mtp_files
+            LoadTarget(
+                options=off.target,
+                context=context,
+                max_draft=longest,
+                mtp=place[1],
+                mtp_file=self._has_mtp_files,
+            )
         )
         self._place = place
         return self._target

@@ -9,10 +9,12 @@ Parameter"): a round that stands out counts as the edge of that.
 
 A token of the target alone costs what a round that drafts nothing costs it behind another such one.
 Behind a batch of another size llama.cpp builds its graph anew (``llama_context::process_ubatch``),
-so these are kept apart. Answers of the target alone, decoded before and after, would be subject to
-a machine that changes within seconds, and every forecast with them.
+so these are kept apart, as far as their difference is seen. Answers of the target alone, decoded
+before and after, would be subject to a machine that changes within seconds, and every forecast with
+them.
 """
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -62,13 +64,21 @@ _POLISH = 10
 """Sweeps of the polish: it has settled long before."""
 EDGE = 1.5
 """Standard deviations from the median beyond which a value stands out."""
-SIGMA_PER_MAD = 1.4826
-"""Standard deviation over the median absolute deviation, of a normal distribution."""
+_USUAL = 0.7
+"""Share of values that may be disturbed no more than they are usually; the median would be the
+share of the ones that a busy machine happens to leave alone."""
+_SIGMAS = 1.036
+"""Standard deviations within which that share of a normal distribution lies."""
 LEAST_SPREAD = 0.01
 """Relative standard deviation that is usual at least: equal times are no reason to distrust one
 that differs in the last digit."""
 _RESTLESS = 0.1
 """Relative standard deviation of rounds beside a program that computes all the time."""
+_STEPS = 0.15
+"""Relative standard deviation of costs around a line over the length: kernels take batches in
+steps."""
+_GRAPH = 0.04
+"""Relative standard deviation of what building a graph anew adds to a token."""
 _APART = 256
 """Tokens between two depths, below which their comparison shows no growth."""
 _MAX_COMPARED = 256
@@ -92,24 +102,52 @@ class Curve:
         groups, column = np.unique([o.group for o in observed], return_inverse=True)
         growth_s = _growth_by_length(lengths, row, more, values)
         flat = flattened(values, growth_s[row] * more)
-        logarithms, levels = _polished(np.log(flat), row, column)
+        logarithms, spread, levels = _polished(np.log(flat), row, column)
+        n_rounds = np.bincount(row).astype(float)
+        means = _drawn_to_line(lengths, np.exp(logarithms), spread**2 / n_rounds)
         self.lengths = tuple(map(int, lengths))
-        self.seconds = floats(rising(np.exp(logarithms), np.bincount(row).astype(float)))
+        self.seconds = floats(rising(means, n_rounds))
         self.growth_s = floats(growth_s)
         self.levels = dict(zip(map(int, groups), floats(np.exp(levels)), strict=True))
         """Slowness of the machine by generation, 1 in the mean."""
 
 
-def _polished(values: Vector, row: _Index, column: _Index) -> tuple[Vector, Vector]:
-    """Effects of rows and columns on logarithms: of the rows' means, and the columns' medians."""
+def _polished(values: Vector, row: _Index, column: _Index) -> tuple[Vector, float, Vector]:
+    """Effects of rows and columns on logarithms: of the rows' means, and the columns' medians.
+
+    Between them the relative standard deviation within rows and columns.
+    """
     rows, levels = np.zeros(row.max() + 1), np.zeros(column.max() + 1)
     for _ in range(_POLISH):
         rows = _by_group(np.median, values - levels[column], row)
         levels = _by_group(np.median, values - rows[row], column)
         levels -= levels.mean()
     # Of a few values their own spread is chance: that of all is taken.
-    means = _by_group(np.mean, _edged(np.exp(values - rows[row] - levels[column])), row)
-    return rows + np.log(means), levels
+    edged = _edged(np.exp(values - rows[row] - levels[column]))
+    return rows + np.log(_by_group(np.mean, edged, row)), float(edged.std()), levels
+
+
+def _drawn_to_line(lengths: Vector, seconds: Vector, variance: Vector) -> Vector:
+    """Seconds of each length, drawn towards a line over the lengths as far as they are uncertain.
+
+    Beside a program that computes all the time a few rounds of a length say little, and all rounds
+    together much (Efron and Morris 1973, "Stein's Estimation Rule and Its Competitors").
+
+    Args:
+        lengths: [n].
+        seconds: [n].
+        variance: [n], of the relative errors.
+    """
+    weight = 1 / (variance + _STEPS**2)
+    ones = np.ones(len(lengths))
+    terms = np.stack((ones, lengths), axis=1)
+    scale = np.sqrt(weight) / seconds
+    at, growth_s = np.linalg.lstsq(terms * scale[:, None], np.sqrt(weight), rcond=None)[0]
+    if at <= 0 or growth_s < 0:
+        at, growth_s = np.average(seconds, weights=weight), 0.0
+    own = _STEPS**2 * weight
+    found: Vector = np.exp(own * np.log(seconds) + (1 - own) * np.log(terms @ (at, growth_s)))
+    return found
 
 
 def _edged(relative: Vector) -> Vector:
@@ -118,7 +156,7 @@ def _edged(relative: Vector) -> Vector:
     A program that computes all the time delays many rounds, and short ones sometimes by their own
     length: then delays are a part of what a round costs, and the edge is far away.
     """
-    spread = max(SIGMA_PER_MAD * float(np.median(np.abs(relative - 1))), LEAST_SPREAD)
+    spread = max(float(np.quantile(np.abs(relative - 1), _USUAL)) / _SIGMAS, LEAST_SPREAD)
     reach = EDGE * spread * (1 + (spread / _RESTLESS) ** 2)
     found: Vector = relative.clip(1 - reach, 1 + reach)
     return found
@@ -216,9 +254,8 @@ def fit_costs(probed: Probed, others: Sequence[Probed] = ()) -> Costs:
     whole = pooled((probed, *others))
     if not any(o.is_alone for o in whole):
         raise ValueError("no two rounds in a row drafted nothing: the target alone was not seen")
-    own = _without_alone(probed)
-    verify = Curve(_without_alone(whole), lambda r: r.times.verify_s, n_past)
-    again = Curve(own, lambda r: r.times.draft_s - r.chain_s, n_past)
+    verify = Curve(whole, lambda r: r.times.verify_s, n_past)
+    again = Curve(probed, lambda r: r.times.draft_s - r.chain_s, n_past)
     # The level of the machine while this drafter was measured.
     level = float(np.mean([verify.levels[group] for group in {o.group for o in probed}]))
     lengths = np.array(verify.lengths, float)
@@ -247,26 +284,40 @@ def fit_costs(probed: Probed, others: Sequence[Probed] = ()) -> Costs:
     return _with_off(_bounded(costs), whole, verify)
 
 
-def _without_alone(observed: Sequence[Observed]) -> Sequence[Observed]:
-    """Rounds among others; all where that would leave a generation, or rounds of no draft, out."""
-    mixed = [one for one in observed if not one.is_alone]
-    groups = {one.group for one in mixed}
-    has_none = any(not one.round.n_drafted for one in mixed)
-    return mixed if has_none and groups == {one.group for one in observed} else observed
-
-
 def _with_off(costs: Costs, observed: Sequence[Observed], verify: Curve) -> Costs:
-    """Costs with those of the target alone, which grow as a round that drafts nothing does."""
-    alone = [one for one in observed if one.is_alone]
+    """Costs with those of the target alone, and of rounds that draft nothing among others.
+
+    ``costs`` have both in one. The target alone grows as a round that drafts nothing does.
+    """
     growth_s = costs.verify_growth_s[0]
-    token_s = np.array([one.round.times.total_s - one.round.times.draft_s for one in alone])
-    more = np.array([one.n_past - costs.n_past for one in alone])
-    levels = np.array([verify.levels[one.group] for one in alone])
-    # As robust as the level of the rounds, which it is compared with.
-    off_s = usual(flattened(token_s, growth_s * more) / levels)
-    # A round that drafts nothing does the same and more: the machine was busier meanwhile.
-    round_s = costs.verify_s[0] + costs.token_s + costs.fixed_s
-    return _bounded(replace(costs, off_s=min(off_s, round_s), off_growth_s=growth_s))
+
+    def drawn(some: Sequence[Observed], seconds: Callable[[Round], float], both_s: float) -> float:
+        more = np.array([one.n_past - costs.n_past for one in some])
+        flat = flattened(np.array([seconds(one.round) for one in some]), growth_s * more)
+        return _drawn_to(both_s, flat / [verify.levels[one.group] for one in some])
+
+    alone = [one for one in observed if one.is_alone]
+    others = [one for one in observed if not (one.is_alone or one.round.n_drafted)]
+    first_s, *longer_s = costs.verify_s
+    other_s = drawn(others, lambda one: one.times.verify_s, first_s)
+    verify_s = (min(other_s, *longer_s), *longer_s)
+    round_s = first_s + costs.token_s + costs.fixed_s
+    off_s = drawn(alone, lambda one: one.times.total_s - one.times.draft_s, round_s)
+    return _bounded(replace(costs, verify_s=verify_s, off_s=off_s, off_growth_s=growth_s))
+
+
+def _drawn_to(both_s: float, seconds: Vector) -> float:
+    """Mean of ``seconds`` of one kind, drawn to that of two kinds as far as it is uncertain.
+
+    Args:
+        both_s: mean of both kinds: with a graph that is built anew, and without.
+        seconds: [n], of one of them; ``both_s`` where there are none.
+    """
+    if not len(seconds):
+        return both_s
+    variance = float(_edged(seconds / np.median(seconds)).var()) / len(seconds)
+    own = _GRAPH**2 / (_GRAPH**2 + variance)
+    return both_s * math.pow(usual(seconds) / both_s, own)
 
 
 def _bounded(costs: Costs) -> Costs:

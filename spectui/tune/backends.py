@@ -198,7 +198,7 @@ class OwnEngine:
             layouts = at_least(layouts, own, int(n_cpu_moe)) if is_number else None
             study.space = replace(study.space, layouts=layouts)
         self.command = place = moved(target, setup.knobs, placing.values)
-        self.measuring.place_target(place)
+        self.measuring.load_target(place)
         self.draft = None
         off = replace(setup.off, target=place.options, context=place.context)
         return replace(setup, off=off), placing

@@ -94,14 +94,14 @@ def load_target(
     """
     options = command.options
     if not (needs_mtp or (takes_mtp and read_gguf(options.path).mtp_layers > 0)):
-        return engine.place_target(command), ()
+        return engine.load_target(command), ()
     try:
-        target = engine.place_target(replace(command, mtp=True))
+        target = engine.load_target(replace(command, mtp=True))
     except (BadInputError, DoesNotFitError, UsageError) as error:
         if needs_mtp:
             raise
         # If it is not for its MTP layers, this fails as well.
-        target = engine.place_target(command)
+        target = engine.load_target(command)
         return target, (Candidate(name=MTP_KIND, options=options, loaded=None, error=error),)
     return target, (Candidate(name=MTP_KIND, options=options, loaded=target),)
 
@@ -215,7 +215,7 @@ class Loader:
         began_s = self.clock()
         # A load begins by freeing both models, whatever comes of it.
         self.loaded = self.place = None
-        self.engine.place_target(replace(command, options=place))
+        self.engine.load_target(replace(command, options=place))
         self.place = place
         self.move_s = self.clock() - began_s
 

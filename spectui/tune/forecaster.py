@@ -13,6 +13,7 @@ from spectui.trace.costs import Costs
 from spectui.trace.record import Recording
 from spectui.tune.candidates import Loader
 from spectui.tune.forecast import Answers, Forecast, Outlook
+from spectui.tune.probing import N_TOKENS
 from spectui.tune.recorded import Recorded
 from spectui.tune.space import SearchSpace
 from spectui.tune.studies.recordings import KeptTrace
@@ -77,7 +78,7 @@ class Forecaster:
         # Half as many prompts are enough for the costs of a later drafter.
         n_probed = min(n_prompts, COST_PROMPTS // 2) * (1 + max(n_drafts, 1)) / 2
         prompt_s = self._prompt_s(pass_s, prompt_token_s, n_drafts)
-        return n_prompts * prompt_s + n_probed * _PROBING_PASSES * pass_s
+        return n_prompts * prompt_s + n_probed * _PROBING_PASSES * N_TOKENS / tokens_per_s
 
     def _prompt_s(self, pass_s: float, prompt_token_s: float, n_drafts: int) -> float:
         """Estimate for the recording of a prompt.

@@ -168,7 +168,7 @@ class PlaceSearch:
             # Whatever fails may have freed the target.
             loaded, self._loaded = self._loaded, None
             if place != loaded:
-                self.engine.place_target(place)
+                self.engine.load_target(place)
                 # The first tokens after a load are slower than the rest.
                 self._generate(item, 2)
             # There is room for as many as are predicted.

@@ -17,9 +17,9 @@ from spectui.trace.fit import Observed, Probed
 
 _LENGTHS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 254)
 """Between these a curve is taken to be straight; 32 is where llama.cpp's offload begins."""
-_LONGEST = 32
-"""Tokens of each prompt at most: lengths are compared within a prompt, and longer answers would
-tell what the next prompt does as well."""
+N_TOKENS = 32
+"""Tokens of each prompt: fewer would leave lengths with a round or two, and more would tell what
+the next prompt does as well."""
 _REPEATS = 64
 """Repetitions of all lengths, in random order: more rounds than any probe runs."""
 _ALONE = 3
@@ -37,7 +37,7 @@ class CostProbe:
     engine: Engine
     """Has loaded the target, and the draft that drafts."""
     workload: Workload
-    """How far to decode, and how to sample."""
+    """How to sample."""
     _: KW_ONLY
     drafter: DrafterSetting
     """Drafts, with its longest draft to be measured."""
@@ -87,7 +87,7 @@ class CostProbe:
         result = self.engine.generate(
             Generate(
                 prompt=item.tokens,
-                n_predict=min(self.workload.n_predict, _LONGEST),
+                n_predict=N_TOKENS,
                 sampling=self.workload.sampling,
                 speculation=Speculation(self.drafter),
                 draft_lengths=lengths,

@@ -11,7 +11,7 @@ import pytest
 
 from spectui.commands.arguments import server_arguments
 from spectui.demo import DemoModel, ensure_demo_models
-from spectui.engine.commands import Generate, Tokenize
+from spectui.engine.commands import Generate, LoadTarget, Tokenize
 from spectui.engine.driver import Engine
 from spectui.options.drafters import (
     DraftMtp,
@@ -162,11 +162,13 @@ def test_drafts_and_output_of_any_architecture_equal_the_servers(
     draft, n_accepted, n_redone = next(iter(drafts), None), 0, 0
     with local_engine() as engine:
         engine.load_target(
-            target,
-            context,
-            max_draft=config.longest,
-            mtp=config.is_mtp and draft is None,
-            mtp_file=config.is_mtp and draft is not None,
+            LoadTarget(
+                options=target,
+                context=context,
+                max_draft=config.longest,
+                mtp=config.is_mtp and draft is None,
+                mtp_file=config.is_mtp and draft is not None,
+            )
         )
         if draft is not None:
             engine.load_draft(draft, mtp=config.is_mtp)
@@ -205,7 +207,7 @@ class Served:
 def serving(target: Path, draft: Path) -> Iterator[Served]:
     served = ModelOptions(path=target), ModelOptions(path=draft)
     with local_engine() as engine:
-        engine.load_target(served[0], CONTEXT, max_draft=16)
+        engine.load_target(LoadTarget(options=served[0], context=CONTEXT, max_draft=16))
         engine.load_draft(served[1])
         yield Served(engine=engine, target=served[0], draft=served[1])
 
@@ -271,7 +273,7 @@ def test_turns_of_a_chat_learn_from_each_other_as_the_servers_do(
 ) -> None:
     config, n_drafted = Speculation(own), 0
     with local_engine() as engine, start(served.target, None, CONTEXT, config) as server:
-        engine.load_target(served.target, CONTEXT, max_draft=16)
+        engine.load_target(LoadTarget(options=served.target, context=CONTEXT, max_draft=16))
         text = engine.tokenize(Tokenize(text="one two three four five six seven. " * 6))
         for _turn in range(3):
             command = Generate(
@@ -337,7 +339,7 @@ def test_a_slot_holds_no_more_than_the_model_was_trained_for_here_and_there(
     target, context = replace(served.target, override_kv=(trained,)), small_context(256)
     prompt = tuple(range(20, 50))
     with local_engine() as engine, start(target, None, context) as server:
-        loaded = engine.load_target(target, context, max_draft=1)
+        loaded = engine.load_target(LoadTarget(options=target, context=context, max_draft=1))
         ours = engine.generate(Generate(prompt=prompt, sampling=ENDLESS))
         theirs = server.complete(prompt, n_predict=-1, ignore_eos=True)
         settings = told(server, "/props")["default_generation_settings"]

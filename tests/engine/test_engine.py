@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectui.engine.commands import Generate, ProbeMargin, Tokenize
+from spectui.engine.commands import Generate, LoadTarget, ProbeMargin, Tokenize
 from spectui.engine.driver import Engine
 from spectui.engine.events import (
     Event,
@@ -80,7 +80,13 @@ def make_worker(request: pytest.FixtureRequest) -> MakeWorker:
 def engine(tiny: TinyPath, make_worker: MakeWorker) -> Iterator[Engine]:
     """With a target and a close draft."""
     with Engine(worker=make_worker()) as started:
-        started.load_target(ModelOptions(path=tiny(TARGET)), small_context(), max_draft=MAX_DRAFT)
+        started.load_target(
+            LoadTarget(
+                options=ModelOptions(path=tiny(TARGET)),
+                context=small_context(),
+                max_draft=MAX_DRAFT,
+            )
+        )
         started.load_draft(ModelOptions(path=tiny(CLOSE_DRAFT)))
         yield started
 
@@ -89,7 +95,13 @@ def engine(tiny: TinyPath, make_worker: MakeWorker) -> Iterator[Engine]:
 def own_engine(tiny: TinyPath, make_worker: MakeWorker) -> Iterator[Engine]:
     """For tests that load, stop or close."""
     with Engine(worker=make_worker()) as started:
-        started.load_target(ModelOptions(path=tiny(TARGET)), small_context(), max_draft=MAX_DRAFT)
+        started.load_target(
+            LoadTarget(
+                options=ModelOptions(path=tiny(TARGET)),
+                context=small_context(),
+                max_draft=MAX_DRAFT,
+            )
+        )
         started.load_draft(ModelOptions(path=tiny(CLOSE_DRAFT)))
         yield started
 
@@ -164,7 +176,9 @@ def test_loading_is_told_in_order(tiny: TinyPath) -> None:
     events: list[Event] = []
     with local_engine(events.append) as started:
         path = tiny(TARGET)
-        loaded = started.load_target(ModelOptions(path=path), small_context(), max_draft=4)
+        loaded = started.load_target(
+            LoadTarget(options=ModelOptions(path=path), context=small_context(), max_draft=4)
+        )
     assert loaded.role is Role.TARGET
     assert loaded.rollback is Rollback.TRUNCATE
     assert (loaded.n_ctx, loaded.info.path) == (512, path)
@@ -203,7 +217,9 @@ def test_greedy_output_does_not_depend_on_the_draft(
 def test_other_targets_are_lossless_too(tiny: TinyPath, target: Tiny, draft: Tiny) -> None:
     with local_engine() as started:
         options = ModelOptions(path=tiny(target), cpu_moe=target is MOE)
-        started.load_target(options, small_context(), max_draft=MAX_DRAFT)
+        started.load_target(
+            LoadTarget(options=options, context=small_context(), max_draft=MAX_DRAFT)
+        )
         started.load_draft(ModelOptions(path=tiny(draft)))
         command = request(n_predict=201)
         plain = started.generate(command)
@@ -254,7 +270,9 @@ def test_a_text_without_bound_fills_the_context_but_no_more_than_was_trained_for
     overrides = [KvOverride(key="llama.context_length", value=n) for n in (n_trained,) if n]
     with local_engine() as started:
         options = ModelOptions(path=tiny(TARGET), override_kv=tuple(overrides))
-        loaded = started.load_target(options, small_context(256), max_draft=MAX_DRAFT)
+        loaded = started.load_target(
+            LoadTarget(options=options, context=small_context(256), max_draft=MAX_DRAFT)
+        )
         assert started.load_draft(options).n_ctx == 256
         result = started.generate(request(-1, draft=draft))
         assert result.stop is Stop.CONTEXT
@@ -340,7 +358,9 @@ def test_a_second_target_closes_the_first_and_the_end_what_is_loaded(
 ) -> None:
     models = local_worker(own_engine).models
     first, draft = models.target.model, models.draft_context.model
-    own_engine.load_target(ModelOptions(path=tiny(OTHER)), small_context(), max_draft=4)
+    own_engine.load_target(
+        LoadTarget(options=ModelOptions(path=tiny(OTHER)), context=small_context(), max_draft=4)
+    )
     second = models.target.model
     assert (first.c, draft.c, second.c is None) == (None, None, False)
     for _ in range(2):
@@ -358,7 +378,9 @@ def test_a_second_target_closes_the_first_and_the_end_what_is_loaded(
 def test_a_failed_load_leaves_nothing_loaded(own_engine: Engine, tiny: TinyPath) -> None:
     for path in (tiny(EMBEDDING), Path("missing.gguf")):
         with pytest.raises(BadInputError):
-            own_engine.load_target(ModelOptions(path=path), small_context(), max_draft=4)
+            own_engine.load_target(
+                LoadTarget(options=ModelOptions(path=path), context=small_context(), max_draft=4)
+            )
         with pytest.raises(UsageError, match="no target is loaded"):
             own_engine.generate(request())
 
@@ -419,7 +441,9 @@ def test_reuse_is_told_and_ends_with_the_target(own_engine: Engine, tiny: TinyPa
     inherited = own_engine.generate(keeping)
     fresh = own_engine.generate(replace(keeping, reuse_prompt=False))
     assert without_times(inherited.counters) == without_times(fresh.counters)
-    own_engine.load_target(ModelOptions(path=tiny(TARGET)), small_context(), max_draft=4)
+    own_engine.load_target(
+        LoadTarget(options=ModelOptions(path=tiny(TARGET)), context=small_context(), max_draft=4)
+    )
     assert not reused()
 
 

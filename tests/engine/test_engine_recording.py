@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from spectui.engine.commands import Generate, RecordChains
+from spectui.engine.commands import Generate, LoadTarget, RecordChains
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
 from spectui.errors import BadInputError, UsageError
@@ -52,7 +52,13 @@ SAMPLING = {
 def engine(tiny: TinyPath) -> Iterator[Engine]:
     """With a target and a close draft."""
     with local_engine() as started:
-        started.load_target(ModelOptions(path=tiny(TARGET)), small_context(), max_draft=MAX_DRAFT)
+        started.load_target(
+            LoadTarget(
+                options=ModelOptions(path=tiny(TARGET)),
+                context=small_context(),
+                max_draft=MAX_DRAFT,
+            )
+        )
         started.load_draft(ModelOptions(path=tiny(CLOSE_DRAFT)))
         yield started
 

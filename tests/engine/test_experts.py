@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from spectui.engine.commands import Generate, ReadExperts
+from spectui.engine.commands import Generate, LoadTarget, ReadExperts
 from spectui.engine.driver import Engine
 from spectui.engine.isolation import ProcessWorker
 from spectui.engine.worker import LocalWorker, Worker
@@ -36,7 +36,13 @@ def test_every_token_of_an_answer_has_its_experts(
     with Engine(worker=worker()) as engine:
         with pytest.raises(UsageError, match="no target is loaded"):
             read(engine, SHORT)
-        engine.load_target(ModelOptions(path=tiny(recipe)), small_context(), max_draft=MAX_DRAFT)
+        engine.load_target(
+            LoadTarget(
+                options=ModelOptions(path=tiny(recipe)),
+                context=small_context(),
+                max_draft=MAX_DRAFT,
+            )
+        )
         command = Generate(prompt=PROMPT, n_predict=4)
         before = engine.generate(command).tokens
         both = read(engine, LONG, SHORT)
@@ -66,7 +72,9 @@ def test_tokens_that_are_read_at_once_have_the_experts_of_each(
     """Rows of the node are beginnings of longer ones: of one token there is only one."""
     options = ModelOptions(path=tiny(Tiny(n_experts=6)))
     with local_engine() as engine:
-        engine.load_target(options, small_context(), max_draft=MAX_DRAFT)
+        engine.load_target(
+            LoadTarget(options=options, context=small_context(), max_draft=MAX_DRAFT)
+        )
         together = read(engine, LONG)
         monkeypatch.setattr("spectui.llama.routing._AT_ONCE", 1)
         alone = read(engine, LONG)
@@ -76,7 +84,13 @@ def test_tokens_that_are_read_at_once_have_the_experts_of_each(
 
 def test_a_target_without_experts_has_none(tiny: TinyPath) -> None:
     with local_engine() as engine:
-        engine.load_target(ModelOptions(path=tiny(TARGET)), small_context(), max_draft=MAX_DRAFT)
+        engine.load_target(
+            LoadTarget(
+                options=ModelOptions(path=tiny(TARGET)),
+                context=small_context(),
+                max_draft=MAX_DRAFT,
+            )
+        )
         assert not read(engine, SHORT).layers
 
 

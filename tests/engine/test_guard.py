@@ -12,7 +12,7 @@ import pytest
 from spectui.closing import Closing
 from spectui.engine import guard as guard_module
 from spectui.engine import planning
-from spectui.engine.commands import Generate
+from spectui.engine.commands import Generate, LoadTarget
 from spectui.engine.demand import FreeMemory
 from spectui.engine.driver import Engine
 from spectui.engine.events import Event, LoadWarned
@@ -267,7 +267,7 @@ class Machine:
         self.events.clear()
         engine = Engine(self.events.append, shared=self.thread, from_disk=from_disk)
         rest: Any = {"max_draft": request.max_draft, "mtp": request.mtp, "draft": request.draft}
-        engine.load_target(request.target, request.context, **rest)
+        engine.load_target(LoadTarget(options=request.target, context=request.context, **rest))
         return engine
 
 

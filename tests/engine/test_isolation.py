@@ -59,7 +59,9 @@ class Isolated(Engine):
 
     def load(self, ctx_size: int = 512) -> None:
         target, draft = self.pair
-        self.load_target(target, small_context(ctx_size), max_draft=MAX_DRAFT)
+        self.load_target(
+            LoadTarget(options=target, context=small_context(ctx_size), max_draft=MAX_DRAFT)
+        )
         self.load_draft(draft)
 
     @property
@@ -145,7 +147,9 @@ def test_a_process_that_was_idle_is_replaced_without_a_word(
     path = tmp_path / "no.gguf"
     path.write_bytes(b"GGUF" + bytes(100))
     with pytest.raises(BadInputError, match=r"no\.gguf"):
-        engine.load_target(ModelOptions(path=path), small_context(), max_draft=4)
+        engine.load_target(
+            LoadTarget(options=ModelOptions(path=path), context=small_context(), max_draft=4)
+        )
     engine.end()
     engine.load()
     assert engine.generate(COMMAND).stop is Stop.LENGTH
@@ -202,7 +206,9 @@ def test_the_process_goes_on_whatever_is_asked_of_it(engine: Isolated, tmp_path:
     path = tmp_path / "no\udce4.gguf"
     path.write_bytes(b"GGUF" + bytes(100))
     with pytest.raises(BadInputError, match=r"no.\.gguf cannot be loaded"):
-        engine.load_target(ModelOptions(path=path), small_context(), max_draft=4)
+        engine.load_target(
+            LoadTarget(options=ModelOptions(path=path), context=small_context(), max_draft=4)
+        )
     engine.load()
 
     # A listener that fails costs the process.
@@ -360,7 +366,9 @@ def test_a_placement_that_was_chosen_is_kept_by_the_next_process(
 
     monkeypatch.setattr(Channel, "send", note)
     options = replace(unloaded.pair[0], fit=Fit(is_open=True))
-    loaded = unloaded.load_target(options, small_context(), max_draft=MAX_DRAFT)
+    loaded = unloaded.load_target(
+        LoadTarget(options=options, context=small_context(), max_draft=MAX_DRAFT)
+    )
     assert loaded.placed is not None
     assert loaded.placed.fit is None
     unloaded.end()

@@ -11,7 +11,7 @@ import pytest
 from spectui.cli.click_options import HELP_NAMES, request_of
 from spectui.cli.cockpit import Cockpit, make_launch
 from spectui.cli.cockpit import command as cockpit_command
-from spectui.engine.commands import Generate, RecordChains
+from spectui.engine.commands import Generate, LoadTarget, RecordChains
 from spectui.engine.driver import Engine
 from spectui.engine.events import Event, RoundFinished
 from spectui.engine.planning import Planner
@@ -141,10 +141,14 @@ def engine(
         if request.param in FILES:
             target, draft = write_pair(FILES[request.param], tmp_path_factory.mktemp("pair"))
             options = ModelOptions(path=target)
-            loaded = started.load_target(options, context, max_draft=MAX_DRAFT, mtp_file=True)
+            loaded = started.load_target(
+                LoadTarget(options=options, context=context, max_draft=MAX_DRAFT, mtp_file=True)
+            )
             started.load_draft(ModelOptions(path=draft), mtp=True)
         else:
-            loaded = started.load_target(options, context, max_draft=MAX_DRAFT, mtp=True)
+            loaded = started.load_target(
+                LoadTarget(options=options, context=context, max_draft=MAX_DRAFT, mtp=True)
+            )
         assert loaded.rollback is ROLLBACKS[request.param]
         yield started
 
@@ -157,7 +161,9 @@ def test_drafts_stop_where_the_context_does(folder: Path) -> None:
     command = Generate(prompt=PROMPTS[0], sampling=ENDLESS)
     with local_engine() as engine:
         options = ModelOptions(path=folder / "glm4moe.gguf")
-        loaded = engine.load_target(options, small_context(64), max_draft=MAX_DRAFT, mtp=True)
+        loaded = engine.load_target(
+            LoadTarget(options=options, context=small_context(64), max_draft=MAX_DRAFT, mtp=True)
+        )
         plain = engine.generate(command)
         assert len(command.prompt) + len(plain.tokens) == loaded.n_ctx
         drafting = replace(command, speculation=mtp(MAX_DRAFT))
@@ -186,7 +192,9 @@ def test_a_prompt_of_several_batches_teaches_what_one_batch_does(folder: Path) -
         context = replace(small_context(), batch_size=size)
         with local_engine() as engine:
             options = ModelOptions(path=folder / "qwen35.gguf")
-            engine.load_target(options, context, max_draft=MAX_DRAFT, mtp=True)
+            engine.load_target(
+                LoadTarget(options=options, context=context, max_draft=MAX_DRAFT, mtp=True)
+            )
             result = engine.generate(command)
             counters.append((result.counters.n_drafted, result.counters.n_accepted))
     assert counters[0] == counters[1]
@@ -296,8 +304,10 @@ def test_what_cannot_draft_for_itself_is_refused(tmp_path: Path, tiny: TinyPath)
     with local_engine() as engine:
         plain = ModelOptions(path=tmp_path / "plain.gguf")
         with pytest.raises(BadInputError, match="is a lfm2 without MTP layers; give another draft"):
-            engine.load_target(plain, context, max_draft=4, mtp=True)
-        engine.load_target(ModelOptions(path=tiny(TARGET)), context, max_draft=4)
+            engine.load_target(LoadTarget(options=plain, context=context, max_draft=4, mtp=True))
+        engine.load_target(
+            LoadTarget(options=ModelOptions(path=tiny(TARGET)), context=context, max_draft=4)
+        )
         with pytest.raises(UsageError, match="without its MTP layers"):
             engine.generate(Generate(prompt=(77,), speculation=mtp(2)))
 
@@ -379,7 +389,7 @@ def test_they_are_told_before_anything_is_loaded(tiny: TinyPath, tmp_path: Path,
         told = inspect_pair(path, path)
         assert as_target in str(told.reason)
         with pytest.raises(BadInputError, match=as_target):
-            engine.load_target(draft, small_context(), max_draft=4)
+            engine.load_target(LoadTarget(options=draft, context=small_context(), max_draft=4))
         with pytest.raises(BadInputError, match=as_draft):
             planner.plan(request)
         with pytest.raises(BadInputError, match=as_target):

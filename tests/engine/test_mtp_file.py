@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.engine.commands import Generate
+from spectui.engine.commands import Generate, LoadTarget
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, UsageError
 from spectui.llama.buffers import BufferKind
@@ -41,9 +41,15 @@ def test_a_file_drafts_what_the_same_layers_draft_inside_their_target(
     WRITERS[arch](Tiny(), whole)
     target, draft = pair_of(arch, tmp_path)
     with local_engine() as engine:
-        engine.load_target(ModelOptions(path=whole), small_context(), max_draft=8, mtp=True)
+        engine.load_target(
+            LoadTarget(
+                options=ModelOptions(path=whole), context=small_context(), max_draft=8, mtp=True
+            )
+        )
         inside = engine.generate(COMMAND)
-        engine.load_target(target, small_context(), max_draft=8, mtp_file=True)
+        engine.load_target(
+            LoadTarget(options=target, context=small_context(), max_draft=8, mtp_file=True)
+        )
         engine.load_draft(draft, mtp=True)
         beside = engine.generate(COMMAND)
     assert beside.tokens == inside.tokens
@@ -59,7 +65,11 @@ def test_a_file_drafts_in_place_of_the_targets_own_layers_while_it_is_loaded(
     WRITERS["qwen35"](Tiny(seed=5), other, part=Part.MTP)
     command = replace(COMMAND, reuse_prompt=True)
     with local_engine() as engine:
-        engine.load_target(ModelOptions(path=whole), small_context(), max_draft=8, mtp=True)
+        engine.load_target(
+            LoadTarget(
+                options=ModelOptions(path=whole), context=small_context(), max_draft=8, mtp=True
+            )
+        )
         own = engine.generate(command)
         engine.load_draft(ModelOptions(path=other), mtp=True)
         strange = engine.generate(command)
@@ -83,18 +93,24 @@ def test_a_file_of_another_model_is_refused_with_the_reason(tmp_path: Path, tiny
         renamed: "token 70 differs",
     }
     with local_engine() as engine:
-        engine.load_target(target, small_context(), max_draft=8, mtp_file=True)
+        engine.load_target(
+            LoadTarget(options=target, context=small_context(), max_draft=8, mtp_file=True)
+        )
         for path, reason in refusals.items():
             with pytest.raises(BadInputError, match=reason):
                 engine.load_draft(ModelOptions(path=path), mtp=True)
         with pytest.raises(BadInputError, match="drafts with --spec-type draft-mtp"):
             engine.load_draft(draft)
-        engine.load_target(target, small_context(), max_draft=8)
+        engine.load_target(LoadTarget(options=target, context=small_context(), max_draft=8))
         with pytest.raises(UsageError, match="was loaded for other drafts"):
             engine.load_draft(draft, mtp=True)
         with pytest.raises(BadInputError, match="cannot generate without the model"):
-            engine.load_target(draft, small_context(), max_draft=8)
-        engine.load_target(ModelOptions(path=tiny(TARGET)), small_context(), max_draft=8)
+            engine.load_target(LoadTarget(options=draft, context=small_context(), max_draft=8))
+        engine.load_target(
+            LoadTarget(
+                options=ModelOptions(path=tiny(TARGET)), context=small_context(), max_draft=8
+            )
+        )
         with pytest.raises(BadInputError, match="the target is a llama"):
             engine.load_draft(draft, mtp=True)
 
@@ -111,9 +127,11 @@ def test_the_cache_of_the_targets_own_layers_has_the_types_of_ctkd_and_ctvd(tmp_
                 sum(one.size_bytes for one in buffers if one.kind is BufferKind.KV)
                 for buffers in (
                     plan.draft.buffers,
-                    engine.load_target(options, small_context(), max_draft=3).memory.buffers,
                     engine.load_target(
-                        options, small_context(), max_draft=3, mtp=True
+                        LoadTarget(options=options, context=small_context(), max_draft=3)
+                    ).memory.buffers,
+                    engine.load_target(
+                        LoadTarget(options=options, context=small_context(), max_draft=3, mtp=True)
                     ).memory.buffers,
                 )
             )

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spectui.engine.commands import Generate, ReadAnswer
+from spectui.engine.commands import Generate, LoadTarget, ReadAnswer
 from spectui.engine.driver import Engine
 from spectui.engine.worker import LocalWorker
 from spectui.errors import BadInputError
@@ -29,7 +29,9 @@ def test_probabilities_are_those_of_decoding_token_by_token(tmp_path: Path, arch
     path, worker = tmp_path / f"{arch}.gguf", LocalWorker()
     ARCHITECTURES[arch](Tiny(), path)
     with Engine(worker=worker) as engine:
-        engine.load_target(ModelOptions(path=path), small_context(), max_draft=8)
+        engine.load_target(
+            LoadTarget(options=ModelOptions(path=path), context=small_context(), max_draft=8)
+        )
         first, again = engine.read_answer(reading()), engine.read_answer(reading())
         assert (first.read_s is None, again.read_s is None) == (False, True)
         assert again.log_p == pytest.approx(first.log_p, abs=1e-3)
@@ -55,7 +57,11 @@ def test_probabilities_are_those_of_decoding_token_by_token(tmp_path: Path, arch
 def test_only_as_much_is_read_as_was_asked_for(tiny: TinyPath) -> None:
     worker = LocalWorker()
     with Engine(worker=worker) as engine:
-        engine.load_target(ModelOptions(path=tiny(TARGET)), small_context(), max_draft=8)
+        engine.load_target(
+            LoadTarget(
+                options=ModelOptions(path=tiny(TARGET)), context=small_context(), max_draft=8
+            )
+        )
         vocabulary = worker.models.target.vocabulary
         end = vocabulary.piece(min(vocabulary.end_tokens), special=True).decode()
         cut = engine.read_answer(reading(f"{TEXT}{end} and more"))
@@ -73,7 +79,11 @@ def test_only_as_much_is_read_as_was_asked_for(tiny: TinyPath) -> None:
 def test_an_answer_ends_where_the_target_would_end_it(tiny: TinyPath) -> None:
     worker = LocalWorker()
     with Engine(worker=worker) as engine:
-        engine.load_target(ModelOptions(path=tiny(TARGET)), small_context(), max_draft=8)
+        engine.load_target(
+            LoadTarget(
+                options=ModelOptions(path=tiny(TARGET)), context=small_context(), max_draft=8
+            )
+        )
         read = engine.read_answer(reading())
         target = worker.models.target
         n = len(read.log_p)
@@ -91,7 +101,11 @@ def test_an_answer_ends_where_the_target_would_end_it(tiny: TinyPath) -> None:
 def test_reasoning_that_the_prompt_opens_is_not_opened_again(tiny: TinyPath, end: str) -> None:
     worker = LocalWorker()
     with Engine(worker=worker) as engine:
-        engine.load_target(ModelOptions(path=tiny(TARGET)), small_context(), max_draft=8)
+        engine.load_target(
+            LoadTarget(
+                options=ModelOptions(path=tiny(TARGET)), context=small_context(), max_draft=8
+            )
+        )
         vocabulary = worker.models.target.vocabulary
         prompt = (*PROMPT, *vocabulary.tokenize(end, add_special=False))
         answer = "<think>\nall in one ring\n</think>\n\non the tin"
@@ -103,7 +117,11 @@ def test_reasoning_that_the_prompt_opens_is_not_opened_again(tiny: TinyPath, end
 
 def test_reading_leaves_what_follows_as_it_is(tiny: TinyPath) -> None:
     with local_engine() as engine:
-        engine.load_target(ModelOptions(path=tiny(TARGET)), small_context(), max_draft=8)
+        engine.load_target(
+            LoadTarget(
+                options=ModelOptions(path=tiny(TARGET)), context=small_context(), max_draft=8
+            )
+        )
         command = Generate(prompt=PROMPT, n_predict=12, reuse_prompt=True)
         before = engine.generate(command)
         engine.read_answer(reading())

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.engine.commands import Generate, RecordChains
+from spectui.engine.commands import Generate, LoadTarget, RecordChains
 from spectui.engine.driver import Engine
 from spectui.options.setup import FlashAttention, ModelOptions, SamplingConfig
 from spectui.speculative.models import Outputs
@@ -28,7 +28,7 @@ def with_draft(engine: Engine, arch: str, folder: Path) -> Engine:
         ARCHITECTURES[arch](recipe, path)
         # In single precision all through: what batches round otherwise moves no choice then.
         options.append(ModelOptions(path=path, cache_type_k="f32", cache_type_v="f32"))
-    engine.load_target(options[0], context, max_draft=8)
+    engine.load_target(LoadTarget(options=options[0], context=context, max_draft=8))
     engine.load_draft(options[1])
     return engine
 

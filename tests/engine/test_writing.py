@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.engine.commands import Generate, WriteAnswers
+from spectui.engine.commands import Generate, LoadTarget, WriteAnswers
 from spectui.engine.demand import FreeMemory
 from spectui.engine.driver import Engine
 from spectui.engine.events import AnswerWritten, Event, TokenEmitted
@@ -31,7 +31,7 @@ def with_target(engine: Engine, arch: str, folder: Path) -> Engine:
     # In single precision all through: what batches round otherwise moves no choice then.
     options = ModelOptions(path=path, cache_type_k="f32", cache_type_v="f32")
     context = replace(SMALL_BATCH, flash_attn=FlashAttention.OFF)
-    engine.load_target(options, context, max_draft=16)
+    engine.load_target(LoadTarget(options=options, context=context, max_draft=16))
     return engine
 
 

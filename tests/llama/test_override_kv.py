@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from spectui.commands.arguments import server_arguments
+from spectui.engine.commands import LoadTarget
 from spectui.errors import UsageError
 from spectui.options.option import Dialect
 from spectui.options.reading import kv_overrides
@@ -48,10 +49,14 @@ def test_every_type_is_read_and_written() -> None:
 def test_the_model_runs_with_it_and_says_so(tiny: TinyPath) -> None:
     path = tiny(MOE)
     with local_engine() as engine:
-        plain = engine.load_target(ModelOptions(path=path), CONTEXT, max_draft=1)
+        plain = engine.load_target(
+            LoadTarget(options=ModelOptions(path=path), context=CONTEXT, max_draft=1)
+        )
         assert plain.info.alteration is None
         altered = engine.load_target(
-            ModelOptions(path=path, override_kv=(ONE,)), CONTEXT, max_draft=1
+            LoadTarget(
+                options=ModelOptions(path=path, override_kv=(ONE,)), context=CONTEXT, max_draft=1
+            )
         )
     assert altered.info.overridden == (ONE.text,)
     assert altered.info.alteration == (
@@ -72,7 +77,7 @@ def test_what_llama_cpp_passes_over_is_refused(tiny: TinyPath) -> None:
         ):
             options = ModelOptions(path=tiny(MOE), override_kv=kv_overrides((override,)))
             with pytest.raises(UsageError, match=reason):
-                engine.load_target(options, CONTEXT, max_draft=1)
+                engine.load_target(LoadTarget(options=options, context=CONTEXT, max_draft=1))
 
 
 @pytest.mark.parametrize(("command", "code"), [("bench", 1), ("doctor", 3)])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectui.engine.commands import Generate
+from spectui.engine.commands import Generate, LoadTarget
 from spectui.errors import CancelledError, DoesNotFitError
 from spectui.llama.breakdown import memory_breakdown
 from spectui.llama.context import Context
@@ -212,7 +212,11 @@ def test_output_is_the_targets_own_for_every_pair(
     prompt = (88, 102, 126, 263, 261, 109, 271) * n_times
     with local_engine() as engine:
         loaded = engine.load_target(
-            ModelOptions(path=folder / f"{target}.gguf"), LONG, max_draft=MAX_DRAFT
+            LoadTarget(
+                options=ModelOptions(path=folder / f"{target}.gguf"),
+                context=LONG,
+                max_draft=MAX_DRAFT,
+            )
         )
         drafting = engine.load_draft(ModelOptions(path=folder / f"{draft}-draft.gguf"))
         # As in llama-server: without MTP layers nobody keeps snapshots.

@@ -91,7 +91,9 @@ def engine_with(architecture: str, folder: Path) -> Iterator[Engine]:
     write(Tiny(), folder / "target.gguf")
     with local_engine() as started:
         options = ModelOptions(path=folder / "target.gguf")
-        started.load_target(options, SMALL_BATCH, max_draft=MAX_DRAFT, mtp=is_mtp)
+        started.load_target(
+            LoadTarget(options=options, context=SMALL_BATCH, max_draft=MAX_DRAFT, mtp=is_mtp)
+        )
         if not is_mtp:
             write(Tiny(noise=0.1), folder / "draft.gguf")
             started.load_draft(ModelOptions(path=folder / "draft.gguf"))

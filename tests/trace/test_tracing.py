@@ -65,7 +65,11 @@ def trace(
 ) -> tuple[Tracing, list[str]]:
     events: list[str] = []
     with Engine(worker=worker) as engine:
-        engine.load_target(ModelOptions(path=tiny(TARGET)), small_context(), max_draft=DEPTH)
+        engine.load_target(
+            LoadTarget(
+                options=ModelOptions(path=tiny(TARGET)), context=small_context(), max_draft=DEPTH
+            )
+        )
         tracer = Tracer(
             workload,
             Loader(engine, [draft_of(tiny)]),
@@ -200,7 +204,11 @@ def test_a_hopeless_draft_is_left_out_after_a_few_prompts(tiny: TinyPath) -> Non
 
     events: list[str] = []
     with Engine() as engine:
-        engine.load_target(ModelOptions(path=tiny(TARGET)), small_context(), max_draft=DEPTH)
+        engine.load_target(
+            LoadTarget(
+                options=ModelOptions(path=tiny(TARGET)), context=small_context(), max_draft=DEPTH
+            )
+        )
         drafts = [draft_of(tiny), replace(draft_of(tiny), name="other")]
         tracing = Tracer(
             WORKLOAD,
@@ -226,7 +234,9 @@ def test_where_a_draft_moves_the_target_costs_are_measured_in_each_place(tiny: T
             context=small_context(),
             max_draft=DEPTH,
         )
-        engine.load_target(command.options, command.context, max_draft=DEPTH)
+        engine.load_target(
+            LoadTarget(options=command.options, context=command.context, max_draft=DEPTH)
+        )
         layouts = expert_layouts(command.options, 0, draft=1)
         loader = Loader(
             engine,

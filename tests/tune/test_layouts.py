@@ -137,7 +137,7 @@ class Machine:
     waited_s: float = 0.0
     is_broken: bool = False
 
-    def place_target(self, command: LoadTarget) -> None:
+    def load_target(self, command: LoadTarget) -> None:
         assert (command.max_draft, command.mtp_file) == (16, False)
         self.n_cpu_moe, self.draft = command.options.n_cpu_moe, None
         self.loads.append(self.n_cpu_moe)

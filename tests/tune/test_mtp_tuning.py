@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from spectui.engine.commands import Generate, RecordChains
+from spectui.engine.commands import Generate, LoadTarget, RecordChains
 from spectui.engine.driver import Engine
 from spectui.engine.events import PromptEvaluated
 from spectui.engine.prompt_store import PromptStore
@@ -58,11 +58,15 @@ def engine(
         if request.param == "gemma4":
             pair = write_pair(request.param, tmp_path_factory.mktemp("pair"))
             target, draft = (ModelOptions(path=path) for path in pair)
-            started.load_target(target, context, max_draft=MAX_DRAFT, mtp_file=True)
+            started.load_target(
+                LoadTarget(options=target, context=context, max_draft=MAX_DRAFT, mtp_file=True)
+            )
             started.load_draft(draft, mtp=True)
         else:
             target = ModelOptions(path=folder / f"{request.param}.gguf")
-            started.load_target(target, context, max_draft=MAX_DRAFT, mtp=True)
+            started.load_target(
+                LoadTarget(options=target, context=context, max_draft=MAX_DRAFT, mtp=True)
+            )
         yield started
 
 
@@ -120,7 +124,9 @@ def test_a_recording_predicts_every_setting(
 def test_a_full_context_is_predicted(folder: Path) -> None:
     with local_engine() as engine:
         options = ModelOptions(path=folder / "glm4moe.gguf")
-        loaded = engine.load_target(options, small_context(64), max_draft=MAX_DRAFT, mtp=True)
+        loaded = engine.load_target(
+            LoadTarget(options=options, context=small_context(64), max_draft=MAX_DRAFT, mtp=True)
+        )
         command = Generate(prompt=PROMPTS[0], sampling=ENDLESS)
         recording = replace(recorded(engine, loaded.rollback, command), n_ctx=loaded.n_ctx)
         for total in replay_trace((recording,), MTP_KIND, GRID):
@@ -144,7 +150,11 @@ def test_a_recording_leaves_the_chat_alone(engine: Engine) -> None:
 
 def test_what_was_loaded_without_them_records_nothing_of_them(tiny: TinyPath) -> None:
     with local_engine() as engine:
-        engine.load_target(ModelOptions(path=tiny(TARGET)), small_context(), max_draft=4)
+        engine.load_target(
+            LoadTarget(
+                options=ModelOptions(path=tiny(TARGET)), context=small_context(), max_draft=4
+            )
+        )
         with pytest.raises(UsageError, match="without its MTP layers"):
             engine.record_chains(RecordChains(prompt=(77,), output=(1,), depth=4, mtp=True))
 
@@ -159,7 +169,9 @@ def test_another_draft_does_not_cost_what_is_kept_of_prompts(folder: Path, tiny:
     )
     with local_engine() as engine:
         options = ModelOptions(path=folder / "glm4moe.gguf")
-        engine.load_target(options, small_context(), max_draft=4, mtp=True)
+        engine.load_target(
+            LoadTarget(options=options, context=small_context(), max_draft=4, mtp=True)
+        )
         engine.load_draft(ModelOptions(path=tiny(TARGET)))
         engine.generate(command)
         engine.load_draft(ModelOptions(path=tiny(CLOSE_DRAFT)))

@@ -67,7 +67,7 @@ class Machine:
     cancelled_at: int = 0
     random: Random = field(default_factory=lambda: Random(0))  # noqa: S311 - no secret
 
-    def place_target(self, command: LoadTarget) -> None:
+    def load_target(self, command: LoadTarget) -> None:
         assert (command.mtp, command.mtp_file, command.draft) == (False, False, None)
         options, self.place = command.options, command
         self.loads.append(command)

@@ -9,6 +9,7 @@ from typing import Any
 from benchmarks.device_counts import Setting, compare
 from benchmarks.engine_vs_server import RATIOS, measure, summary, ways
 from spectui.commands.arguments import server_arguments
+from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.llama.context import Context
 from spectui.llama.model import Model
@@ -73,7 +74,7 @@ def speed(card: Card) -> dict[str, Any]:
         off = stack.enter_context(serving(off_card, None, "off.log"))
         on = stack.enter_context(serving(on_card, speculation, "on.log"))
         engine = stack.enter_context(Engine())
-        engine.load_target(own.dense, CONTEXT, max_draft=4)
+        engine.load_target(LoadTarget(options=own.dense, context=CONTEXT, max_draft=4))
         engine.load_draft(own.dense)
         n_prompts, n_predict, repeats = (1, 8, 2) if card.is_small else (8, 64, 2)
         items = [

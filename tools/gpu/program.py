@@ -9,7 +9,7 @@ from typing import Any
 from spectui.cli.click_options import request_of
 from spectui.cli.cockpit import Cockpit, make_launch
 from spectui.cli.cockpit import command as cockpit
-from spectui.engine.commands import Generate, Tokenize
+from spectui.engine.commands import Generate, LoadTarget, Tokenize
 from spectui.engine.driver import Engine
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
@@ -50,7 +50,7 @@ def screen(card: Card) -> dict[str, Any]:
     under_it = [asyncio.run(_answered(card, size)) for size in sizes]
     target, draft = card.pair
     with Engine() as engine:
-        engine.load_target(target, CONTEXT, max_draft=16)
+        engine.load_target(LoadTarget(options=target, context=CONTEXT, max_draft=16))
         engine.load_draft(draft)
         command = Generate(
             prompt=engine.tokenize(Tokenize(messages=(("user", QUESTION),))),
