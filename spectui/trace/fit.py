@@ -301,8 +301,10 @@ def _with_off(costs: Costs, observed: Sequence[Observed], verify: Curve) -> Cost
     first_s, *longer_s = costs.verify_s
     other_s = drawn(others, lambda one: one.times.verify_s, first_s)
     verify_s = (min(other_s, *longer_s), *longer_s)
-    round_s = first_s + costs.token_s + costs.fixed_s
-    off_s = drawn(alone, lambda one: one.times.total_s - one.times.draft_s, round_s)
+    beside_s = costs.token_s + costs.fixed_s
+    off_s = drawn(alone, lambda one: one.times.total_s - one.times.draft_s, first_s + beside_s)
+    # A round that drafts nothing does the same and more.
+    off_s = min(off_s, verify_s[0] + beside_s)
     return _bounded(replace(costs, verify_s=verify_s, off_s=off_s, off_growth_s=growth_s))
 
 
