@@ -76,7 +76,7 @@ class Forecaster:
         """
         pass_s, n_drafts = n_tokens / tokens_per_s, len(self.loader.drafts)
         # Half as many prompts are enough for the costs of a later drafter.
-        n_probed = min(n_prompts, COST_PROMPTS // 2) * (1 + max(n_drafts, 1)) / 2
+        n_probed = min(n_prompts, COST_PROMPTS // 4) * (1 + max(n_drafts, 1)) / 2
         prompt_s = self._prompt_s(pass_s, prompt_token_s, n_drafts)
         return n_prompts * prompt_s + n_probed * _PROBING_PASSES * N_TOKENS / tokens_per_s
 

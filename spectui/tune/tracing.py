@@ -26,7 +26,7 @@ from spectui.tune.probing import CostProbe
 
 COST_PROMPTS = 8
 """Prompts that costs are measured on: lengths are compared within each. Of a later drafter half as
-many; half of either where there is no time for more."""
+many; fewer of either where there is no time for more."""
 
 
 _WRITTEN_FIRST = 8
@@ -45,17 +45,15 @@ without a race there is no verdict."""
 _TRIED = 4
 """Prompts along which a draft is recorded before it may be left out."""
 COSTS_SHARE = 0.2
-"""After it, costs of rounds are measured on no more prompts than they have to be: the race has
-better use for the time."""
+"""After it, costs of rounds are measured on half of the prompts at most: the race has better use
+for the time."""
+_PARTS = {2: COSTS_SHARE, 4: TEXT_SHARE, COST_PROMPTS: MOST_SHARE}
+"""Shares of the time after which they are measured on that part of the prompts at most."""
 
 
 def never(_share: float) -> bool:
     """Whether a share of the time is gone, where there is no limit."""
     return False
-
-
-def always_hope(_draft: str, _first: Sequence[Recording], _costs: Mapping[str, Costs]) -> None:
-    """Record every draft to its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,10 +71,6 @@ class Tracing:
     interrupted: bool
     error: SpectuiError | None = None
     """The error that ended it early; None where only the user did."""
-
-
-class _HopelessDraftError(Exception):
-    """A draft is not worth recording to the end."""
 
 
 @dataclass(eq=False)
@@ -106,9 +100,9 @@ class Tracer:
     """Called with a sentence on each step, on the caller's thread."""
     is_over: Callable[[float], bool] = never
     """Returns whether a share of the time is gone; called again and again."""
-    hopeless: Callable[[str, Sequence[Recording], Mapping[str, Costs]], str | None] = always_hope
+    hopeless: Callable[[str, Sequence[Recording], Mapping[str, Costs]], str | None] | None = None
     """Called with a draft, the first recordings along which it went, and the costs of rounds with
-    the drafts before it; returns why it is not worth recording, None to go on."""
+    the drafts before it; returns why it is not worth recording, None to go on. None records all."""
 
     def __post_init__(self) -> None:
         self._drafts = self.loader.drafts if self.drafts is None else self.drafts
@@ -225,15 +219,18 @@ class Tracer:
         """Record a draft and measure its rounds, if there is room for it."""
         try:
             again_after_a_death(partial(self.loader.load, draft))
-            self._record_draft(draft)
-        except (DoesNotFitError, _HopelessDraftError) as error:
-            self._left_out[draft] = str(error)
-            self.on_event(f"left out {draft}: {error}")
+            why = self._record_draft(draft)
+        except DoesNotFitError as error:
+            why = str(error)
+        if why is not None:
+            self._left_out[draft] = why
+            self.on_event(f"left out {draft}: {why}")
             return
         drafter = DraftMtp if self.loader.by_name[draft].drafts_by_mtp else DraftSimple
         self._probe(draft, drafter(draft_max=self.depth))
 
-    def _record_draft(self, draft: str) -> None:
+    def _record_draft(self, draft: str) -> str | None:
+        """Record a draft along all answers; returns why it is left out, None where it is not."""
         sampling = self.workload.sampling
         for index, recording in enumerate(self._recordings):
             if draft in recording.chains:
@@ -242,8 +239,6 @@ class Tracer:
                 # All drafts have the same recordings.
                 del self._recordings[index:]
                 break
-            if index == _TRIED and (why := self._hopeless(draft)):
-                raise _HopelessDraftError(why)
             command = RecordChains(
                 prompt=recording.prompt,
                 output=recording.output,
@@ -259,6 +254,10 @@ class Tracer:
             self._recordings[index] = replace(recording, chains=chains)
             n_tokens, seconds = len(recording.output), recorded.seconds
             self.on_event(f"{recording.id}: {draft} along {n_tokens} tokens in {seconds:.1f} s")
+            is_tried = index + 1 == min(_TRIED, len(self._recordings))
+            if is_tried and (why := self._hopeless(draft)):
+                return why
+        return None
 
     def _keep_reading(self, draft: str, recording: Recording, read_s: float | None) -> None:
         """Keep how long the draft read a prompt, if it was new to it."""
@@ -276,7 +275,9 @@ class Tracer:
     def _hopeless(self, draft: str) -> str | None:
         """Why a draft is not worth recording to the end; prices are those of drafts before it."""
         costs = {one: self._costs_of(one) for one in self._beside(draft) if one is not None}
-        return self.hopeless(draft, self._recordings[:_TRIED], costs) if costs else None
+        if self.hopeless is None or not costs:
+            return None
+        return self.hopeless(draft, self._recordings[:_TRIED], costs)
 
     def _fit(self) -> None:
         for draft in self._probed:
@@ -324,8 +325,8 @@ class Tracer:
     def _in_time(self, items: Sequence[WorkItem], n_most: int) -> Iterator[WorkItem]:
         """Yield as many items as there is time for, spread out wherever that ends."""
         for n, item in enumerate((*items[::2], *items[1::2])):
-            may_end = n >= n_most // 2 and self.is_over(COSTS_SHARE)
-            if n and (may_end or self.is_over(MOST_SHARE)):
+            enough = (share for part, share in _PARTS.items() if n * part >= n_most)
+            if n and any(map(self.is_over, enough)):
                 return
             yield item
 
