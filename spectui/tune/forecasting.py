@@ -15,10 +15,11 @@ from spectui.tune.pace import Pace
 from spectui.tune.progress import ForecastMade, Notice, Phase, PhaseStarted, StepDone
 from spectui.tune.race import LOOK_EVERY
 from spectui.tune.served_forecast import ServedForecaster
+from spectui.tune.tracing import MOST_SHARE, WRITTEN_FIRST
 
 _SHARE = 0.5
 """Share of the time budget, the text included: where that is too little for all of the text, less
-is recorded."""
+is recorded, but of as many prompts as are written at once if ``MOST_SHARE`` is enough for them."""
 STAGE = 12
 """Prompts that are recorded at first, and again as long as it is not decided: a dozen decide gains
 of 20 %."""
@@ -160,13 +161,14 @@ class Forecasting:
         tokens_per_s = self.setup.measurer.anchor()
         left_s, prompt_token_s = self.pace.left_of(_SHARE), self.setup.measurer.prompt_token_s
 
-        def fits(n: int, n_tokens: int) -> bool:
+        def fits(n: int, n_tokens: int, left_s: float) -> bool:
             return forecaster.seconds(n, n_tokens, tokens_per_s, prompt_token_s) <= left_s
 
         # Fewer prompts, then less of each, then fewer still.
-        while n_tokens > _SHORTEST and not fits(min(_FEWEST, n), n_tokens):
+        while n_tokens > _SHORTEST and not fits(min(_FEWEST, n), n_tokens, left_s):
             n_tokens = max(_SHORTEST, n_tokens // 2)
-        while n > 1 and not fits(n, n_tokens):
+        most_s = self.pace.left_of(MOST_SHARE)
+        while n > 1 and not fits(n, n_tokens, left_s if n > WRITTEN_FIRST else most_s):
             n -= 1
         return n, n_tokens, 1 / tokens_per_s
 

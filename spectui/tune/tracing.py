@@ -29,7 +29,7 @@ COST_PROMPTS = 8
 many; fewer of either where there is no time for more."""
 
 
-_WRITTEN_FIRST = 8
+WRITTEN_FIRST = 8
 """Prompts of the first command: as many as are decoded at once. Beside other programs the text may
 take many times as long as was estimated, and the drafts need their time as well."""
 _WRITTEN_AT_ONCE = 16
@@ -168,7 +168,7 @@ class Tracer:
                 is_late = self.is_over(MOST_SHARE)
                 if self._recordings and (is_late or self.is_over(TEXT_SHARE)):
                     break
-                n = _WRITTEN_AT_ONCE if self._recordings else _WRITTEN_FIRST
+                n = _WRITTEN_AT_ONCE if self._recordings else WRITTEN_FIRST
                 again_after_a_death(partial(self._write, 1 if is_late else n))
         finally:
             order = {item.id: index for index, item in enumerate(items)}
