@@ -147,17 +147,15 @@ class EngineMeasurer(CellMeasurer):
             return self._target
         # A load begins by freeing both models, whatever comes of it.
         self._target = self._place = self._draft = None
-        context = off.context
-        longest = min(self._longest, context.ctx_size - 1, context.batch_size - 1)
-        self._target = self._engine.load_target(
-            LoadTarget(
-                options=off.target,
-                context=context,
-                max_draft=longest,
-                mtp=place[1],
-                mtp_file=self._has_mtp_files,
-            )
+        context, (_, mtp) = off.context, place
+        command = LoadTarget(
+            options=off.target,
+            context=context,
+            max_draft=min(self._longest, context.ctx_size - 1, context.batch_size - 1),
+            mtp=mtp,
+            mtp_file=self._has_mtp_files,
         )
+        self._target = self._engine.load_target(command)
         self._place = place
         return self._target
 
