@@ -16,6 +16,8 @@ import psutil
 _SEQUENCES = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-B0-2]|[=>78])"
 )
+_CUT = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]*\x1b?|[()])?\Z")
+"""A sequence of which the end is still to come."""
 _ON_OFF = re.compile(r"\x1b\[\?(1049|25|1000|1002|1003|1006|2004)([hl])")
 _NOT_OURS = frozenset({"NO_COLOR", "COLUMNS", "LINES", "TEXTUAL_FPS"})
 """Variables of whoever runs the tests; the terminal has a size of its own, and draws as usual."""
@@ -39,7 +41,9 @@ class Terminal:
         program: Sequence[str] = ("-m", "spectui"),
     ) -> None:
         """Start ``program``, Python's arguments, with ``size`` rows and columns."""
-        self._read = ""
+        self._read: list[str] = []
+        self._text = self._rest = ""
+        """What was drawn since the last look, and a sequence that is not whole so far."""
         env = {key: value for key, value in os.environ.items() if key not in _NOT_OURS}
         env |= {"SPECTUI_HOME": str(home), "TERM": "xterm-256color"}
         self.child: Any = pexpect.spawn(
@@ -55,23 +59,30 @@ class Terminal:
 
     def see(self, text: str, timeout_s: float = TIMEOUT_S) -> None:
         """Wait until ``text`` is drawn, after what was seen before."""
-        deadline_s = time.monotonic() + timeout_s
-        while (at := self._drawn().find(text)) < 0:
+        deadline_s, n_searched = time.monotonic() + timeout_s, 0
+        while (at := self._text.find(text, max(0, n_searched - len(text)))) < 0:
+            n_searched = len(self._text)
             if not self._receive(deadline_s):
-                raise AssertionError(f"{text!r} never came:\n{self._drawn()[-2000:]}")
-        self._read = self._drawn()[at + len(text) :]
+                raise AssertionError(f"{text!r} never came:\n{self._text[-2000:]}")
+        self._text = self._text[at + len(text) :]
+        self._read.clear()
 
     def _receive(self, deadline_s: float) -> bool:
-        """Take what is written next; return False at the end of the program or of the time."""
+        """Take what is written next; return False at the end of the program or of the time.
+
+        Nothing is read twice: of a long answer that would cost more than the program does.
+        """
         left_s = deadline_s - time.monotonic()
         try:
-            self._read += self.child.read_nonblocking(65536, max(0.0, left_s))
+            read = self.child.read_nonblocking(65536, max(0.0, left_s))
         except (pexpect.EOF, pexpect.TIMEOUT):
             return False
+        self._read.append(read)
+        known = self._rest + read
+        cut = _CUT.search(known)
+        end = len(known) if cut is None else cut.start()
+        self._text, self._rest = self._text + drawn(known[:end]), known[end:]
         return left_s > 0
-
-    def _drawn(self) -> str:
-        return drawn(self._read)
 
     def press(self, keys: str) -> None:
         self.child.send(keys)
@@ -91,9 +102,9 @@ class Terminal:
         while self._receive(deadline_s):
             pass
         if not self.child.flag_eof:
-            raise AssertionError(f"still there after {within_s:g} s:\n{self._drawn()[-2000:]}")
+            raise AssertionError(f"still there after {within_s:g} s:\n{self._text[-2000:]}")
         self.child.wait()
-        return self._read
+        return "".join(self._read)
 
     def assert_restored(self, rest: str) -> None:
         """Require that every mode that was switched on in ``rest`` was switched off again."""
