@@ -21,8 +21,10 @@ from spectui.format import (
 )
 from spectui.interrupts import interrupts
 from spectui.measure.measurer import NOTHING_DRAFTED, Pair
+from spectui.measure.speedup import gain_text
 from spectui.tune.progress import (
     ForecastMade,
+    Looked,
     Phase,
     PhaseStarted,
     StepDone,
@@ -83,6 +85,9 @@ class Lines(Progress):
                 self.announce(_finished(record))
             case ForecastMade(forecasts=forecasts):
                 self.say(f"replayed {counted(len(forecasts), 'setting')}")
+            case Looked(speedup=speedup):
+                on = f"on {counted(speedup.n_prompts, 'prompt')}"
+                self.announce(f"so far {gain_text(speedup)}, {on}")
 
     def _begin(self, event: PhaseStarted) -> None:
         # Of a recording each step says for itself what it is.

@@ -20,7 +20,7 @@ from spectui.tune.evidence import Evidence
 from spectui.tune.forecast import Forecast, best_by_drafter
 from spectui.tune.forecasting import Forecasting
 from spectui.tune.pace import RESERVED, OutOfTimeError, Pace
-from spectui.tune.progress import Notice, Phase, PhaseStarted
+from spectui.tune.progress import Looked, Notice, Phase, PhaseStarted
 from spectui.tune.race import LOOK_EVERY, Race, Standing, choosable, finalist
 from spectui.tune.setup import mixed
 from spectui.tune.trials import TrialRecord
@@ -107,7 +107,7 @@ class Confirmation:
             return
         evidence, items = self._text(arm, forecasts)
         race = self._race = self._prepared(arm, items, evidence)
-        self.pace.race_left_s = lambda: self.pace.race_s(arm, race.left)
+        self.pace.race_left_s = lambda: self._race_left_s(race)
         n = min(len(items), max(LOOK_EVERY, self.pace.n_affordable(arm, items)))
         n_prompts = len({one.id for one in items})
         on = f"on {counted(n, 'prompt')}"
@@ -119,6 +119,13 @@ class Confirmation:
             race.run()
             while self._goes_on(race):
                 race.run()
+
+    def _race_left_s(self, race: Race) -> float:
+        """Seconds until its end, at most; infinite where further prompts may be recorded."""
+        evidence = race.evidence
+        if evidence is not None and evidence.share < 1:
+            return math.inf
+        return self.pace.race_s(race.arm, race.left)
 
     def _begin(self, arm: Arm, text: str, n: int) -> None:
         self.setup.on_event(PhaseStarted(phase=Phase.CONFIRMING, text=text, n_steps=n, arm=arm))
@@ -161,6 +168,7 @@ class Confirmation:
             basis=self.basis,
             evidence=evidence,
             until_decided=not self.setup.limits.until_precise,
+            on_look=lambda found: self.setup.on_event(Looked(speedup=found)),
         )
 
     def _goes_on(self, race: Race) -> bool:

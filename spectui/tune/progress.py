@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     # They load numpy, which a screen does not need to start.
     from spectui.measure.arm import Arm
+    from spectui.measure.speedup import Speedup
     from spectui.trace.costs import Costs
     from spectui.tune.forecast import Forecast
     from spectui.tune.result import TuneResult
@@ -72,6 +73,13 @@ class ForecastMade:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """The race has looked at what its setting gains, and may go on."""
+
+    speedup: "Speedup"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StudyOpened:
     """The study is open; nothing is measured yet."""
 
@@ -93,7 +101,14 @@ class SearchEnded:
 
 
 TuneEvent = (
-    StudyOpened | PhaseStarted | StepDone | ForecastMade | TrialFinished | Notice | SearchEnded
+    StudyOpened
+    | PhaseStarted
+    | StepDone
+    | ForecastMade
+    | TrialFinished
+    | Looked
+    | Notice
+    | SearchEnded
 )
 
 
@@ -117,6 +132,8 @@ class TuningState:
     """Replayed settings, best first."""
     costs: "Mapping[str, Costs]" = field(default_factory=dict)
     """Costs of rounds by drafter; empty as long as nothing is recorded."""
+    looked: "Speedup | None" = None
+    """Of the setting in the race, so far; None before it has looked at that."""
     result: "TuneResult | None" = None
     error: str | None = None
 
@@ -174,6 +191,8 @@ def advance(state: TuningState, event: TuneEvent) -> TuningState:
             known[event.record.number] = event.record
             records = tuple(known[number] for number in sorted(known))
             state = replace(state, records=records, current=None)
+        case Looked(speedup=speedup):
+            state = replace(state, looked=speedup)
         case SearchEnded():
             state = replace(state, current=None)
     return state

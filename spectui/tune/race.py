@@ -192,6 +192,8 @@ class Race:
     """Recorded prompts; None where none were."""
     until_decided: bool = True
     """Whether it ends as soon as it is decided."""
+    on_look: Callable[[Speedup], None] = lambda _speedup: None
+    """Called with what a look has found, but for the last one."""
     n_resamples: int = _N_RESAMPLES
     """Resamples of the bootstrap."""
 
@@ -246,6 +248,8 @@ class Race:
         # With more time than there seemed to be, there is nothing to spend on this look.
         if fraction > self._fraction:
             self._look(fraction)
+            if self.speedup is not None:
+                self.on_look(self.speedup)
 
     def _progress(self, n_left: int) -> float:
         """Share of the timing that is done; 1 where more of it would hardly narrow the interval."""

@@ -380,6 +380,10 @@ def test_the_phase_progress_and_the_time_left_in_words() -> None:
         (replace(SEARCHING, phase=Phase.STARTING), ("6 trials", 0.0)),
         (replace(under_way, current=OFF), ("prompt 6 of 8", 0.75)),
         (RECORDING, ("step 7 of 28", 0.25)),
+        (
+            replace(RECORDING, looked=speedup(1.1, 0.9, 1.2)),
+            ("further prompts, step 7 of 28", 0.25),
+        ),
         (PREDICTED, ("4 settings replayed", 1.0)),
         (confirming, ("prompt 4 of at most 16", 0.25)),
         # Where nothing can be forecast.
@@ -405,6 +409,10 @@ def test_the_verdict_or_how_far_it_is_known() -> None:
         (USE_IT, "Use it", worth, 1.34, True),
         (replace(SEARCHING, records=RECORDS[:1]), "No speedup yet", "", None, None),
         (PREDICTED, "Best forecast, not confirmed", FORECASTS[0].arm.label, 1.45, None),
+        (
+            replace(PREDICTED, looked=speedup(1.1, 0.9, 1.2)),
+            *("So far, on 8 prompts", FORECASTS[0].arm.label, 1.1, None),
+        ),
         (
             replace(PREDICTED, forecasts=FORECASTS[3:]),
             *("Nothing faster than off yet", loses, 0.9, None),

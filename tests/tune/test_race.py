@@ -63,6 +63,7 @@ def race(
     requests: Callable[[Standing], Sequence[Request]] = lambda _standing: (),
     basis: Basis | None = None,
     until_decided: bool = True,
+    on_look: Callable[[Speedup], None] = lambda _speedup: None,
 ) -> Race:
     decodes = cast("Measurer", measurer)
     return Race(
@@ -73,6 +74,7 @@ def race(
         requests=requests,
         basis=basis,
         until_decided=until_decided,
+        on_look=on_look,
     )
 
 
@@ -107,9 +109,12 @@ def test_the_last_look_spends_what_is_left_where_time_ends_before_the_next() -> 
 
 
 def test_a_race_that_is_to_be_precise_goes_on_with_all_prompts() -> None:
-    one = race(ScriptedMeasurer(gain=1.4), until_decided=False)
+    looks: list[Speedup] = []
+    one = race(ScriptedMeasurer(gain=1.4), until_decided=False, on_look=looks.append)
     one.run()
     standing = one.conclude()
+    assert [found.n_pairs for found in looks] == [8, 16, 24]
+    assert looks[-1] == standing.speedup
     assert one.is_decided
     assert standing.n_pairs == 24
     assert known(standing.speedup).n_looks == 3

@@ -3,10 +3,12 @@
 from dataclasses import replace
 
 from spectui.measure.arm import OFF, Arm
+from spectui.measure.speedup import Speedup
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.tune.progress import (
     ForecastMade,
+    Looked,
     Phase,
     PhaseStarted,
     StepDone,
@@ -36,6 +38,7 @@ def started(phase: Phase, n_steps: int, arm: Arm | None = ARM) -> PhaseStarted:
 
 
 FORECAST = forecast_of(ARM, 1.5)
+SPEEDUP = Speedup(estimate=1.1, low=0.9, high=1.3, n_pairs=8, n_prompts=8)
 EVENTS: tuple[TuneEvent, ...] = (
     StudyOpened(name="s", records=(record(0),)),
     started(Phase.RECORDING, 4, None),
@@ -44,6 +47,7 @@ EVENTS: tuple[TuneEvent, ...] = (
     TrialFinished(record=record(1)),
     measured(3.0),
     started(Phase.CONFIRMING, 8),
+    Looked(speedup=SPEEDUP),
 )
 
 
@@ -93,6 +97,7 @@ def test_a_confirmation_counts_its_prompts_from_nothing() -> None:
     for n in (1, 2, 3):
         state = advance(state, measured())
         assert state.n_done == n
+    assert advance(state, Looked(speedup=SPEEDUP)) == replace(state, looked=SPEEDUP)
 
 
 def test_a_stop_is_the_users_and_what_was_asked_stays() -> None:

@@ -38,7 +38,7 @@ class TuneScreen(Screen[None]):
         key("escape", "tune.back", "Back", "Leave; tuning goes on"),
     ]
     AUTO_FOCUS = "SettingsTable"
-    VERTICAL_BREAKPOINTS = [(0, "-short"), (20, "-medium"), (36, "-tall")]  # noqa: RUF012 - as Screen has it
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (20, "-medium"), (36, "-tall"), (54, "-large")]  # noqa: RUF012 - as Screen has it
 
     chat_is_busy: var[bool] = var(False, init=False)
     """Whether a turn of the chat has the engine."""

@@ -60,7 +60,8 @@ def progress(state: TuningState, ledger: Ledger) -> tuple[str, float]:
     if state.is_confirming:
         return f"prompt {state.n_done} of at most {state.n_steps}", fraction
     if state.phase is Phase.RECORDING:
-        return f"step {state.n_done} of {state.n_steps}", fraction
+        further = "further prompts, " if state.looked else ""
+        return f"{further}step {state.n_done} of {state.n_steps}", fraction
     if state.current is not None:
         trial = "" if state.current.is_off else f"trial {ledger.n_tried}, "
         return f"{trial}prompt {state.n_done} of {state.n_steps}", fraction
@@ -108,6 +109,15 @@ def verdict(state: TuningState, ledger: Ledger) -> Headline:
             speedup=result.speedup.capped.estimate if has_interval else None,
             interval=result.speedup.capped.interval,
             pays=result.verdict.use_speculation,
+        )
+    looked = state.looked
+    if state.is_running and looked is not None and looked.capped.interval is not None:
+        prompts = counted(looked.n_prompts, "prompt")
+        return Headline(
+            advice=f"So far, on {prompts}",
+            because="" if ledger.best is None else draw.one_line(ledger.best.arm.label),
+            speedup=looked.capped.estimate,
+            interval=looked.capped.interval,
         )
     so_far = _best_so_far(ledger)
     if state.is_running or result is None:
