@@ -52,6 +52,11 @@ class DraftCounts(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(accepted / self.n_drafts for accepted in self.accepted_per_position)
 
 
+_AT_ONCE_S = 2e-6
+"""More than a request's first token takes by ``server_slot.t_token_generation``, which begins with
+that token."""
+
+
 class Counters(msgspec.Struct, frozen=True, kw_only=True):
     """``GET /metrics``: counts since the server was started.
 
@@ -70,10 +75,9 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tokens_per_s(self) -> float | None:
-        """Mean rate of generation; None where no request has ended."""
-        return (
-            self.n_predicted / self.predicted_s if self.n_predicted and self.predicted_s else None
-        )
+        """Mean rate of generation; None where no request of several tokens has ended."""
+        is_known = self.predicted_s > _AT_ONCE_S * self.n_predicted
+        return self.n_predicted / self.predicted_s if self.n_predicted and is_known else None
 
     @property
     def prompt_tokens_per_s(self) -> float | None:

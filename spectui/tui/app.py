@@ -111,7 +111,7 @@ class SpectuiApp(OrderedApp[None]):
         await self.push_screen(self.live)
         self.watch(self.live, "activity", self._set_pace)
         if self.unknown_theme is not None:
-            self.warn(f"There is no look {self.unknown_theme}; Ctrl+P, Theme, lists them.")
+            self.warn(f"There is no look {self.unknown_theme}; Ctrl+P lists them.")
         if self._launch.watched is None:
             self.call_after_refresh(self._start)
             return

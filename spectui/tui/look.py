@@ -5,15 +5,17 @@ One filter takes control characters out, another one the characters that an ASCI
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from rich.cells import cell_len
 from rich.segment import Segment
-from textual.app import App, ReturnType
+from textual.app import App, ReturnType, SystemCommand
 from textual.color import Color
 from textual.filter import LineFilter
+from textual.screen import Screen
 from textual.theme import Theme
 
 from spectui.format import printable
@@ -106,6 +108,16 @@ class ColouredApp(App[ReturnType]):
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Draw what a terminal may be given, and ASCII where it has nothing else."""
         return (*super().get_line_filters(), *self._own_filters)
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:  # noqa: ARG002 - as ``App`` has it
+        """Return what the palette lists, the looks by name first: all else has a key."""
+        for name in dict.fromkeys((*(one.name for one in THEMES), *self.available_themes)):
+            now = ", as it is now" if name == self.theme else ""
+            choose = partial(setattr, self, "theme", name)
+            yield SystemCommand(f"Look: {name}", f"Draw in these colours{now}", choose)
+        # The palette closes first.
+        picture = partial(self.set_timer, 0.1, self.deliver_screenshot)
+        yield SystemCommand("Picture", "Save this screen as SVG", picture)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Return the roles' colours for looks that have none of their own."""

@@ -6,6 +6,7 @@ from typing import cast
 
 import pytest
 from textual import events
+from textual.command import CommandList
 from textual.widgets import Input, Static, TextArea
 from textual.widgets._footer import FooterKey
 
@@ -452,6 +453,21 @@ async def test_every_screen_is_ascii_if_asked_and_has_its_keys_in_80_columns() -
         for state in (SEARCHING, USE_IT):
             await cockpit.tell(state)
             look("tune")
+
+
+async def test_the_palette_lists_looks_by_name() -> None:
+    cockpit = Cockpit()
+    async with cockpit.loaded():
+        commands = {one.title: one for one in cockpit.app.get_system_commands(cockpit.app.screen)}
+        assert commands.keys() == {
+            "Picture",
+            *(f"Look: {name}" for name in cockpit.app.available_themes),
+        }
+        commands["Look: spectui-light"].callback()
+        assert cockpit.app.theme == "spectui-light"
+        await cockpit.press("ctrl+p")
+        listed = cockpit.app.screen.query_one(CommandList)
+        await cockpit.settled(lambda: listed.option_count == len(commands))
 
 
 async def test_the_footer_has_what_the_screen_does_first_and_then_function_keys_by_number() -> None:

@@ -245,6 +245,8 @@ async def test_slots_and_odd_facts_are_drawn_whatever_the_room() -> None:
     absent["alias"] = "[/bold]" + "雨の模型" * 40
     facts = structs.replace(FACTS, **absent, is_sleeping=True)
     empty = structs.replace(COUNTERS, n_predicted=0, predicted_s=0.0, n_prompt=0, prompt_s=0.0)
+    # A server counts the first token of each request with a millionth of a second.
+    assert structs.replace(empty, n_predicted=3, predicted_s=3e-6).tokens_per_s is None
     slots = tuple(
         slot(number, decoded=5, task=1, used=10 * number, is_processing=number == 61)
         for number in range(64)

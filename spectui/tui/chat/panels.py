@@ -279,8 +279,8 @@ class MemoryPanel(Panel[MemoryState]):
         for reason in dict.fromkeys(pool.reason for pool in state.pools if pool.reason):
             yield from pen.wrapped(25, reason)
         if state.resident is not None:
-            share = f"at most {percent_text(state.resident)}"
-            yield Block(16, (labelled("weights in RAM", share),))
+            share = f"at most {percent_text(state.resident)} in RAM"
+            yield Block(16, (labelled("weights", share),))
         if state.gpu_reason is not None:
             # ``doctor`` prints the part in brackets.
             yield Block(18, (((state.gpu_reason.partition(" (")[0], Look.MUTED),),))
