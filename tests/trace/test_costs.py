@@ -271,6 +271,36 @@ def test_a_program_that_computes_all_the_time_slows_short_and_long_rounds_alike(
         assert speedup(costs, n) == pytest.approx(speedup(expected, n), rel=0.15)
 
 
+def with_verify(observed: Observed, factor: float) -> Observed:
+    times = observed.round.times
+    slow = replace(times, verify_s=factor * times.verify_s)
+    return replace(observed, round=replace(observed.round, times=slow))
+
+
+def test_where_rounds_differ_much_the_lengths_support_each_other() -> None:
+    """Means of three rounds of a length would be off by a fifth."""
+
+    def worst(seed: int) -> float:
+        dice = np.random.default_rng(seed)
+        some = rounds([1.0] * 3, [100] * 3, n_each=1)
+        costs = fit_costs([with_verify(one, dice.lognormal(0.0, 0.35)) for one in some])
+        found = np.array(costs.verify_s) / costs.verify_s[0]
+        expected = np.array([verify_s(n) / verify_s(0) for n in LENGTHS])
+        return float(np.abs(np.log(found / expected)).mean())
+
+    assert np.median([worst(seed) for seed in range(40)]) < 0.12
+
+
+def test_on_a_quiet_machine_a_step_between_two_lengths_stays_a_step() -> None:
+    def stepped(n: int) -> float:
+        return 1.7 if n > 4 else 1.0
+
+    some = rounds([1.0] * 4, [100] * 4, noise=0.02)
+    costs = fit_costs([with_verify(one, stepped(one.round.n_drafted)) for one in some])
+    expected = [stepped(n) * verify_s(n) for n in LENGTHS]
+    assert costs.verify_s == pytest.approx(expected, rel=0.03)
+
+
 def test_prices_reach_between_and_beyond_what_was_measured() -> None:
     price = fit_costs(rounds([1.0] * 3, [100] * 3)).prices(20).at(100)
     expected = [verify_s(n) + again_s(n) for n in range(21)]
