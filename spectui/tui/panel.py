@@ -44,7 +44,7 @@ Lines = tuple[Line, ...]
 
 NOTABLE = 0.02
 """A speedup this near to 1 is neither good nor bad."""
-_TALLEST = 8
+_TALLEST = 12
 """Lines of a chart, at most."""
 _COLUMN = 5
 """Cells of a position with its number under it: ``0.92`` and a gap."""

@@ -512,6 +512,7 @@ _INTERRUPTED_BEHIND_AN_ANSWER = """
 import queue, signal, sys
 from pathlib import Path
 
+from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import Answer
 from spectui.interrupts import interrupts
@@ -532,7 +533,8 @@ class Interrupting(queue.SimpleQueue):
 queue.SimpleQueue = Interrupting
 interrupts.install()
 with local_engine() as engine:
-    engine.load_target(ModelOptions(path=Path(sys.argv[1])), small_context(), max_draft=4)
+    options = ModelOptions(path=Path(sys.argv[1]))
+    engine.load_target(LoadTarget(options=options, context=small_context(), max_draft=4))
     Interrupting.presses = True
     try:
         engine.generate(request(n_predict=4))

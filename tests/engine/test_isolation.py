@@ -329,13 +329,15 @@ def test_a_process_is_not_idle_while_it_reads_or_its_own_child_computes() -> Non
 PROGRAM = """
 import json, sys, threading
 from pathlib import Path
+from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.isolation import ProcessWorker
 from spectui.options.setup import ContextOptions, ModelOptions
 worker = ProcessWorker()
 engine = Engine(worker=worker)
 context = ContextOptions(ctx_size=512, threads=1)
-engine.load_target(ModelOptions(path=Path(sys.argv[1])), context, max_draft=4)
+options = ModelOptions(path=Path(sys.argv[1]))
+engine.load_target(LoadTarget(options=options, context=context, max_draft=4))
 print(json.dumps(worker.pid), flush=True)
 threading.Event().wait()
 """

@@ -32,7 +32,7 @@ import json, os, sys, threading
 from pathlib import Path
 from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import take_over
-from spectui.engine.commands import Generate
+from spectui.engine.commands import Generate, LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.worker import LocalWorker
 
@@ -46,7 +46,7 @@ def numbers():
 setup = take_over(read_command(sys.argv[1])).to_setup()
 with Engine(worker=LocalWorker()) as engine:
     before = numbers()
-    engine.load_target(setup.target, setup.context, max_draft=4)
+    engine.load_target(LoadTarget(options=setup.target, context=setup.context, max_draft=4))
     engine.load_draft(setup.draft)
     locked = status(Path("/proc/self"))["VmLck"].split()[0]
     asked = Generate(prompt=tuple(range(5, 45)), n_predict=24, speculation=setup.speculation)

@@ -291,7 +291,7 @@ async def test_what_is_resident_of_mapped_weights_is_told_as_a_limit() -> None:
     state = tally.state()
     assert state.memory.resident == pytest.approx(20 / 37)
     async with shown_panels() as show:
-        assert "weights in RAM at most 54 %" in "\n".join(await show(state, "wide"))
+        assert "weights at most 54 % in RAM" in "\n".join(await show(state, "wide"))
 
 
 async def test_what_is_told_where_there_is_room() -> None:
