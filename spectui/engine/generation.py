@@ -94,6 +94,8 @@ class Generation:
             self._drafter(),
             n_predict=command.n_predict,
             clock=time.perf_counter if clock is None else clock,
+            # Where lengths are prescribed, rounds of each are to be measured.
+            bounded=not command.draft_lengths,
         )
         self.tokens: list[int] = []
         """Emitted tokens."""

@@ -79,7 +79,13 @@ class Decoder:
     """
 
     def __init__(
-        self, target: TargetModel, drafter: Drafter, *, n_predict: int, clock: Clock
+        self,
+        target: TargetModel,
+        drafter: Drafter,
+        *,
+        n_predict: int,
+        clock: Clock,
+        bounded: bool = True,
     ) -> None:
         """Both models' caches hold the prompt or a beginning of it, possibly nothing.
 
@@ -88,10 +94,13 @@ class Decoder:
             drafter: the proposer.
             n_predict: tokens to emit, -1 for as many as fit.
             clock: source of all times.
+            bounded: whether no draft is longer than what is left to emit, as with llama-server;
+                otherwise the last round may emit more.
         """
         self._target = target
         self._drafter = drafter
         self._n_predict = n_predict
+        self._bounded = bounded
         self._clock = clock
         self._n_emitted = 0
         self.stop: Stop | None = None
@@ -191,7 +200,7 @@ class Decoder:
         cap = draft_cap(
             n_ctx=self._target.n_ctx,
             n_past=self._target.n_past,
-            n_remaining=self._n_predict - self._n_emitted,
+            n_remaining=self._n_predict - self._n_emitted if self._bounded else 0,
         )
         return self._drafter.draft(last, cap) if cap > 0 else Draft()
 

@@ -14,7 +14,6 @@ before and after, would be subject to a machine that changes within seconds, and
 them.
 """
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -102,11 +101,21 @@ class Curve:
         groups, column = np.unique([o.group for o in observed], return_inverse=True)
         growth_s = _growth_by_length(lengths, row, more, values)
         flat = flattened(values, growth_s[row] * more)
-        logarithms, spread, levels = _polished(np.log(flat), row, column)
-        n_rounds = np.bincount(row).astype(float)
-        means = _drawn_to_line(lengths, np.exp(logarithms), spread**2 / n_rounds)
+        # The target alone has a row of its own: behind other batches the graph is built anew.
+        kinds, kind = np.unique(2 * row + [o.is_alone for o in observed], return_inverse=True)
+        found, spread, levels = _polished(np.log(flat), kind, column)
+        n_rounds, n_kind = np.bincount(row).astype(float), np.bincount(kind)
+        both = np.bincount(kinds // 2, n_kind * found) / n_rounds
+        means = _drawn_to_line(lengths, np.exp(both), spread**2 / n_rounds)
+        first_s, *longer_s = floats(rising(means, n_rounds))
+        # As far as their difference is seen.
+        own = _GRAPH**2 / (_GRAPH**2 + spread**2 / n_kind)
+        apart = np.exp(own * (found - both[kinds // 2]))
+        factors = dict(zip(map(int, kinds), floats(apart), strict=True))
         self.lengths = tuple(map(int, lengths))
-        self.seconds = floats(rising(means, n_rounds))
+        self.seconds = (min(first_s * factors.get(0, 1.0), *longer_s), *longer_s)
+        self.alone_s = first_s * factors.get(1, 1.0)
+        """Of a round that drafts nothing behind another such one."""
         self.growth_s = floats(growth_s)
         self.levels = dict(zip(map(int, groups), floats(np.exp(levels)), strict=True))
         """Slowness of the machine by generation, 1 in the mean."""
@@ -261,6 +270,9 @@ def fit_costs(probed: Probed, others: Sequence[Probed] = ()) -> Costs:
     lengths = np.array(verify.lengths, float)
     step_s, step_growth_s = _chain_costs(probed, n_past)
     undone_s, rollback_s, rollback_token_s = _rollback_costs([o.round for o in probed])
+    token_s = sum(o.round.times.sample_s for o in probed)
+    token_s /= sum(len(o.round.tokens) for o in probed)
+    fixed_s = usual([o.round.times.other_s for o in probed]) + undone_s
     costs = Costs(
         n_past=n_past,
         lengths=verify.lengths,
@@ -272,54 +284,16 @@ def fit_costs(probed: Probed, others: Sequence[Probed] = ()) -> Costs:
         ),
         step_s=step_s / level,
         step_growth_s=step_growth_s / level,
-        token_s=sum(o.round.times.sample_s for o in probed)
-        / sum(len(o.round.tokens) for o in probed),
-        fixed_s=usual([o.round.times.other_s for o in probed]) + undone_s,
+        token_s=token_s,
+        fixed_s=fixed_s,
         rollback_s=rollback_s / level,
         rollback_token_s=rollback_token_s / level,
-        off_s=0.0,
-        off_growth_s=0.0,
+        # A round that drafts nothing does the same and more.
+        off_s=min(verify.alone_s, verify.seconds[0]) + token_s + fixed_s,
+        off_growth_s=verify.growth_s[0],
         mark_s=usual([o.round.mark_s for o in probed if o.round.n_drafted]) / level,
     )
-    return _with_off(_bounded(costs), whole, verify)
-
-
-def _with_off(costs: Costs, observed: Sequence[Observed], verify: Curve) -> Costs:
-    """Costs with those of the target alone, and of rounds that draft nothing among others.
-
-    ``costs`` have both in one. The target alone grows as a round that drafts nothing does.
-    """
-    growth_s = costs.verify_growth_s[0]
-
-    def drawn(some: Sequence[Observed], seconds: Callable[[Round], float], both_s: float) -> float:
-        more = np.array([one.n_past - costs.n_past for one in some])
-        flat = flattened(np.array([seconds(one.round) for one in some]), growth_s * more)
-        return _drawn_to(both_s, flat / [verify.levels[one.group] for one in some])
-
-    alone = [one for one in observed if one.is_alone]
-    others = [one for one in observed if not (one.is_alone or one.round.n_drafted)]
-    first_s, *longer_s = costs.verify_s
-    other_s = drawn(others, lambda one: one.times.verify_s, first_s)
-    verify_s = (min(other_s, *longer_s), *longer_s)
-    beside_s = costs.token_s + costs.fixed_s
-    off_s = drawn(alone, lambda one: one.times.total_s - one.times.draft_s, first_s + beside_s)
-    # A round that drafts nothing does the same and more.
-    off_s = min(off_s, verify_s[0] + beside_s)
-    return _bounded(replace(costs, verify_s=verify_s, off_s=off_s, off_growth_s=growth_s))
-
-
-def _drawn_to(both_s: float, seconds: Vector) -> float:
-    """Mean of ``seconds`` of one kind, drawn to that of two kinds as far as it is uncertain.
-
-    Args:
-        both_s: mean of both kinds: with a graph that is built anew, and without.
-        seconds: [n], of one of them; ``both_s`` where there are none.
-    """
-    if not len(seconds):
-        return both_s
-    variance = float(_edged(seconds / np.median(seconds)).var()) / len(seconds)
-    own = _GRAPH**2 / (_GRAPH**2 + variance)
-    return both_s * math.pow(usual(seconds) / both_s, own)
+    return _bounded(costs)
 
 
 def _bounded(costs: Costs) -> Costs:

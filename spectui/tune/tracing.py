@@ -274,10 +274,10 @@ class Tracer:
 
     def _hopeless(self, draft: str) -> str | None:
         """Why a draft is not worth recording to the end; prices are those of drafts before it."""
-        costs = {one: self._costs_of(one) for one in self._beside(draft) if one is not None}
-        if self.hopeless is None or not costs:
+        if self.hopeless is None:
             return None
-        return self.hopeless(draft, self._recordings[:_TRIED], costs)
+        costs = {one: self._costs_of(one) for one in self._beside(draft) if one is not None}
+        return self.hopeless(draft, self._recordings[:_TRIED], costs) if costs else None
 
     def _fit(self) -> None:
         for draft in self._probed:

@@ -183,19 +183,29 @@ def test_a_chat_may_change_its_drafter(engine: Engine, tiny: TinyPath) -> None:
     engine.unload_draft()
 
 
-@pytest.mark.parametrize("n_predict", [6, 16])
-def test_the_shortest_texts_tell_what_rounds_and_the_target_alone_cost(
-    engine: Engine, tiny: TinyPath, n_predict: int
+def test_rounds_to_be_measured_draft_beyond_the_end_of_the_answer(
+    engine: Engine, tiny: TinyPath
+) -> None:
+    engine.load_draft(ModelOptions(path=tiny(CLOSE_DRAFT)))
+    command = Generate(prompt=REPEATED, n_predict=4, sampling=ENDLESS, speculation=speculation(12))
+    assert next(one.n_drafted for one in engine.generate(command).rounds) == 2
+    measured = engine.generate(replace(command, draft_lengths=(12,)))
+    assert next(one.n_drafted for one in measured.rounds) == 12
+    engine.unload_draft()
+
+
+def test_a_probe_tells_what_rounds_and_the_target_alone_cost(
+    engine: Engine, tiny: TinyPath
 ) -> None:
     engine.load_draft(ModelOptions(path=tiny(CLOSE_DRAFT)))
     items = tuple(WorkItem(id=f"p{n}", category="code", tokens=REPEATED[n:]) for n in range(3))
-    workload = Workload(items=items, n_predict=n_predict, sampling=ENDLESS)
+    workload = Workload(items=items, n_predict=6, sampling=ENDLESS)
     for seed in range(8):
         probe = CostProbe(engine, workload, drafter=DraftSimple(draft_max=16), seed=seed)
         probed = probe.run(workload.items)
         assert probed is not None
         costs = fit_costs(probed)
-        assert costs.lengths[-1] > 0
+        assert costs.lengths[-1] == 16
         assert 0 < costs.off_s <= costs.verify_s[0] + costs.token_s + costs.fixed_s
     engine.unload_draft()
 
