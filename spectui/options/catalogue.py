@@ -35,10 +35,12 @@ NUMA = Option(
 SWA_FULL = Option(
     ("--swa-full",), "Let layers with a sliding window remember the whole context.", Form.SWITCH
 )
+_MOST_CTX = 2**24
+"""More than any model is made for: llama.cpp takes gigabytes to plan more cells, and hours."""
 CTX_SIZE = Option(
     ("-c", "--ctx-size"),
     "Tokens that the context holds.",
-    Whole(1),
+    Whole(1, _MOST_CTX),
     default=default_of(ContextOptions, "ctx_size"),
 )
 SIZES = (

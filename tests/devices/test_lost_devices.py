@@ -110,6 +110,7 @@ def test_a_server_that_goes_away_while_it_decodes_ends_in_a_sentence(
 LOADED = """
     import os, signal, sys
     from pathlib import Path
+    from spectui.engine.commands import LoadTarget
     from spectui.engine.driver import Engine
     from spectui.engine.isolation import ProcessWorker
     from spectui.engine.planning import Planner
@@ -129,7 +130,8 @@ LOADED = """
             return f"{type(error).__name__}: {error}"
 
     engine = Engine(worker=ProcessWorker())
-    engine.load_target(target, context, max_draft=4)
+    command = LoadTarget(options=target, context=context, max_draft=4)
+    engine.load_target(command)
 """
 
 
@@ -141,7 +143,7 @@ LOST = """
         print(said(lambda: planner.plan(request)))
     print(said(engine.unload_draft))
     print(said(lambda: engine.load_draft(draft)))
-    print(said(lambda: engine.load_target(target, context, max_draft=4)))
+    print(said(lambda: engine.load_target(command)))
     engine.close()
     engine.close()
     print("closed")

@@ -41,7 +41,7 @@ def test_a_wrong_value_is_said_in_one_sentence(spectui: Spectui, tmp_path: Path)
     path = tmp_path / "mine.toml"
     for line, message in (
         ("model-draft = ['/a', 3]", "option model-draft cannot be ['/a', 3]; correct it"),
-        ("ctx-size = -1", "option ctx-size: -1 is out of range; write a number of at least 1"),
+        ("ctx-size = -1", "option ctx-size: -1 is out of range; write a number from 1 to 16777216"),
     ):
         path.write_text(f"[options]\n{line}\n")
         assert spectui("bench", "--preset", path) == 3

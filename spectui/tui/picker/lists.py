@@ -29,9 +29,10 @@ _NAME, _SIZE, _LABEL = 34, -8, 18
 _N_RECENT = 8
 _PORT = "8080"
 """Where llama-server listens if its command does not say."""
-_NONE = (
-    "No GGUF file was found. Type / and the path of your folder, or take the demo pair. "
-    "Escape empties the filter."
+_NONE = "No GGUF file was found. Type / and the path of your folder, or take the demo pair."
+_NONE_MATCHES = (
+    "No model has this in its name or folder. Enter looks in a folder whose path this is; Escape "
+    "empties the filter."
 )
 PASTE = "paste a command"
 """Value of the row that asks for one."""
@@ -179,7 +180,7 @@ class TargetList(PickerList):
         yield heading(_model_line("Models found", "size", "parameters, quant", "folder"))
         yield from models
         if self._is_complete and not models:
-            yield from notes(_NONE)
+            yield from notes(_NONE_MATCHES if self.models else _NONE)
         command = "llama-server's, with Ctrl+Shift+V in most terminals"
         demo = "SmolLM2-135M and a target made from it"
         others = (

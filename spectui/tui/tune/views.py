@@ -23,6 +23,7 @@ from spectui.tui import draw
 from spectui.tui.tune.ledger import FORECAST, Ledger, Row
 from spectui.tui.widgets import hidden, key
 from spectui.tune.explain import cache_sentence, explain_result
+from spectui.tune.forecast import best_by_drafter
 from spectui.tune.page import lossless_lines
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.result import TuneResult
@@ -134,7 +135,7 @@ def verdict(state: TuningState, ledger: Ledger) -> Headline:
 
 def _best_so_far(ledger: Ledger) -> Headline:
     if ledger.best is None:
-        return Headline(advice="No speedup yet")
+        return Headline(advice="No speedup yet" if ledger.n_tried else "Nothing measured yet")
     label, estimate = draw.one_line(ledger.best.arm.label), ledger.best.speedup
     if estimate is None:
         return Headline(advice="No speedup yet", because=f"off was not measured; {label}")
@@ -176,8 +177,7 @@ def _findings(result: TuneResult) -> Iterator[Fact]:
         accepted = f"{percent_text(one.acceptance_rate)} accepted"
         n_prompts = counted(one.n_prompts, "prompt")
         yield one.category, f"{times_text(one.speedup)}, {accepted}, {n_prompts}"
-    for draft, reason in result.outlook.left_out.items():
-        yield "left out", f"{draft}: {reason}"
+    yield from _other_drafts(result)
     for request in result.requests.value or ():
         yield "request", f"of {request.summary}"
     if (cache := cache_sentence(result.experts)) is not None:
@@ -186,6 +186,16 @@ def _findings(result: TuneResult) -> Iterator[Fact]:
         yield from (("output", line) for line in lossless_lines(result.lossless))
     if result.conditions is not None and result.conditions.notes:
         yield "machine", " ".join(result.conditions.notes)
+
+
+def _other_drafts(result: TuneResult) -> Iterator[Fact]:
+    """What became of drafts that the best setting does without."""
+    own = None if result.best is None else result.best.draft
+    for one in best_by_drafter(result.outlook.forecasts):
+        if one.arm.draft not in {None, own}:
+            yield "draft", f"at best {times_text(one.speedup)} is forecast, with {one.arm.label}"
+    for draft, reason in result.outlook.left_out.items():
+        yield "left out", f"{draft}: {reason}"
 
 
 def basis(recording: ChatRecording, totals: tuple[Total, ...]) -> str:
