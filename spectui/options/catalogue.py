@@ -36,7 +36,7 @@ SWA_FULL = Option(
     ("--swa-full",), "Let layers with a sliding window remember the whole context.", Form.SWITCH
 )
 _MOST_CTX = 2**24
-"""More than any model is made for: llama.cpp takes gigabytes to plan more cells, and hours."""
+"""More than any model is made for; of a billion tokens llama.cpp takes gigabytes for a plan."""
 CTX_SIZE = Option(
     ("-c", "--ctx-size"),
     "Tokens that the context holds.",

@@ -189,7 +189,7 @@ def _findings(result: TuneResult) -> Iterator[Fact]:
 
 
 def _other_drafts(result: TuneResult) -> Iterator[Fact]:
-    """What became of drafts that the best setting does without."""
+    """Drafts that the best setting does without: their best forecast, or why they were left out."""
     own = None if result.best is None else result.best.draft
     for one in best_by_drafter(result.outlook.forecasts):
         if one.arm.draft not in {None, own}:
