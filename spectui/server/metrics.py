@@ -53,7 +53,7 @@ class DraftCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _AT_ONCE_S = 2e-6
-"""More than a request's first token takes: llama-server counts that with a millionth of a second."""
+"""More than a request's first token takes: llama-server counts a millionth of a second for it."""
 
 
 class Counters(msgspec.Struct, frozen=True, kw_only=True):
