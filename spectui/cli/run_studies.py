@@ -73,8 +73,8 @@ def _table(every: Sequence[StoredStudy]) -> Table:
     columns = (
         Words(head="study", width=longest),
         Words(head="state", is_whole=True),
-        "trials",
         Words(head="verdict", is_whole=True),
+        "prompts",
         Words(head="model"),
         Words(head="changed", is_whole=True),
     )
@@ -82,8 +82,8 @@ def _table(every: Sequence[StoredStudy]) -> Table:
         (
             study.name,
             str(study.state),
-            str(n_measured(study.trials)),
             _verdict(study.outcome),
+            _prompts(study.outcome),
             study.target or "-",
             f"{study.changed.astimezone():%Y-%m-%d %H:%M}" if study.changed.year > _EPOCH else "-",
         )
@@ -101,6 +101,11 @@ def _verdict(outcome: Outcome | None) -> str:
     answer = outcome.verdict.answer
     word = _WORDS[answer] if answer else "use it" if outcome.verdict.use_speculation else "off"
     return f"{word}, {times_text(outcome.gain.speedup)}" if outcome.gain else word
+
+
+def _prompts(outcome: Outcome | None) -> str:
+    """Number of prompts that a verdict is on."""
+    return "-" if outcome is None or outcome.gain is None else str(outcome.gain.n_prompts)
 
 
 def show(request: studies.Show) -> None:
@@ -138,9 +143,9 @@ def _bare_document(study: StoredStudy) -> Json:
 
 
 def _bare_page(study: StoredStudy) -> list[Part]:
-    n = counted(n_measured(study.trials), "measured trial")
     if study.outcome is not None:
-        return [Paragraph(study.outcome.verdict.reason), Paragraph(f"{study.name}, with {n}.")]
+        return [Paragraph(study.outcome.verdict.reason), Paragraph(f"Study {study.name}.")]
+    n = counted(n_measured(study.trials), "measured trial")
     return [
         Paragraph(
             f"The study {study.name} has no verdict yet, with {n}; the same spectui tune command "

@@ -19,7 +19,7 @@ def command() -> None:
 
 @request
 class List:
-    """List all studies, the latest first: state, trials, verdict, model."""
+    """List all studies, the latest first: state, verdict with its prompts, model."""
 
     storage: str | None = STORAGE
     json_path: str | None = json_option()

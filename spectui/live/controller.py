@@ -316,6 +316,9 @@ class SessionController:
         self._view.ended("" if notice else note, notice)
         self.chat.finish(note, result)
         self.tally.generation_finished()
+        is_searching = self.search is not None and self.search.is_running
+        if self.engine is not None and self.tally.baseline_is_stale and not is_searching:
+            self.engine.measure_baseline()
         self._ready()
 
     def _failed(self, event: events.EngineFailed) -> None:

@@ -28,6 +28,8 @@ _SAMPLE_S = 0.5
 """Decode time that one sample of the history stands for."""
 _N_SAMPLES = 160
 _MINUTE_S = 60
+_STALE_S = 120.0
+"""Age at which the speed of the target alone is measured again: the machine's load changes."""
 _ALONE = "this turn runs without the draft"
 _N_RECENT = 160
 """Rounds that a strip may show."""
@@ -220,6 +222,11 @@ class LiveTally:
         """Speed of the target alone; None before it was measured."""
         return None if self._baseline is None else self._baseline.tokens_per_s
 
+    @property
+    def baseline_is_stale(self) -> bool:
+        """Whether the speed of the target alone was measured long ago."""
+        return self._baseline is not None and self._clock() - self._measured_s > _STALE_S
+
     def generation_started(self, speculation: Speculation | None, n_ctx: int = 0) -> None:
         """Begin a turn.
 
@@ -283,12 +290,17 @@ class LiveTally:
         state = rounds.round_state(recent, costs)
         if state.times is None or state.batch is None:
             return state
+        # Of these rounds alone: those before may have been decoded on another load of the machine.
+        usual = [
+            one for one in recent[-rounds.N_MEAN :] if one.n_drafted + 1 == state.batch.n_tokens
+        ]
+        now = replace(state.batch, seconds=fmean(one.times.verify_s for one in usual))
         # Beside its own rate any batch would look as fast as RAM allows.
         limit = self._dram_limit([cost for cost in costs if cost is not state.batch])
         evidence = bottleneck.Evidence(
             times=state.times,
-            ram_share=self._reads.ram_share(state.batch.n_tokens),
-            dram_bytes_per_s=self._reads.verify_rate(state.batch),
+            ram_share=self._reads.ram_share(now.n_tokens),
+            dram_bytes_per_s=self._reads.verify_rate(now),
             dram_limit_bytes_per_s=None if limit is None else limit.bytes_per_s,
             is_limit_measured=limit is not None and limit.is_measured,
             **bottleneck.mean_load(self._loads),

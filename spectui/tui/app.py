@@ -257,6 +257,8 @@ class SpectuiApp(OrderedApp[None]):
         """Show the search; the models and options of a watched server are taken over."""
         if self.watched is not None and self.watched in self.screen_stack:
             self._take_over(self.watched)
+        elif self.session.setup is None:
+            self.warn("There is nothing to tune before a pair is chosen.")
         else:
             self._open_tuning(replay=False)
 

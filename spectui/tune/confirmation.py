@@ -168,7 +168,7 @@ class Confirmation:
             basis=self.basis,
             evidence=evidence,
             until_decided=not self.setup.limits.until_precise,
-            on_look=lambda found: self.setup.on_event(Looked(speedup=found)),
+            on_look=lambda found: self.setup.on_event(Looked(arm=arm, speedup=found)),
         )
 
     def _goes_on(self, race: Race) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from spectui.documents import Json, Known, or_reason
 from spectui.format import bytes_text, counted, percent_text
 from spectui.measure.measurer import Pair, measurements, throughput, total_counters
+from spectui.measure.speedup import gain_texts
 from spectui.measure.statistics import paired_speedup
 from spectui.measure.verdict import doubt
 from spectui.speculative.counters import Detail
@@ -70,7 +71,17 @@ def explain_result(result: TuneResult) -> Explanation:
     before = (_moved(result, leader),) if moved else ()
     experts = batch_sentence(result.experts, found.findings.terms.drafted + 1)
     after = () if experts is None else (experts,)
-    return replace(found, sentences=(*before, *found.sentences, *after))
+    first, *others = found.sentences
+    return replace(found, sentences=(*before, f"{_of_timed(leader)}{first}", *others, *after))
+
+
+def _of_timed(leader: Standing) -> str:
+    """The prompts that rounds are of, where the speedup is of more prompts; else empty."""
+    speedup, timed = leader.speedup, measurements(leader.moved or leader.pairs)
+    if speedup is None or speedup.n_timed is None or speedup.n_timed >= speedup.n_prompts:
+        return ""
+    (gain,) = gain_texts([paired_speedup(timed, n_resamples=1).estimate])
+    return f"By {counted(speedup.n_timed, 'timed prompt')} ({gain}): "
 
 
 def _moved(result: TuneResult, leader: Standing) -> str:

@@ -133,6 +133,8 @@ class Forecasting:
         # The rest, for which an earlier run had no time, would take as long again.
         kept = forecaster.recall(max(few, n_prompts // 2), n_tokens)
         if kept is not None:
+            prompts = counted(len(forecaster.prompts), "prompt")
+            self.setup.on_event(Notice(text=f"going on with the study's recording of {prompts}"))
             return kept
         text = "recording the prompts, to replay every setting on them"
         if forecaster.taken:

@@ -76,6 +76,7 @@ class ForecastMade:
 class Looked:
     """The race has looked at what its setting gains, and may go on."""
 
+    arm: "Arm"
     speedup: "Speedup"
 
 
@@ -132,8 +133,10 @@ class TuningState:
     """Replayed settings, best first."""
     costs: "Mapping[str, Costs]" = field(default_factory=dict)
     """Costs of rounds by drafter; empty as long as nothing is recorded."""
-    looked: "Speedup | None" = None
-    """Of the setting in the race, so far; None before it has looked at that."""
+    notice: str = ""
+    """The last line for the user; empty without one."""
+    looked: Looked | None = None
+    """The last look of the race; None before it."""
     result: "TuneResult | None" = None
     error: str | None = None
 
@@ -145,7 +148,9 @@ class TuningState:
 
     @property
     def raced(self) -> "Mapping[Arm, float]":
-        """Speedups over off of the settings that the race has timed."""
+        """Speedups over off of the settings that the race has timed, while it runs so far."""
+        if self.result is None and self.looked is not None:
+            return {self.looked.arm: self.looked.speedup.capped.estimate}
         return self._speedups(timed=True)
 
     @property
@@ -191,8 +196,10 @@ def advance(state: TuningState, event: TuneEvent) -> TuningState:
             known[event.record.number] = event.record
             records = tuple(known[number] for number in sorted(known))
             state = replace(state, records=records, current=None)
-        case Looked(speedup=speedup):
-            state = replace(state, looked=speedup)
+        case Looked():
+            state = replace(state, looked=event)
+        case Notice():
+            state = replace(state, notice=event.text)
         case SearchEnded():
             state = replace(state, current=None)
     return state

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from queue import SimpleQueue
@@ -26,7 +27,7 @@ from spectui.live.setup import Activity, LiveSetup, ModelsLost
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt, builtin_suite
 from spectui.tui.launch import Pair
-from spectui.tune.progress import Phase
+from spectui.tune.progress import Phase, TuningState
 from tests.live.conftest import Watched
 from tests.support import cockpit
 from tests.support.cockpit import ScriptedSession, answer_events, loaded
@@ -147,6 +148,27 @@ def test_a_pair_is_loaded_answers_is_lost_and_answers_again(scripted: Scripted) 
     session.close()
     [stored] = recent_sessions(2)
     assert stored.prompts == ("hello", "and then?", "again")
+
+
+def test_an_old_baseline_is_measured_again_after_an_answer(
+    scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripted.script.answers += [answer_events(WORDS)] * 3
+    scripted.load()
+    session, script = scripted.session, scripted.script
+
+    def asked_again() -> bool:
+        before = script.names().count("measure_baseline")
+        scripted.ask()
+        return script.names().count("measure_baseline") > before
+
+    assert not asked_again()
+    monkeypatch.setattr(session.tally, "_clock", lambda: time.monotonic() + 1000.0)
+    # A search measures the target itself, and ends with a baseline.
+    session.take(TuningState(phase=Phase.SEARCHING))
+    assert not asked_again()
+    session.take(TuningState(phase=Phase.FINISHED))
+    assert asked_again()
 
 
 def test_prompts_wait_for_the_pair_and_come_back(scripted: Scripted) -> None:

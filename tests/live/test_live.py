@@ -259,6 +259,22 @@ def test_a_batch_is_held_against_a_single_token() -> None:
         assert found[-2:] == limits
 
 
+def test_the_bottleneck_is_that_of_the_rounds_that_are_shown() -> None:
+    tally = answering()
+    tally.loaded(Role.TARGET, model_in_ram(1_000_000_000, 1))
+    tally.ram_measured(RamMeasured(bytes_per_s=5e9))
+    for n_rounds, verify_s, limit in ((30, 0.3, Limit.DRAM), (1, 1.0, Limit.CPU)):
+        # With other settings, and another load of the machine.
+        tally.generation_started(Speculation(DraftSimple(draft_max=n_rounds)))
+        tally.prompt_evaluated(PROMPT)
+        for _ in range(n_rounds):
+            tally.round_finished(make_round(7, 7, RoundTimes(verify_s=verify_s)))
+        tally.snapshot(without_gpu(DECODING))
+        bottleneck = tally.state().rounds.bottleneck
+        assert bottleneck is not None
+        assert bottleneck[0] is limit
+
+
 # Memory
 
 

@@ -7,12 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spectui.measure.arm import Arm
 from spectui.measure.measurer import Pair
+from spectui.measure.speedup import Speedup
+from spectui.measure.verdict import judge
+from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, RoundTimes
 from spectui.trace.grid import Grid
 from spectui.trace.replay import replay_trace
 from spectui.trace.terms import Findings, RoundTerms, Term, expected_tokens, measured_terms
-from spectui.tune.explain import explain_measured, explained
+from spectui.tune.explain import explain_measured, explain_result, explained
+from spectui.tune.race import Standing
+from spectui.tune.result import TuneResult
 from tests.support.replay import COSTS, SCENE, record
 from tests.support.search import items, result
 
@@ -232,6 +238,23 @@ def test_a_confirmation_is_explained_with_what_it_measured() -> None:
     found = explain_measured((pair,), speedup=1.4, recommended=True)
     assert found.findings is not None
     assert found.findings.speedup == 1.4
+    # Where more prompts were counted than timed, it says which ones the rounds are of.
+    arm = Arm(draft="good", speculation=Speculation())
+    for n_timed, beginning in ((None, "A round"), (1, "By 1 timed prompt (0.0 %): A round")):
+        gain = Speedup(estimate=1.4, low=1.2, high=1.6, n_pairs=9, n_prompts=9, n_timed=n_timed)
+        told = explain_result(
+            TuneResult(
+                trials=(),
+                best=arm,
+                finalists=(Standing(arm=arm, speedup=gain, n_pairs=1, pairs=(pair,)),),
+                verdict=judge(gain, min_gain=0.02),
+                lossless=None,
+                interrupted=False,
+                error=None,
+                took_s=1.0,
+            )
+        )
+        assert told.text.startswith(beginning)
     # Without drafts it says what is missing.
     pair = replace(pair, speculative=result(10.0))
     found = explain_measured((pair,), speedup=1.0, recommended=False)

@@ -223,7 +223,7 @@ EVERYWHERE = (
     *("tokens/s now", "16.5 tokens/s", "rate 0.", "tokens/round", "limited by DRAM"),
     *("VRAM", "RAM", "GB/s", "measured", "predicted", "verify"),
 )
-WIDE = ("rollback", "token reads", "V(n)/V(1)", "V(6)/V(1) 1.43", "prompt 412", "ideal")
+WIDE = ("rollback", "token reads", "V(n)/V(1)", "V(6)/V(1) 1.43", "prompt 412", "V(n)=V(1)")
 TOLD = [
     *(("gpu", size, EVERYWHERE) for size in ("narrow", "usual", "wide")),
     ("gpu", "wide", WIDE),

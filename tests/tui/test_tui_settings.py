@@ -1,6 +1,7 @@
 """The settings form knows every drafter: it shows what each has, and changes nothing else."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from textual.widgets import Input
@@ -86,6 +87,14 @@ async def test_the_line_at_the_top_says_where_the_target_lies() -> None:
             "draft-simple max 4",
             "greedy",
         )
+        # What models of one family have in common says nothing of either.
+        alike = replace(
+            cockpit.setup,
+            target=replace(chosen, path=Path("Qwen3-30B-A3B-Instruct-Q4_K_M.gguf")),
+            draft=replace(chosen, path=Path("Qwen3-0.6B-Instruct-Q4_K_M.gguf")),
+        )
+        assert describe(alike, loaded, 92)[0] == "30B-A3B + 0.6B"
+        assert describe(alike, loaded, 200)[0].startswith("Qwen3-30B-A3B-Instruct-Q4_K_M + Qwen3")
 
 
 @pytest.mark.parametrize("draft", [True, False], ids=["with draft", "target alone"])

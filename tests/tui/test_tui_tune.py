@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
+import numpy as np
 import pytest
 from textual.widgets import Input, Tab
 
@@ -27,8 +28,8 @@ from spectui.tui.tune.ledger import Ledger, digest
 from spectui.tui.tune.screen import TuneScreen
 from spectui.tui.tune.views import SettingsTable, TuneStatus, VerdictBox
 from spectui.tune.evidence import CategoryGain
-from spectui.tune.forecast import Forecast
-from spectui.tune.progress import Phase, TuningState
+from spectui.tune.forecast import Answers, Forecast
+from spectui.tune.progress import Looked, Phase, TuningState
 from spectui.tune.race import Standing
 from spectui.tune.result import TuneResult
 from spectui.tune.trials import PromptScore, TrialRecord, TrialState, best_trial
@@ -82,6 +83,12 @@ FORECASTS = tuple(
 )
 """Best first: two neighbours, of which one is in the table, another length, and one that loses."""
 PREDICTED = replace(SEARCHING, records=RECORDS[:1], forecasts=FORECASTS)
+
+
+LOOKED = Looked(
+    arm=FORECASTS[0].arm,
+    speedup=Speedup(estimate=1.1, low=0.9, high=1.2, n_pairs=8, n_prompts=8),
+)
 
 
 def many(n: int) -> tuple[TrialRecord, ...]:
@@ -381,7 +388,7 @@ def test_the_phase_progress_and_the_time_left_in_words() -> None:
         (replace(under_way, current=OFF), ("prompt 6 of 8", 0.75)),
         (RECORDING, ("step 7 of 28", 0.25)),
         (
-            replace(RECORDING, looked=speedup(1.1, 0.9, 1.2)),
+            replace(RECORDING, looked=LOOKED),
             ("further prompts, step 7 of 28", 0.25),
         ),
         (PREDICTED, ("4 settings replayed", 1.0)),
@@ -410,7 +417,7 @@ def test_the_verdict_or_how_far_it_is_known() -> None:
         (replace(SEARCHING, records=RECORDS[:1]), "No speedup yet", "", None, None),
         (PREDICTED, "Best forecast, not confirmed", FORECASTS[0].arm.label, 1.45, None),
         (
-            replace(PREDICTED, looked=speedup(1.1, 0.9, 1.2)),
+            replace(PREDICTED, looked=LOOKED),
             *("So far, on 8 prompts", FORECASTS[0].arm.label, 1.1, None),
         ),
         (
@@ -479,7 +486,8 @@ def test_the_ledger_has_the_trials_and_what_no_trial_has_timed_the_best_first() 
     slower = replace(USE_IT.result, best=losing, finalists=(raced,))
     for state, rows, favourite in (
         (PREDICTED, (best, second, off, last), first),
-        # What was raced has the race's speedup.
+        # What is raced has the last look's speedup, and what was raced the race's.
+        (replace(PREDICTED, looked=LOOKED), ((first, "raced", 1.1), second, off, last), first),
         (DECIDED, ((first, "raced", 1.37), second, off, last), first),
         # A trial takes the place of a forecast, but for one that was stopped.
         (
@@ -501,8 +509,18 @@ def test_the_ledger_has_the_trials_and_what_no_trial_has_timed_the_best_first() 
     ):
         ledger = digest(state)
         assert [(row.arm, row.origin, row.speedup) for row in ledger.rows] == list(rows)
+        assert not any(row.detail.startswith("Its gain") for row in ledger.rows)
         assert ledger.best is not None
         assert ledger.best.arm == favourite
+
+
+def test_the_best_forecast_says_why_it_is_below_a_higher_one() -> None:
+    # All of a gain of 2.0 is that of one answer of six.
+    lucky = Answers(*np.ones((4, 6, 1)), off_s=np.array([[7.0], *[[1.0]] * 5]))
+    steady, higher = FORECASTS[0], replace(FORECASTS[2], speedup=2.0, answers=lucky)
+    ledger = digest(replace(PREDICTED, forecasts=(higher, steady)))
+    assert [row.arm for row in ledger.rows[:2]] == [steady.arm, higher.arm]
+    assert [bool(row.detail) for row in ledger.rows[:2]] == [True, False]
 
 
 async def test_the_table_has_numbers_first_and_says_where_they_are_from() -> None:

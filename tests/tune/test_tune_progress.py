@@ -47,7 +47,7 @@ EVENTS: tuple[TuneEvent, ...] = (
     TrialFinished(record=record(1)),
     measured(3.0),
     started(Phase.CONFIRMING, 8),
-    Looked(speedup=SPEEDUP),
+    Looked(arm=ARM, speedup=SPEEDUP),
 )
 
 
@@ -97,7 +97,9 @@ def test_a_confirmation_counts_its_prompts_from_nothing() -> None:
     for n in (1, 2, 3):
         state = advance(state, measured())
         assert state.n_done == n
-    assert advance(state, Looked(speedup=SPEEDUP)) == replace(state, looked=SPEEDUP)
+    looked = Looked(arm=ARM, speedup=SPEEDUP)
+    assert advance(state, looked) == replace(state, looked=looked)
+    assert advance(state, looked).raced == {ARM: SPEEDUP.estimate}
 
 
 def test_a_stop_is_the_users_and_what_was_asked_stays() -> None:

@@ -113,7 +113,7 @@ class ExpectationPanel(Panel[ExpectationState]):
         rows = (
             (0, "measured", state.measured, pen.factor(state.measured)[1]),
             (5, "predicted", state.predicted, Look.PLAIN),
-            (15, "ideal", state.ideal, Look.MUTED),
+            (15, "V(n)=V(1)", state.ideal, Look.MUTED),
         )
         top = max((value for _rank, _name, value, _look in rows if value is not None), default=0.0)
         for rank, name, value, look in rows:

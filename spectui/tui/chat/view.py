@@ -257,9 +257,9 @@ def describe(setup: LiveSetup, target: ModelLoaded | None, width: int) -> tuple[
     Args:
         setup: the pair with its options.
         target: the loaded target; None before that.
-        width: cells for the whole line. Where it is longer, the middle of the models' names is cut
-            out; then facts of the placement are left out, the last one first, and then the
-            drafter's numbers.
+        width: cells for the whole line. Where it is longer, what the models' names have in common
+            and then their middles are cut out; then facts of the placement are left out, the last
+            one first, and then the drafter's numbers.
     """
     models = [setup.target] if setup.draft is None else [setup.target, setup.draft]
     placed, drafting = _placed(setup, target), _drafting(setup)
@@ -271,8 +271,20 @@ def describe(setup: LiveSetup, target: ModelLoaded | None, width: int) -> tuple[
         name_cells = room // len(models)
         if name_cells >= _NAME_CELLS:
             break
-    name_cells = max(name_cells, _NAME_CELLS)
-    return _BESIDE.join(fit(one.path.stem, name_cells) for one in models), *facts
+    name_cells, names = max(name_cells, _NAME_CELLS), [one.path.stem for one in models]
+    if max(map(len, names)) > name_cells:
+        names = _told_apart(names)
+    return _BESIDE.join(fit(name, name_cells) for name in names), *facts
+
+
+def _told_apart(names: list[str]) -> list[str]:
+    """Names without the words that all of them end or begin with, such as a quantization."""
+    words = [name.split("-") for name in names]
+    for end in (-1, 0):
+        while len(names) > 1 and min(map(len, words)) > 1 and len({one[end] for one in words}) == 1:
+            for one in words:
+                one.pop(end)
+    return ["-".join(one) for one in words]
 
 
 def _drafting(setup: LiveSetup) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ ACTIONS = frozenset({"begin", "start", "stop"})
 FORECAST = "forecast"
 _N_FORECASTS = 12
 """Forecasts to show, the best of as many drafters and lengths."""
+_SUREST = "Its gain is the surest: higher forecasts here are the gain of a few answers alone."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +61,8 @@ class Ledger:
 def digest(state: TuningState) -> Ledger:
     """Return the ledger of a search."""
     rows = (*_trials(state), *_without_trial(state))
-    best = state.confirmed or finalist(state.records, state.forecasts)
+    raced = next(iter(state.raced), None)
+    best = state.confirmed or raced or finalist(state.records, state.forecasts)
     # Of several trials of a setting the last one.
     known = {row.arm: row for row in rows if row.is_known}
     first = None if best is None else known.get(best)
@@ -99,23 +101,25 @@ def _without_trial(state: TuningState) -> Iterator[Row]:
     best = promising(tuple(known.values()), _N_FORECASTS)
     counted = {arm: speedup for arm, speedup in state.counted.items() if arm not in timed}
     forecast = {**{arm: known[arm].speedup for arm in best}, **counted}
+    higher = max((known[arm].speedup for arm in best), default=0.0)
     for arm in dict.fromkeys((*raced, *counted, *best)):
+        is_surest = arm in best[:1] and arm not in raced and known[arm].speedup < higher
         yield Row(
             arm=arm,
             origin="raced" if arm in raced else FORECAST,
             speedup=raced[arm] if arm in raced else forecast[arm],
             acceptance_rate=_acceptance_rate(state, arm, known.get(arm)),
+            detail=_SUREST if is_surest else "",
         )
 
 
 def _acceptance_rate(state: TuningState, arm: Arm, forecast: Forecast | None) -> float | None:
-    """Acceptance in the race once that has ended, else as forecast."""
+    """Acceptance on all recorded prompts, as the speedup; in the race where none were recorded."""
+    if forecast is not None:
+        return forecast.acceptance_rate
     finalists = () if state.result is None else state.result.finalists
     pairs = [pair for one in finalists if one.arm == arm for pair in one.pairs]
-    counters = sum((pair.speculative.counters for pair in pairs), Counters())
-    if counters.n_drafted:
-        return counters.acceptance_rate
-    return None if forecast is None else forecast.acceptance_rate
+    return sum((pair.speculative.counters for pair in pairs), Counters()).acceptance_rate
 
 
 def replay_chat(recording: ChatRecording, costs: Costs | None) -> tuple[Total, ...]:

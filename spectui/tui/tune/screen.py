@@ -120,7 +120,7 @@ class TuneScreen(Screen[None]):
         before, self._state = self._state, state
         has_changed = any(
             getattr(state, name) is not getattr(before, name)
-            for name in ("records", "forecasts", "result")
+            for name in ("records", "forecasts", "looked", "result")
         )
         if has_changed:
             self._ledger = settings.digest(state)
@@ -217,7 +217,7 @@ class TuneScreen(Screen[None]):
         if row is not None:
             label = draw.one_line(row.arm.label)
             is_whole = table.label(row.arm) == label and len(label) <= self.size.width // 2
-            text = row.detail or label * (not is_whole)
+            text = " • ".join(filter(None, (label * (not is_whole), row.detail)))
         elif self._state.is_running and not self.shows_replay:
             text = COMING
         if detail.content != text:

@@ -73,10 +73,11 @@ def progress(state: TuningState, ledger: Ledger) -> tuple[str, float]:
 
 
 def headline(state: TuningState, ledger: Ledger) -> str:
-    """Return the progress, the time that is left, and the name of the study."""
-    facts = [progress(state, ledger)[0]]
+    """Return the time that is left, the progress, and the name of the study."""
+    facts = []
     if state.is_running and state.seconds_left is not None:
         facts.append(left_text(state.seconds_left))
+    facts.append(progress(state, ledger)[0])
     if state.study is not None:
         facts.append(f"study {draw.one_line(state.study)}")
     return " • ".join(filter(None, facts))
@@ -112,13 +113,12 @@ def verdict(state: TuningState, ledger: Ledger) -> Headline:
             pays=result.verdict.use_speculation,
         )
     looked = state.looked
-    if state.is_running and looked is not None and looked.capped.interval is not None:
-        prompts = counted(looked.n_prompts, "prompt")
+    if state.is_running and looked is not None and looked.speedup.capped.interval is not None:
         return Headline(
-            advice=f"So far, on {prompts}",
-            because="" if ledger.best is None else draw.one_line(ledger.best.arm.label),
-            speedup=looked.capped.estimate,
-            interval=looked.capped.interval,
+            advice=f"So far, on {counted(looked.speedup.n_prompts, 'prompt')}",
+            because=draw.one_line(looked.arm.label),
+            speedup=looked.speedup.capped.estimate,
+            interval=looked.speedup.capped.interval,
         )
     so_far = _best_so_far(ledger)
     if state.is_running or result is None:
@@ -161,6 +161,8 @@ def facts(state: TuningState, prompts: str | None) -> Iterator[Fact]:
         yield "reason", state.error
     if prompts is not None and state.is_running:
         yield "prompts", prompts
+    if state.notice and state.is_running:
+        yield "note", state.notice
     if state.phase is Phase.SEARCHING and state.current is not None and not state.current.is_off:
         yield "now", state.current.label
     if state.result is not None:
