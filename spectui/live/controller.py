@@ -190,7 +190,7 @@ class SessionController:
 
     def ask(self, text: str) -> bool:
         """Send a prompt, or keep it until the pair is ready; False where neither can be."""
-        setup, is_answering = self.setup, self.activity is Activity.ANSWERING
+        setup = self.setup
         if self.activity is Activity.NO_MODEL:
             return False
         if self.activity is Activity.READY and setup is not None:
@@ -198,8 +198,6 @@ class SessionController:
         elif self.waiting is None:
             self.waiting = text
             self._view.changed()
-            when = "when this answer ends" if is_answering else "when the pair is loaded"
-            self._view.warn(f"Your prompt will be sent {when}.")
         else:
             self._view.warn("One prompt is waiting already; stop the answer, or let it end.")
             return False

@@ -111,6 +111,8 @@ class LogScreen(Screen[None]):
 _SWATCH = "███"
 _KEY_CELLS = 16
 """Cells for keys: some actions have several."""
+_IDS_FROM = 60
+"""Width from which on the help has a column of ids beside what the keys do."""
 _OTHERS = (
     ("Up, Down", "In the prompt: what was asked before, and back"),
     ("PgUp, PgDn", "Scroll what has the focus"),
@@ -158,7 +160,8 @@ class HelpScreen(ModalScreen[None]):
         for action in self._actions:
             # A span: the style of a whole text would fill its cell.
             keys = Text.assemble((f" {action.key_display} ", "reverse"))
-            table.add_row(keys, Text(action.tooltip or action.description), str(action.id))
+            name = str(action.id) if self.app.size.width >= _IDS_FROM else ""
+            table.add_row(keys, Text(action.tooltip or action.description), name)
         for others, about in _OTHERS:
             table.add_row(Text(f" {others} "), Text(about))
         table.add_row()
