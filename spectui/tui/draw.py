@@ -121,7 +121,8 @@ def on_scale(low: float, value: float, high: float, mark: float, width: int) -> 
         drawn[index] = "─"
     drawn[cell(low)], drawn[cell(high)] = "├┤"
     drawn[cell(mark)] = "┼" if low < mark < high else "│"
-    drawn[cell(value)] = "●"
+    # Both in one cell.
+    drawn[cell(value)] = "◆" if cell(value) == cell(mark) else "●"
     return "".join(drawn)
 
 

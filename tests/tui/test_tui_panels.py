@@ -157,6 +157,7 @@ def test_charts_and_numbers() -> None:
         ([draw.on_scale(1.2, 1.3, 1.4, 1.0, 9)], ["│   ├─●─┤"]),
         ([draw.on_scale(0.6, 0.7, 0.8, 1.0, 9)], ["├─●─┤   │"]),
         ([draw.on_scale(0.8, 1.1, 1.2, 1.0, 9)], ["├───┼─●─┤"]),
+        ([draw.on_scale(0.8, 1.0, 1.2, 1.0, 9)], ["├───◆───┤"]),
         # Parts differ without colour.
         (draw.stacked([2, 1, 1], 8, 8), ["██", "▓", "▒"]),
         (draw.tokens_per_s(118.4), "118.4 tokens/s"),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from spectui.live.recording import ChatRecording
 from spectui.measure.arm import Arm
 from spectui.options.speculation import Speculation
-from spectui.speculative.counters import Counters
+from spectui.speculative.counters import Drafted
 from spectui.trace.costs import Costs
 from spectui.trace.replay import Total, replay_trace
 from spectui.tui import draw
@@ -114,12 +114,19 @@ def _without_trial(state: TuningState) -> Iterator[Row]:
 
 
 def _acceptance_rate(state: TuningState, arm: Arm, forecast: Forecast | None) -> float | None:
-    """Acceptance on all recorded prompts, as the speedup; in the race where none were recorded."""
-    if forecast is not None:
-        return forecast.acceptance_rate
+    """Acceptance on the prompts that the speedup is of: those of the race, else of the forecast."""
     finalists = () if state.result is None else state.result.finalists
-    pairs = [pair for one in finalists if one.arm == arm for pair in one.pairs]
-    return sum((pair.speculative.counters for pair in pairs), Counters()).acceptance_rate
+    counted: list[Drafted] = []
+    for one in finalists:
+        if one.arm == arm:
+            counted += one.categories or (pair.speculative.counters for pair in one.pairs)
+    found = Drafted(
+        n_drafted=sum(one.n_drafted for one in counted),
+        n_accepted=sum(one.n_accepted for one in counted),
+    )
+    if found.n_drafted:
+        return found.acceptance_rate
+    return None if forecast is None else forecast.acceptance_rate
 
 
 def replay_chat(recording: ChatRecording, costs: Costs | None) -> tuple[Total, ...]:
