@@ -87,9 +87,10 @@ def record(engine: Engine, arguments: argparse.Namespace) -> tuple[Workload, Tra
     target, draft = demo_pair(arguments.target)
     loaded = engine.load_target(LoadTarget(options=target, context=CONTEXT, max_draft=DEPTH))
     engine.load_draft(draft)
+    suite = builtin_suite()
     workload = tokenize(
         engine,
-        builtin_suite()[:: 24 // arguments.prompts],
+        suite[:: len(suite) // arguments.prompts][: arguments.prompts],
         n_predict=arguments.n_predict,
         sampling=SamplingConfig(temp=0.0),
         n_ctx=loaded.n_ctx,
@@ -99,7 +100,7 @@ def record(engine: Engine, arguments: argparse.Namespace) -> tuple[Workload, Tra
         Loader(engine, [Candidate(name=DRAFT, options=draft, loaded=None)]),
         depth=DEPTH,
         target=loaded,
-        on_event=lambda event: print(type(event).__name__, file=sys.stderr),
+        on_event=lambda step: print(step, file=sys.stderr),
     )
     return workload, tracer.run()
 
