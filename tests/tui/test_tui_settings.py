@@ -93,7 +93,7 @@ async def test_the_line_at_the_top_says_where_the_target_lies() -> None:
             target=replace(chosen, path=Path("Qwen3-30B-A3B-Instruct-Q4_K_M.gguf")),
             draft=replace(chosen, path=Path("Qwen3-0.6B-Instruct-Q4_K_M.gguf")),
         )
-        assert describe(alike, loaded, 92)[0] == "30B-A3B + 0.6B"
+        assert describe(alike, loaded, 92)[0] == "Qwen3-30B-A3B + 0.6B"
         assert describe(alike, loaded, 200)[0].startswith("Qwen3-30B-A3B-Instruct-Q4_K_M + Qwen3")
 
 

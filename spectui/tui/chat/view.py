@@ -1,6 +1,7 @@
 """The live screen's widgets, and what they show of the session: its owner changes that."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 from textual.app import ComposeResult
@@ -271,20 +272,32 @@ def describe(setup: LiveSetup, target: ModelLoaded | None, width: int) -> tuple[
         name_cells = room // len(models)
         if name_cells >= _NAME_CELLS:
             break
-    name_cells, names = max(name_cells, _NAME_CELLS), [one.path.stem for one in models]
-    if max(map(len, names)) > name_cells:
+    names = [one.path.stem for one in models]
+    room = max(name_cells, _NAME_CELLS) * len(names)
+    if sum(map(len, names)) > room:
         names = _told_apart(names)
-    return _BESIDE.join(fit(name, name_cells) for name in names), *facts
+    first, *drafts = names
+    drafts = [fit(name, room // len(names)) for name in drafts]
+    first = fit(first, room - sum(map(len, drafts)))
+    return _BESIDE.join((first, *drafts)), *facts
 
 
 def _told_apart(names: list[str]) -> list[str]:
-    """Names without the words that all of them end or begin with, such as a quantization."""
+    """Names without the words that all end with; but for the first, without those they begin with.
+
+    A family and a quantization say nothing that tells a draft from its target.
+    """
     words = [name.split("-") for name in names]
-    for end in (-1, 0):
-        while len(names) > 1 and min(map(len, words)) > 1 and len({one[end] for one in words}) == 1:
-            for one in words:
-                one.pop(end)
-    return ["-".join(one) for one in words]
+    n_last = _n_alike([one[::-1] for one in words])
+    words = [one[: len(one) - n_last] or one for one in words]
+    n_first = _n_alike(words)
+    first, *others = words
+    return ["-".join(one) for one in (first, *(one[n_first:] or one for one in others))]
+
+
+def _n_alike(words: list[list[str]]) -> int:
+    """Number of words that all begin with."""
+    return sum(1 for _ in takewhile(lambda each: len({*each}) == 1, zip(*words, strict=False)))
 
 
 def _drafting(setup: LiveSetup) -> tuple[str, ...]:

@@ -39,6 +39,8 @@ _VERDICT = ("advice", "interval", "because")
 _INTERVAL = 48
 """Cells of the verdict's interval; a narrow screen has a third of its width for it."""
 _BAR = 16
+_BAR_FROM = 100
+"""Width from which there is room for the bar of the progress beside its words."""
 
 
 def phase(state: TuningState, *, chat_is_busy: bool) -> str:
@@ -262,7 +264,8 @@ class TuneStatus(Vertical):
         parts = [(f"Tuning: {activity}", "bold $loss" if state.phase is Phase.FAILED else "bold")]
         if state.is_running and state.n_steps:
             fraction = progress(state, ledger)[1]
-            parts.append((f"  {draw.bar(fraction, _BAR)} {percent_text(fraction)}", "$primary"))
+            bar = f"{draw.bar(fraction, _BAR)} " if self.app.size.width >= _BAR_FROM else ""
+            parts.append((f"  {bar}{percent_text(fraction)}", "$primary"))
         if not is_idle and (more := headline(state, ledger)):
             parts.append((f" • {more}", ""))
         self.query_one("#state", Static).update(Content.assemble(*parts))
