@@ -19,7 +19,7 @@ def command() -> None:
 
 @request
 class List:
-    """List all studies, the latest first: state, verdict with its prompts, model."""
+    """List all studies, the latest first: state, verdict, prompts, model."""
 
     storage: str | None = STORAGE
     json_path: str | None = json_option()

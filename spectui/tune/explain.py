@@ -72,7 +72,9 @@ def explain_result(result: TuneResult) -> Explanation:
     experts = batch_sentence(result.experts, found.findings.terms.drafted + 1)
     after = () if experts is None else (experts,)
     first, *others = found.sentences
-    return replace(found, sentences=(*before, f"{_of_timed(leader)}{first}", *others, *after))
+    if timed := _of_timed(leader):
+        first = f"{timed}{first[:1].lower()}{first[1:]}"
+    return replace(found, sentences=(*before, first, *others, *after))
 
 
 def _of_timed(leader: Standing) -> str:

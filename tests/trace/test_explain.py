@@ -240,7 +240,7 @@ def test_a_confirmation_is_explained_with_what_it_measured() -> None:
     assert found.findings.speedup == 1.4
     # Where more prompts were counted than timed, it says which ones the rounds are of.
     arm = Arm(draft="good", speculation=Speculation())
-    for n_timed, beginning in ((None, "A round"), (1, "By 1 timed prompt (0.0 %): A round")):
+    for n_timed, beginning in ((None, "A round"), (1, "By 1 timed prompt (0.0 %): a round")):
         gain = Speedup(estimate=1.4, low=1.2, high=1.6, n_pairs=9, n_prompts=9, n_timed=n_timed)
         told = explain_result(
             TuneResult(
