@@ -32,11 +32,9 @@ class Worker(Protocol):
         Raises:
             SpectuiError: it cannot be done.
         """
-        ...
 
     def interrupt(self, *, on: bool) -> None:
         """End what is computed, now and until it is switched off. Safe from any thread."""
-        ...
 
 
 class LocalWorker:
