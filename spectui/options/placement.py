@@ -142,7 +142,7 @@ LOADING = (NO_MMAP, MLOCK, DIRECT_IO, LOAD_MODE)
 CACHE_TYPE_K = Option(
     ("-ctk", "--cache-type-k"),
     f"Type of the target's K cache: {', '.join(CACHE_TYPES)}.",
-    CACHE_TYPES,
+    tuple(CACHE_TYPES),
     metavar="TYPE",
     default=default_of(ModelOptions, "cache_type_k"),
 )
