@@ -93,13 +93,13 @@ def check(command: ServerCommand, reader: Reader, *, always: bool = False) -> Re
     return Report(command=command, reader=reader, findings=findings, corrected=right, left=left)
 
 
-def check_certain(report: Report, reader: Reader) -> None:
+def check_certain(report: Report) -> None:
     """Make sure that the reader takes a corrected command, and that its corrections are certain.
 
     Raises:
         BadInputError: the reader would stop at it all the same.
     """
-    refused = (one for one in report.findings if not _is_certain(one, reader))
+    refused = (one for one in report.findings if not _is_certain(one, report.reader))
     for finding in (*refused, *report.left):
         if finding.severity is Severity.ERROR:
             meant = finding.replacement
