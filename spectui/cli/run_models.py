@@ -17,7 +17,7 @@ from spectui.demo import DemoModel, ensure_demo_models
 from spectui.display import visible
 from spectui.documents import Json, fields_of, or_reason
 from spectui.errors import BadInputError, HubError, UsageError
-from spectui.format import bytes_text, counted, percent_text
+from spectui.format import NONE, bytes_text, counted, percent_text
 from spectui.llama.architectures import inspect_header, inspect_pair
 from spectui.measure.backend import header
 from spectui.models import files
@@ -80,8 +80,6 @@ class _Findings:
 
 _N_PASSED_OVER = 10
 """Maximum number of sentences on files that are no models, of which a folder may hold thousands."""
-_NONE = "–"
-"""Sign for an unknown number. A column of nothing else is dropped."""
 
 _Cells = Mapping[str, Callable[[DraftOption], str]]
 
@@ -149,9 +147,8 @@ def _notes(title: str, sentences: Sequence[str]) -> list[Part]:
 def _model_table(found: _Findings, options: Sequence[DraftOption], cells: _Cells) -> Table:
     """Models with facts from their files, or with what they cost."""
     names = _names(found.models)
-    kept = {
-        head: cell for head, cell in cells.items() if any(cell(one) != _NONE for one in options)
-    }
+    # A column of unknown numbers alone is dropped.
+    kept = {head: cell for head, cell in cells.items() if any(cell(one) != NONE for one in options)}
     return Table(
         (
             Words("model"),
@@ -181,7 +178,7 @@ def shown(text: str) -> str:
 def _arch(option: DraftOption) -> str:
     facts = option.facts
     if facts is None:
-        return _NONE
+        return NONE
     return shown(f"{facts.arch}, MTP alone" if facts.draft_kind == MTP_KIND else facts.arch)
 
 
@@ -190,10 +187,10 @@ _LISTED: _Cells = {
     "size": lambda option: bytes_text(option.model.size_bytes),
     _ARCH: _arch,
     "context": lambda option: (
-        f"{option.facts.n_ctx_train:,}" if option.facts and option.facts.n_ctx_train else _NONE
+        f"{option.facts.n_ctx_train:,}" if option.facts and option.facts.n_ctx_train else NONE
     ),
     _MEMORY: lambda option: (
-        _NONE if option.memory_bytes is None else bytes_text(option.memory_bytes)
+        NONE if option.memory_bytes is None else bytes_text(option.memory_bytes)
     ),
 }
 """Functions for the cells under each heading."""
