@@ -42,7 +42,7 @@ def read_takeover(text: str, *, other_drafts: bool, through_server: bool) -> Tak
     set_variables_of(found.start)
     if command.inside is not None:
         # Variables of a container are none of the host's.
-        names = (name for name, _ in command.environment if name.startswith(LLAMA_PREFIXES))
+        names = (name for name, _ in command.start.environment if name.startswith(LLAMA_PREFIXES))
         _warn_of_left_variables(names)
     _warn_of_refusals(command)
     # What is set aside leaves no draft whose lengths would matter.

@@ -123,7 +123,7 @@ class ExportSetup(Setup):
         start = self.start.running(reader.program)
         return Launch(
             name=self.name,
-            command=replace(report.corrected, environment=start.environment, prelude=start.program),
+            command=replace(report.corrected, start=start),
             reader=reader,
             comments=(*map(printable, comments), *unknown_note(report.corrected.items, reader)),
         )
@@ -177,7 +177,7 @@ def translated(command: ServerCommand, reader: Reader) -> Launch:
     findings = [one for one in report.findings if one not in remarks]
     return Launch(
         name=_model_name(command),
-        command=replace(report.corrected, items=items, prelude=start.program),
+        command=replace(report.corrected, items=items, start=start),
         reader=reader,
         notes=(
             *map(_remark_note, command.remarks),

@@ -203,10 +203,11 @@ def advised_command(content: Content, *, is_public: bool = False) -> Known[str]:
         launch = setup.launch(outcome.dialect)
     except SpectuiError as error:
         return Known(None, str(error))
+    start = launch.command.start
     variables = "".join(
-        f"{name}={shlex.quote(hidden(name, value))} " for name, value in launch.command.environment
+        f"{name}={shlex.quote(hidden(name, value))} " for name, value in start.environment
     )
-    words = shell_text((*launch.command.prelude, *launch.command.arguments))
+    words = shell_text((*start.program, *launch.command.arguments))
     return Known(f"{printable(variables)}{words}")
 
 
