@@ -137,7 +137,7 @@ LOADING = (NO_MMAP, MLOCK, DIRECT_IO, LOAD_MODE)
 CACHE_TYPE_K = Option(
     ("-ctk", "--cache-type-k"),
     f"Type of the target's K cache: {', '.join(CACHE_TYPES)}.",
-    tuple(CACHE_TYPES),
+    CACHE_TYPES,
     metavar="TYPE",
 ).filling(ModelOptions)
 CACHE_TYPE_V = CACHE_TYPE_K.twin("-ctv --cache-type-v", "Type of the target's V cache.")

@@ -23,18 +23,8 @@ class FlashAttention(StrEnum):
 
 MOST_SLOTS = 256
 """``LLAMA_MAX_SEQ``: llama.cpp has no more."""
-CACHE_TYPES = {
-    "f32": 0,
-    "f16": 1,
-    "bf16": 30,
-    "q8_0": 8,
-    "q4_0": 2,
-    "q4_1": 3,
-    "iq4_nl": 20,
-    "q5_0": 6,
-    "q5_1": 7,
-}
-"""Types of caches, as llama-server takes them, with their ``enum ggml_type``, which files fix."""
+CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
+"""Types of caches, as llama-server takes them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

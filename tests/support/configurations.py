@@ -64,7 +64,7 @@ def random_setup(seed: int, files: Files) -> ExportSetup:
     is_mtp = speculation is not None and speculation.is_mtp
     context = _context(draw)
     # The engine refuses a quantised V without flash attention, as llama.cpp does.
-    types = tuple(CACHE_TYPES) if context.flash_attn is FlashAttention.ON else _PLAIN
+    types = CACHE_TYPES if context.flash_attn is FlashAttention.ON else _PLAIN
     target = _model(draw, files.mtp if is_mtp else files.target, types)
     draft = _draft(draw, files.draft, types, target)
     if is_mtp:
