@@ -74,7 +74,7 @@ def run(request: Request) -> None:
         for sentence in sweep.left_out:
             shown.progress.announce(f"left out: {sentence}")
         check_folder(request.out)
-        with sweep.open(restart=request.restart, say=shown.progress.say):
+        with sweep.open(restart=request.restart):
             ended = _measure(sweep, shown)
             interrupts.hold()
     asked = unmeasured_sentences(setup.base.target.path)

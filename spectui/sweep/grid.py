@@ -177,7 +177,7 @@ class SweepSetup:
     name: str | None = None
     """Name under which it is stored; None for one that follows from the conditions."""
     say: Callable[[str], None] = lambda _text: None
-    """Called with a sentence on prompts that are left out."""
+    """Called with a sentence on prompts that are left out, or on what is put aside."""
 
     def backend_document(self) -> Json:
         """The backend in documents."""
