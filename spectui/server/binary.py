@@ -180,17 +180,14 @@ def _answers(path: Path, timeout_s: float) -> ServerBinary:
     helped = ask(path, ("--help",), timeout_s)
     options = read_help(helped.output.text)
     if not _REQUIRED.issubset(flag for option in options for flag in option.flags):
-        raise _no_server(path, helped)
+        raise ServerError(
+            f"{path} is no llama-server that runs: its --help lists no "
+            f"{', '.join(sorted(_REQUIRED))}, and it ended with "
+            f"{manner_of(helped.returncode or 0)}; {helped.output.last_words}; give the path of a "
+            "llama-server"
+        )
     version = ask(path, ("--version",), max(deadline_s - time.monotonic(), 0.0)).output.text
     return ServerBinary(path=str(path), options=options, version=read_version(version))
-
-
-def _no_server(path: Path, helped: KeptProcess) -> ServerError:
-    return ServerError(
-        f"{path} is no llama-server that runs: its --help lists no {', '.join(sorted(_REQUIRED))}, "
-        f"and it ended with {manner_of(helped.returncode or 0)}; {helped.output.last_words}; give "
-        "the path of a llama-server"
-    )
 
 
 def _program_path(given: str) -> Path:
