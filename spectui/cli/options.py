@@ -11,12 +11,7 @@ from spectui.cli.given import demo_option, from_option, preset_option, target_op
 from spectui.cli.help import CommandOption, FromUserOnly
 from spectui.errors import UsageError
 from spectui.options import catalogue, placement
-from spectui.options.drafters import (
-    HIDDEN_STATE_KINDS,
-    MODEL_KIND,
-    MTP_KIND,
-    NGRAM_KINDS,
-)
+from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND, NGRAM_KINDS
 from spectui.options.option import Dialect, Form, Option, Whole
 from spectui.options.setup import MOST_SLOTS
 from spectui.paths import STORAGE_VARIABLE

@@ -25,14 +25,7 @@ from spectui.models.candidates import HubModel, Origin, Repository, candidates, 
 from spectui.models.facts import ModelFacts, check_is_target
 from spectui.models.files import FoundModel, expand_home, usual_folders
 from spectui.models.pairs import Header, compare_headers, header_of
-from spectui.models.ranking import (
-    GOOD_SHARE,
-    DraftOption,
-    look_at,
-    needed_memory,
-    rank,
-    read_share,
-)
+from spectui.models.ranking import GOOD_SHARE, DraftOption, look_at, needed_memory, rank, read_share
 from spectui.monitor.machine import this_machine
 from spectui.options.drafters import MTP_KIND
 from spectui.page import Page, Paragraph, Part, Table, Words

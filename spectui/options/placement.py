@@ -4,14 +4,7 @@ Names as in ``options.catalogue``.
 """
 
 from spectui.options.option import Form, Option, Whole
-from spectui.options.setup import (
-    CACHE_TYPES,
-    ContextOptions,
-    Devices,
-    Fit,
-    ModelOptions,
-    SplitMode,
-)
+from spectui.options.setup import CACHE_TYPES, ContextOptions, Devices, Fit, ModelOptions, SplitMode
 
 _MAX_LAYERS = 1024
 

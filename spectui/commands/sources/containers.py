@@ -13,13 +13,7 @@ from spectui.commands.home import is_at_home, path_of, text_of
 from spectui.commands.programs import file_name, names_server
 from spectui.commands.server_options import option_of_variable
 from spectui.commands.sources.files import Tree
-from spectui.commands.sources.source import (
-    CONTAINERS,
-    LLAMA_CPP,
-    assigned,
-    command_of,
-    with_paths,
-)
+from spectui.commands.sources.source import CONTAINERS, LLAMA_CPP, assigned, command_of, with_paths
 from spectui.errors import BadInputError
 
 _MANY = {
