@@ -54,6 +54,7 @@ class ServerCommand:
     """One command that starts llama-server."""
 
     start: Start = Start()
+    """Its variables, and its program after any wrappers."""
     items: tuple[Item, ...] = ()
     """Variables that stand for options, then the arguments, which override them."""
     is_old: bool = False
