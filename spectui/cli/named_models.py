@@ -10,13 +10,7 @@ from spectui.cli.progress import Progress
 from spectui.cli.request import RunOptions
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.errors import BadInputError, UsageError
-from spectui.models.facts import (
-    has_mtp_layers,
-    is_mtp_file,
-    kind_of_draft,
-    kind_of_file,
-    unmeasured_sentences,
-)
+from spectui.models.facts import has_mtp_layers, kind_of_draft, kind_of_file, unmeasured_sentences
 from spectui.models.gguf import check_is_gguf, read_gguf
 from spectui.options.drafters import MODEL_KIND, MTP_KIND, DraftMtp, ModelDrafter, with_kind
 from spectui.options.setup import Setup
@@ -143,7 +137,7 @@ def only_named_kinds(drafts: Drafts, options: RunOptions) -> Drafts:
 
 def mtp_files(drafts: Drafts) -> frozenset[str]:
     """Names of the drafts that are files of MTP layers alone."""
-    return frozenset(name for name, path in drafts.items() if is_mtp_file(path))
+    return frozenset(name for name, path in drafts.items() if kind_of_file(path) == MTP_KIND)
 
 
 def with_kind_of_file(
