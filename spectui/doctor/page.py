@@ -11,7 +11,7 @@ from spectui.documents import Json, encoded, fields_of, head, or_reason
 from spectui.engine.demand import Demand
 from spectui.format import bytes_text, count_text, counted, percent_text
 from spectui.llama.buffers import HOST, BufferKind
-from spectui.llama.facts import engine_document, unused_text
+from spectui.llama.facts import LibraryFacts, engine_document, unused_text
 from spectui.llama.planned import Backend, ModelPlan
 from spectui.llama.search import Place
 from spectui.options.drafters import MTP_KIND
@@ -97,8 +97,12 @@ def _library_lines(backend: Backend) -> Iterator[str]:
     yield f"{binding}, llama.cpp {library.version_text}, built for {built}"
     whose = f", beside {library.server}" if library.server else f" ({library.origin})"
     yield f"its library: {library.file}{whose}"
-    if library.unused:
-        yield unused_text(library)
+    yield from _unused_lines(library)
+
+
+def _unused_lines(facts: LibraryFacts) -> Iterator[str]:
+    if facts.unused:
+        yield unused_text(facts)
 
 
 def _free(total_bytes: int | None, free_bytes: int | None) -> str:
