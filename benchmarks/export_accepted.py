@@ -10,7 +10,6 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -74,7 +73,7 @@ def try_setup(
     number: int, setup: ExportSetup, binary: ServerBinary, log: Path
 ) -> Iterator[dict[str, object]]:
     """Start one; yield what was not as exported."""
-    spelled = replace(setup, reader=binary.reader).launch(binary.dialect).command.arguments
+    spelled = setup.launch(binary.dialect, binary.reader).command.arguments
     try:
         with LlamaServer(Path(binary.path), [*spelled, *VERBOSE], log_path=log) as server:
             model = properties_of(server)["model_path"]

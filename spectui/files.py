@@ -153,6 +153,21 @@ def write_own_file(path: Path, content: bytes, *, is_private: bool = False) -> N
     _replace(_without_links_above(path), content, is_private=is_private)
 
 
+def read_cached(path: Path, kind: type[_T]) -> _T | None:
+    """Read what ``write_cached`` has kept; None where there is nothing of ``kind``."""
+    with suppress(OSError, msgspec.MsgspecError):
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    return None
+
+
+def write_cached(path: Path, value: object) -> None:
+    """Keep a value as JSON, if there is room: to find it out again costs little."""
+    # A path that is no text cannot be kept.
+    with suppress(OSError, UnicodeEncodeError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_own_file(path, msgspec.json.encode(value))
+
+
 def write_file(path: Path, content: bytes, *, is_private: bool = False) -> None:
     """Write ``content`` to ``path``: it stands there whole, or what was there stays.
 

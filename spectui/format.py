@@ -4,6 +4,7 @@ Units are decimal, as on the hub and on the labels of drives. A missing value is
 """
 
 import unicodedata
+from collections.abc import Sequence
 
 _BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _COUNT_UNITS = ("", "K", "M", "B", "T")
@@ -21,7 +22,8 @@ _SLOW = 0.1
 _ROUNDED = 0.9995
 """From here on three digits are those of the next larger unit."""
 _TEN, _HUNDRED, _HUGE = 10.0, 100.0, 1e5
-_NONE = "–"
+NONE = "–"
+"""In place of a number that is not there."""
 _HARMLESS = frozenset("\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}\u200c\u200d")
 """Unprintable characters that are kept: blanks, and joiners of scripts and emoji."""
 
@@ -61,6 +63,12 @@ def count_text(n: int) -> str:
 def counted(n: int, noun: str) -> str:
     """Write a number of things such as ``1 prompt`` or ``24 prompts``."""
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def first_of(names: Sequence[str], most: int) -> str:
+    """Write at most so many names, such as ``a, b and 3 more``."""
+    n_more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {n_more} more" if n_more > 0 else "")
 
 
 def _scaled(n: int, units: tuple[str, ...]) -> tuple[str, str]:
@@ -104,19 +112,19 @@ def is_large(gain: float) -> bool:
 def rate_text(tokens_per_s: float | None) -> str:
     """Write tokens per second, without the unit, such as ``18.3``; slow ones such as ``0.04``."""
     if tokens_per_s is None:
-        return _NONE
+        return NONE
     return f"{tokens_per_s:.2f}" if 0 < tokens_per_s < _SLOW else f"{tokens_per_s:.1f}"
 
 
 def times_text(speedup: float | None) -> str:
     """Write a speedup such as ``1.18×``."""
-    return _NONE if speedup is None else f"{factor(speedup)}×"
+    return NONE if speedup is None else f"{factor(speedup)}×"
 
 
 def percent_text(share: float | None) -> str:
     """Write a share such as ``78 %``; one that is less than 1 % as ``0.4 %``."""
     if share is None:
-        return _NONE
+        return NONE
     percent = 100 * share
     return f"{percent:.{int(0.05 <= abs(percent) < 0.95)}f} %"  # noqa: PLR2004 - rounded to 0, to 1
 

@@ -12,7 +12,7 @@ from types import FrameType
 
 from spectui.errors import CancelledError
 
-_INTERRUPTED = 130
+_INTERRUPTED = CancelledError.exit_code
 _STDERR = 2
 _SHOW_CURSOR = b"\x1b[?25h"
 """A display of progress has hidden it."""

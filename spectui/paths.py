@@ -61,18 +61,15 @@ def ensure_dir(path: Path) -> Path:
     Raises:
         BadInputError: the folder cannot be created or is not writable.
     """
+    remedy = f"make it writable or point {HOME_VARIABLE} at a folder that is"
     try:
         _make_private(path)
     except OSError as error:
         raise BadInputError(
-            f"cannot create the folder {path} ({error.strerror}); "
-            f"make it writable or point {HOME_VARIABLE} at a folder that is"
+            f"cannot create the folder {path} ({error.strerror}); {remedy}"
         ) from error
     if not os.access(path, os.W_OK):
-        raise BadInputError(
-            f"cannot write to the folder {path}; "
-            f"make it writable or point {HOME_VARIABLE} at a folder that is"
-        )
+        raise BadInputError(f"cannot write to the folder {path}; {remedy}")
     return path
 
 

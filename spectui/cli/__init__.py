@@ -16,7 +16,7 @@ import click
 from spectui import __version__
 from spectui.cli.help import Group
 from spectui.cli.output import complain, reader
-from spectui.errors import DoesNotFitError, EngineDiedError, SpectuiError
+from spectui.errors import CancelledError, DoesNotFitError, EngineDiedError, SpectuiError
 from spectui.files import open_private
 from spectui.format import printable
 from spectui.interrupts import interrupts
@@ -56,7 +56,6 @@ _OBJECTS_BETWEEN_COLLECTIONS = 10_000
 stays."""
 _DEFECT = 1
 _USAGE = 2
-_INTERRUPTED = 130
 
 
 class _Commands(Group):
@@ -141,7 +140,7 @@ def report_failure(error: BaseException) -> int:
             return error.code if isinstance(error.code, int) else _DEFECT
         case KeyboardInterrupt() | click.exceptions.Abort():
             complain("interrupted")
-            return _INTERRUPTED
+            return CancelledError.exit_code
         case click.exceptions.Exit():
             return error.exit_code
         case click.ClickException():

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import click
@@ -108,9 +109,6 @@ def make_launch(request: Cockpit, settings: Settings) -> Launch:
     speculation, shared = take_drafting(request.given)
     shared = with_preset_models(shared, most_drafts=int(speculation.needs_draft))
 
-    def make_setup(pair: Pair) -> LiveSetup:
-        return _setup(shared, speculation, pair)
-
     def with_preset(name: str) -> Launch:
         # What a preset says of the sampling is chosen, which the context knows.
         with _context("--preset", name) as context:
@@ -124,7 +122,7 @@ def make_launch(request: Cockpit, settings: Settings) -> Launch:
 
     pair, demo = _models(shared)
     return Launch(
-        make_setup=make_setup,
+        make_setup=partial(_setup, shared, speculation),
         with_preset=with_preset,
         with_command=with_command,
         settings=settings,

@@ -170,8 +170,8 @@ def _launch(exported: ExportSetup | ServerCommand, reader: Reader) -> Launch:
     """The launch of the program that was named, or of the command's own, for its reader."""
     if isinstance(exported, ExportSetup):
         named = None if reader.program is None else reader
-        return replace(exported, program=reader.program, reader=named).launch(reader.dialect)
-    return translated(exported, reader, program=reader.program)
+        return exported.launch(reader.dialect, named)
+    return translated(exported, reader)
 
 
 def _check_taken(launch: Launch, given: Reader | None) -> None:

@@ -4,7 +4,6 @@ import os
 import shlex
 from collections.abc import Iterable
 from itertools import islice
-from pathlib import Path
 
 from spectui.cli.given import Given
 from spectui.cli.output import complain
@@ -42,7 +41,7 @@ def read_takeover(text: str, *, other_drafts: bool, through_server: bool) -> Tak
     set_variables_of(found.start)
     if command.inside is not None:
         # Variables of a container are none of the host's.
-        names = (name for name, _ in command.environment if name.startswith(LLAMA_PREFIXES))
+        names = (name for name, _ in command.start.environment if name.startswith(LLAMA_PREFIXES))
         _warn_of_left_variables(names)
     _warn_of_refusals(command)
     # What is set aside leaves no draft whose lengths would matter.
@@ -139,18 +138,15 @@ def warn_of_unmeasured(
         done: to the command.
         through_server: whether a llama-server gets the command's own arguments.
     """
-    notes = [_config_file_note(file, done) for file in config_files(with_system=not through_server)]
+    notes = [
+        f"{done} without the options of {file}, which llama-servers since autumn 2026 take; give "
+        "those that matter as options"
+        for file in config_files(with_system=not through_server)
+    ]
     notes += _command_notes(given, done=done, through_server=through_server)
     for one in notes:
         complain(f"note: {one}")
     return tuple(notes)
-
-
-def _config_file_note(file: Path, done: str) -> str:
-    return (
-        f"{done} without the options of {file}, which llama-servers since autumn 2026 take; give "
-        "those that matter as options"
-    )
 
 
 def _command_notes(given: Given, *, done: str, through_server: bool) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from spectui.cli.options import DIALECTS, QUIET, json_option, server_bin_option
 from spectui.cli.output import check_writable, complain
 from spectui.cli.page import next_lines, write_result
 from spectui.commands.command import ServerCommand
-from spectui.commands.finding import Finding, Severity
+from spectui.commands.finding import Finding, Severity, worst_first
 from spectui.commands.home import own_path
 from spectui.commands.lint.checking import Report, check, lint_document, lint_page
 from spectui.commands.programs import recognise
@@ -165,18 +165,12 @@ def examine(
         report,
         name=name,
         chosen_by=chosen_by,
-        findings=_worst_first(report.findings, on_models),
+        findings=worst_first((*report.findings, *on_models)),
         # Nothing else is corrected of what the models tell.
-        left=_worst_first(report.left, on_models),
+        left=worst_first((*report.left, *on_models)),
         unseen=unseen,
         asked=not request.no_models,
     )
-
-
-def _worst_first(own: tuple[Finding, ...], on_models: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """The findings on words and models, the worst first."""
-    order = list(Severity)
-    return tuple(sorted((*own, *on_models), key=lambda one: order.index(one.severity)))
 
 
 def _own_reader(command: ServerCommand) -> tuple[Reader, str]:

@@ -10,13 +10,13 @@ from spectui.cli.progress import Progress
 from spectui.cli.request import RunOptions
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.errors import BadInputError, UsageError
-from spectui.models.facts import has_mtp_layers, kind_of_draft, unmeasured_sentences
+from spectui.models.facts import has_mtp_layers, kind_of_draft, kind_of_file, unmeasured_sentences
 from spectui.models.gguf import check_is_gguf, read_gguf
 from spectui.options.drafters import MODEL_KIND, MTP_KIND, DraftMtp, ModelDrafter, with_kind
 from spectui.options.setup import Setup
 from spectui.options.speculation import Speculation
 from spectui.paths import text_of
-from spectui.presets import Preset, find_preset
+from spectui.presets import find_preset
 
 Drafts = Mapping[str, Path]
 """Draft models by name."""
@@ -46,15 +46,12 @@ def with_preset_models(options: RunOptions, *, most_drafts: int | None = None) -
         if not drafts and preset.needs_draft:
             missing.append(f"the draft {' or '.join(str(draft) for draft in preset.draft)}")
     if missing:
-        raise _missing(preset, options.preset, " and ".join(missing))
+        raise BadInputError(
+            f"models of preset {preset.name} are missing: fetch {' and '.join(missing)} into "
+            f"{preset.models_folder}, as spectui presets show {shlex.quote(options.preset)} says, "
+            "or give your own with -m and -md"
+        )
     return replace(options, model=target, model_draft=drafts)
-
-
-def _missing(preset: Preset, name: str, what: str) -> BadInputError:
-    return BadInputError(
-        f"models of preset {preset.name} are missing: fetch {what} into {preset.models_folder}, "
-        f"as spectui presets show {shlex.quote(name)} says, or give your own with -m and -md"
-    )
 
 
 def find_models(
@@ -97,7 +94,13 @@ def find_setup(options: RunOptions, speculation: Speculation, *, several: str) -
         BadInputError: a file is missing, or the draft is of another kind than was named.
         UsageError: there are several drafts, or one that nobody asks.
     """
-    target, draft = _find_pair(options, speculation, several)
+    target, drafts = find_models(options, needs_draft=speculation.needs_draft)
+    options.check_drafts(are_asked=speculation.takes_draft)
+    if len(drafts) > 1 and not options.demo:
+        raise UsageError(several)
+    warn_of_sampling(target, options.progress)
+    has_draft = speculation.needs_draft or (speculation.takes_draft and options.model_draft)
+    draft = next(iter(drafts.values())) if has_draft else None
     is_named = "spec_type" in options.given.typed
     return Setup(
         target=options.target_options(target),
@@ -106,27 +109,6 @@ def find_setup(options: RunOptions, speculation: Speculation, *, several: str) -
         speculation=with_kind_of_file(speculation, draft, is_named=is_named),
         extra=options.given.served_extra,
     )
-
-
-def _find_pair(
-    options: RunOptions, speculation: Speculation, several: str
-) -> tuple[Path, Path | None]:
-    """Find the target and the one draft; None where no draft model is needed."""
-    target, drafts = find_models(options, needs_draft=speculation.needs_draft)
-    options.check_drafts(are_asked=speculation.takes_draft)
-    if len(drafts) > 1 and not options.demo:
-        raise UsageError(several)
-    warn_of_sampling(target, options.progress)
-    has_draft = speculation.needs_draft or (speculation.takes_draft and options.model_draft)
-    return target, next(iter(drafts.values())) if has_draft else None
-
-
-def kind_of_file(path: Path) -> str:
-    """The kind that a draft's file drafts as; a model where its header cannot be read."""
-    try:
-        return kind_of_draft(read_gguf(path)) or MODEL_KIND
-    except BadInputError:
-        return MODEL_KIND
 
 
 def only_named_kinds(drafts: Drafts, options: RunOptions) -> Drafts:

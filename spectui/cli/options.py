@@ -11,12 +11,7 @@ from spectui.cli.given import demo_option, from_option, preset_option, target_op
 from spectui.cli.help import CommandOption, FromUserOnly
 from spectui.errors import UsageError
 from spectui.options import catalogue, placement
-from spectui.options.drafters import (
-    HIDDEN_STATE_KINDS,
-    MODEL_KIND,
-    MTP_KIND,
-    NGRAM_KINDS,
-)
+from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND, NGRAM_KINDS
 from spectui.options.option import Dialect, Form, Option, Whole
 from spectui.options.setup import MOST_SLOTS
 from spectui.paths import STORAGE_VARIABLE
@@ -204,11 +199,11 @@ _TEMPERATURE, *_SAMPLING = _under("Sampling", catalogue.TEMPERATURE, *catalogue.
 
 def _spec_type(
     what: str, *kinds: str, by_server: bool, cls: type[CommandOption] = CommandOption
-) -> click.Option:
+) -> Any:
     """``--spec-type``; ``by_server`` where a llama-server may measure what it alone runs."""
     more = HIDDEN_STATE_KINDS if by_server else ()
     note = f" {', '.join(more)} with --backend server." if more else ""
-    described: click.Option = option(
+    return option(
         "--spec-type",
         cls=cls,
         type=ListOf(click.Choice([MODEL_KIND, MTP_KIND, *kinds, *more])),
@@ -217,7 +212,6 @@ def _spec_type(
         help=f"{what}{note}",
         subject=_DRAFTING,
     )
-    return described
 
 
 _WHO_MAY = (

@@ -17,7 +17,7 @@ from spectui.demo import DemoModel, ensure_demo_models
 from spectui.display import visible
 from spectui.documents import Json, fields_of, or_reason
 from spectui.errors import BadInputError, HubError, UsageError
-from spectui.format import bytes_text, counted, percent_text
+from spectui.format import NONE, bytes_text, counted, percent_text
 from spectui.llama.architectures import inspect_header, inspect_pair
 from spectui.measure.backend import header
 from spectui.models import files
@@ -25,14 +25,7 @@ from spectui.models.candidates import HubModel, Origin, Repository, candidates, 
 from spectui.models.facts import ModelFacts, check_is_target
 from spectui.models.files import FoundModel, expand_home, usual_folders
 from spectui.models.pairs import Header, compare_headers, header_of
-from spectui.models.ranking import (
-    GOOD_SHARE,
-    DraftOption,
-    look_at,
-    needed_memory,
-    rank,
-    read_share,
-)
+from spectui.models.ranking import GOOD_SHARE, DraftOption, look_at, needed_memory, rank, read_share
 from spectui.monitor.machine import this_machine
 from spectui.options.drafters import MTP_KIND
 from spectui.page import Page, Paragraph, Part, Table, Words
@@ -80,8 +73,6 @@ class _Findings:
 
 _N_PASSED_OVER = 10
 """Maximum number of sentences on files that are no models, of which a folder may hold thousands."""
-_NONE = "–"
-"""Sign for an unknown number. A column of nothing else is dropped."""
 
 _Cells = Mapping[str, Callable[[DraftOption], str]]
 
@@ -149,9 +140,8 @@ def _notes(title: str, sentences: Sequence[str]) -> list[Part]:
 def _model_table(found: _Findings, options: Sequence[DraftOption], cells: _Cells) -> Table:
     """Models with facts from their files, or with what they cost."""
     names = _names(found.models)
-    kept = {
-        head: cell for head, cell in cells.items() if any(cell(one) != _NONE for one in options)
-    }
+    # A column of unknown numbers alone is dropped.
+    kept = {head: cell for head, cell in cells.items() if any(cell(one) != NONE for one in options)}
     return Table(
         (
             Words("model"),
@@ -181,7 +171,7 @@ def shown(text: str) -> str:
 def _arch(option: DraftOption) -> str:
     facts = option.facts
     if facts is None:
-        return _NONE
+        return NONE
     return shown(f"{facts.arch}, MTP alone" if facts.draft_kind == MTP_KIND else facts.arch)
 
 
@@ -190,10 +180,10 @@ _LISTED: _Cells = {
     "size": lambda option: bytes_text(option.model.size_bytes),
     _ARCH: _arch,
     "context": lambda option: (
-        f"{option.facts.n_ctx_train:,}" if option.facts and option.facts.n_ctx_train else _NONE
+        f"{option.facts.n_ctx_train:,}" if option.facts and option.facts.n_ctx_train else NONE
     ),
     _MEMORY: lambda option: (
-        _NONE if option.memory_bytes is None else bytes_text(option.memory_bytes)
+        NONE if option.memory_bytes is None else bytes_text(option.memory_bytes)
     ),
 }
 """Functions for the cells under each heading."""
@@ -235,33 +225,21 @@ def scan(request: Scan) -> None:
     write_result(_document(found), _page(found), request.json_path, quiet=request.quiet)
 
 
-class _HubDrafts:
-    """Models of the hub, seen as drafts of one target."""
-
-    def __init__(self, hub: "Hub", target: Header, n_ctx: int) -> None:
-        self._hub, self._target, self._n_ctx = hub, target, n_ctx
-        self.models: dict[Path, HubModel] = {}
-        """Models that were looked up, by their places on the hub."""
-
-    def look_at(self, repository: Repository) -> DraftOption:
-        """Choose a file of a repository and look at its header beside the target's."""
-        model, reason, facts = None, "has no model that could draft", self._target.facts
-        try:
-            models = self._hub.models(repository.name)
-            own_bytes = facts.read_bytes_per_token or facts.size_bytes
-            model = choose_file(repository, models, own_bytes)
-        except HubError as error:
-            reason = str(error).removeprefix(f"repository {repository.name}: ")
-        if model is None:
-            path = Path(repository.name)
-            unknown = FoundModel(path=path, name=path.name, size_bytes=0)
-            return DraftOption(model=unknown, facts=None, reason=reason, memory_bytes=None)
-        self.models[model.path] = model
-        compare = partial(compare_headers, self._target, read=self._header, here=False)
-        return look_at(facts, model, compare, self._n_ctx)
-
-    def _header(self, path: Path) -> Header:
-        return self._hub.header(self.models[path])
+def _look_into(repository: Repository, hub: "Hub", target: Header, n_ctx: int) -> DraftOption:
+    """Choose a file of a repository and look at its header beside the target's."""
+    model, reason, facts = None, "has no model that could draft", target.facts
+    try:
+        models = hub.models(repository.name)
+        own_bytes = facts.read_bytes_per_token or facts.size_bytes
+        model = choose_file(repository, models, own_bytes)
+    except HubError as error:
+        reason = str(error).removeprefix(f"repository {repository.name}: ")
+    if model is None:
+        path = Path(repository.name)
+        unknown = FoundModel(path=path, name=path.name, size_bytes=0)
+        return DraftOption(model=unknown, facts=None, reason=reason, memory_bytes=None)
+    compare = partial(compare_headers, target, read=lambda _: hub.header(model), here=False)
+    return look_at(facts, model, compare, n_ctx)
 
 
 def find(request: Find) -> None:
@@ -287,14 +265,13 @@ def find(request: Find) -> None:
     origin, facts = Origin.of(own.gguf, target.name), own.facts
     with open_progress(quiet=request.quiet) as progress:
         progress.say(f"asking the hub for drafts of {shown(origin.names[-1])}")
-        drafts = _HubDrafts(hub, own, request.n_ctx)
         # Of a mixture of experts a token reads a small part.
         share = (facts.read_bytes_per_token or facts.size_bytes) / max(facts.size_bytes, 1)
         listed = candidates(origin, share * facts.n_params, hub.search, _MOST_OF_HUB)
         options = []
         for number, repository in enumerate(listed, start=1):
             progress.say(f"reading {shown(repository.name)} ({number} of {len(listed)})")
-            options.append(drafts.look_at(repository))
+            options.append(_look_into(repository, hub, own, request.n_ctx))
     searched = ", ".join(dict.fromkeys((*origin.names, *origin.families)))
     found = _Findings(
         n_ctx=request.n_ctx,
@@ -302,7 +279,11 @@ def find(request: Find) -> None:
         models=rank(facts, options),
         nothing=f"The hub was searched for {shown(searched)}, and nothing that is smaller was "
         "found; n-gram drafters need no file: spectui tune tries them by itself.",
-        fetch={path: shlex.join(model.fetch_words) for path, model in drafts.models.items()},
+        fetch={
+            model.path: shlex.join(model.fetch_words)
+            for model in (option.model for option in options)
+            if isinstance(model, HubModel)
+        },
     )
     write_result(_document(found), _page(found), request.json_path, quiet=request.quiet)
 

@@ -42,16 +42,20 @@ def list_all(request: studies.List) -> None:
     Raises:
         BadInputError: the storage cannot be used.
     """
-    storage, json_path = request.storage, request.json_path
-    check_writable(json_path, (file_of(storage),))
-    every = list_studies(storage)
+    every = _studies(request)
     document = {
         **head("studies"),
         "studies": list(map(_row_document, every)),
     }
     problems = [one.problem for one in every if one.problem is not None]
     notes = (Paragraph(f"note: {one}") for one in problems)
-    write_result(document, [_table(every) if every else _NOTHING, *notes], json_path)
+    write_result(document, [_table(every) if every else _NOTHING, *notes], request.json_path)
+
+
+def _studies(request: studies.List | studies.Show) -> tuple[StoredStudy, ...]:
+    """All studies, once it is sure that what is written is not their own file."""
+    check_writable(request.json_path, (file_of(request.storage),))
+    return list_studies(request.storage)
 
 
 def _row_document(study: StoredStudy) -> Json:
@@ -115,9 +119,7 @@ def show(request: studies.Show) -> None:
         BadInputError: the storage cannot be used, or a newer spectui made the study.
         UsageError: there is no such study.
     """
-    storage, json_path = request.storage, request.json_path
-    check_writable(json_path, (file_of(storage),))
-    every = list_studies(storage)
+    every = _studies(request)
     study = find_study(every, request.study)
     report = study.report
     document = _bare_document(study) if report is None else report.document
@@ -126,7 +128,7 @@ def show(request: studies.Show) -> None:
     if report is not None and (report.page or report.text):
         page = [part[0] if isinstance(part, tuple) else part for part in report.page]
         page = page or [report.text]
-    write_result(document, [*machines, *page], json_path)
+    write_result(document, [*machines, *page], request.json_path)
 
 
 def _bare_document(study: StoredStudy) -> Json:

@@ -27,7 +27,7 @@ from spectui.cli.sweep import Sweep as Request
 from spectui.documents import Json
 from spectui.engine.planning import left_open
 from spectui.errors import BadInputError, CancelledError, SpectuiError
-from spectui.interrupts import interrupts
+from spectui.interrupts import interrupts, raise_ended
 from spectui.measure.backend import header
 from spectui.models.facts import unmeasured_sentences
 from spectui.monitor.machine import this_machine
@@ -74,7 +74,7 @@ def run(request: Request) -> None:
         for sentence in sweep.left_out:
             shown.progress.announce(f"left out: {sentence}")
         check_folder(request.out)
-        with sweep.open(restart=request.restart, say=shown.progress.say):
+        with sweep.open(restart=request.restart):
             ended = _measure(sweep, shown)
             interrupts.hold()
     asked = unmeasured_sentences(setup.base.target.path)
@@ -195,14 +195,12 @@ def _report(
                 lambda: _write_out(request, sweep, summaries, document),
             ]
         )
-    if is_interrupted:
-        n_done = len({record.visit for record in sweep.records} & set(sweep.visits))
-        raise CancelledError(
-            f"interrupted; the sweep {sweep.name} keeps {n_done} of {len(sweep.visits)} "
-            "measurements, and the same command goes on from there"
-        )
-    if ended is not None:
-        raise ended
+    n_done = len({record.visit for record in sweep.records} & set(sweep.visits))
+    raise_ended(
+        ended,
+        f"interrupted; the sweep {sweep.name} keeps {n_done} of {len(sweep.visits)} "
+        "measurements, and the same command goes on from there",
+    )
     if not any(one.runs for one in summaries):
         failed = [one.error for one in summaries if one.error is not None]
         reason = first_clause(failed[0]) if failed else "nothing was decoded"

@@ -53,10 +53,8 @@ class Start:
 class ServerCommand:
     """One command that starts llama-server."""
 
-    prelude: tuple[str, ...] = ("llama-server",)
-    """Words before the arguments: the program, and wrappers with their own variables."""
-    environment: tuple[tuple[str, str], ...] = ()
-    """Variables that are set for the command, without those that stand for options."""
+    start: Start = Start()
+    """Its variables, and its program after any wrappers."""
     items: tuple[Item, ...] = ()
     """Variables that stand for options, then the arguments, which override them."""
     is_old: bool = False
@@ -94,8 +92,10 @@ class ServerCommand:
         return replace(
             self,
             items=tuple(map(cover.item, self.items)),
-            prelude=tuple(map(cover.word, self.prelude)),
-            environment=tuple((name, cover.value(name, value)) for name, value in self.environment),
+            start=Start(
+                program=tuple(map(cover.word, self.start.program)),
+                environment=tuple((n, cover.value(n, v)) for n, v in self.start.environment),
+            ),
             remarks=tuple(one.without(cover.texts) for one in self.remarks),
             inside=None if self.inside is None else self.inside.discreet(),
             secrets=tuple(dict.fromkeys(cover.names)),
@@ -104,12 +104,8 @@ class ServerCommand:
     @property
     def ahead(self) -> tuple[str, ...]:
         """All words before the arguments, with variables as assignments."""
-        return (*(f"{name}={value}" for name, value in self.environment), *self.prelude)
-
-    @property
-    def start(self) -> Start:
-        """Variables of the command, and its program after any wrappers."""
-        return Start(environment=self.environment, program=self.prelude)
+        start = self.start
+        return (*(f"{name}={value}" for name, value in start.environment), *start.program)
 
     @property
     def arguments(self) -> tuple[str, ...]:

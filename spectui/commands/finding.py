@@ -1,5 +1,6 @@
 """A finding on a command or its models, and its correction."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -56,6 +57,17 @@ class Finding:
             what = what.replace(secret, shown).replace(repr(secret)[1:-1], shown)
             flag, meant = flag.replace(secret, shown), meant and meant.replace(secret, shown)
         return replace(self, flag=flag, what=what, replacement=meant)
+
+
+def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The findings by their severity, and then in the command's order."""
+    order = list(Severity)
+    return tuple(
+        sorted(
+            findings,
+            key=lambda one: (order.index(one.severity), one.at if one.at >= 0 else math.inf),
+        )
+    )
 
 
 def about(

@@ -87,15 +87,15 @@ class ExportSetup(Setup):
     """Name for formats that hold several models."""
     start: Start = field(default_factory=Start)
     """The words before the arguments."""
-    program: str | None = None
-    """Program to start instead of that of ``start``."""
-    reader: Reader | None = None
-    """The llama-server that is started; None for any of the dialect."""
     given: frozenset[str] | None = None
     """Names of options that a command gave: others are left out at their defaults. None for all."""
 
-    def launch(self, dialect: Dialect) -> Launch:
+    def launch(self, dialect: Dialect, named: Reader | None = None) -> Launch:
         """The launch of a llama-server of that dialect with this setup.
+
+        Args:
+            dialect: the llama-server's.
+            named: the one that is started; None for that of ``start``, whatever it is.
 
         Raises:
             BadInputError: the dialect or the program has no words for it.
@@ -112,18 +112,18 @@ class ExportSetup(Setup):
             # In other dialects auto is the default, and has no word.
             extra = tuple(one for one in extra if one.name not in LAYERS or one.value != "auto")
         items = (*own, *extra)
-        reader = replace(self.reader or Reader(), dialect=dialect)
+        reader = named or Reader(dialect=dialect)
         report = check(ServerCommand(items=items), reader)
-        if self.reader is not None:
-            check_certain(report, reader)
+        if named is not None:
+            check_certain(report)
         lacking = [items[one.at] for one in report.findings if one.edits.get(one.at) == ()]
         if lacking:
             flags = " ".join(item.flag for item in lacking)
             comments.append(f"left out, since {dialect} has no such option: {flags}")
-        start = self.start.running(self.program)
+        start = self.start.running(reader.program)
         return Launch(
             name=self.name,
-            command=replace(report.corrected, environment=start.environment, prelude=start.program),
+            command=replace(report.corrected, start=start),
             reader=reader,
             comments=(*map(printable, comments), *unknown_note(report.corrected.items, reader)),
         )
@@ -158,13 +158,8 @@ def _places(target: ModelOptions, context: ContextOptions) -> list[str]:
     return [shlex.join(words_of([one])) for one in kept]
 
 
-def translated(command: ServerCommand, reader: Reader, *, program: str | None = None) -> Launch:
+def translated(command: ServerCommand, reader: Reader) -> Launch:
     """The command in today's words of its dialect, for the llama-server that will read it.
-
-    Args:
-        command: the command.
-        reader: the llama-server.
-        program: program to start instead of the command's own.
 
     Raises:
         BadInputError: it is of another dialect, or the reader stops at it.
@@ -173,16 +168,16 @@ def translated(command: ServerCommand, reader: Reader, *, program: str | None = 
     remarks = tuple(one for one in command.remarks if one.replacement is None)
     # An ik_llama.cpp that runs a command is left with it as it is.
     report = check(replace(command, remarks=remarks), reader, always=reader.is_current)
-    check_certain(report, reader)
+    check_certain(report)
     # ik_llama.cpp reads its variables behind the arguments.
     is_ik = reader.dialect is Dialect.IK
     placed = sorted(report.corrected.items, key=lambda item: is_ik and item.variable is not None)
     items = tuple(replace(item, variable=None) for item in placed)
-    start = report.corrected.start.running(program)
+    start = report.corrected.start.running(reader.program)
     findings = [one for one in report.findings if one not in remarks]
     return Launch(
         name=_model_name(command),
-        command=replace(report.corrected, items=items, prelude=start.program),
+        command=replace(report.corrected, items=items, start=start),
         reader=reader,
         notes=(
             *map(_remark_note, command.remarks),

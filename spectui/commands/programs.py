@@ -86,7 +86,7 @@ def starts_server(command: ServerCommand) -> bool:
 
 
 def _program(command: ServerCommand) -> tuple[str, ...]:
-    return (command if command.inside is None else command.inside).prelude
+    return (command if command.inside is None else command.inside).start.program
 
 
 def started_by(command: ServerCommand) -> str | None:
@@ -98,14 +98,14 @@ def started_by(command: ServerCommand) -> str | None:
 
 def as_server(command: ServerCommand) -> ServerCommand:
     """The command with llama-server of the same folder in its program's place."""
-    place = place_of_program(command.prelude)
-    prelude = list(command.prelude)
+    words = list(command.start.program)
+    place = place_of_program(words)
     if place is not None:
-        word = prelude[place]
+        word = words[place]
         end = ".exe" if word.endswith(".exe") else ""
-        prelude[place] = f"{word.removesuffix(file_name(word))}{SERVER}{end}"
+        words[place] = f"{word.removesuffix(file_name(word))}{SERVER}{end}"
     inside = None if command.inside is None else as_server(command.inside)
-    return replace(command, prelude=tuple(prelude), inside=inside)
+    return replace(command, start=replace(command.start, program=tuple(words)), inside=inside)
 
 
 class Recognised(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,8 +143,7 @@ def recognise(command: ServerCommand) -> Recognised:
 
 def _places(command: ServerCommand) -> Iterator[str]:
     """Yield the words that may name the program's folder, and the image of its container."""
-    inner = command if command.inside is None else command.inside
-    yield from (*command.prelude, *inner.prelude, command.image)
+    yield from (*command.start.program, *_program(command), command.image)
 
 
 def _sign(item: Item) -> tuple[Dialect, str] | None:

@@ -4,25 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from spectui.doctor.speed import (
-    DraftBound,
-    SpeedBound,
-    fastest_gpu_bytes_per_s,
-    speed_bound,
-)
-from spectui.engine.demand import (
-    Demand,
-    FreeMemory,
-    can_load,
-    demands,
-    free_memory,
-)
-from spectui.engine.fitting import (
-    PlanCall,
-    alone,
-    largest_context,
-    smallest_n_cpu_moe,
-)
+from spectui.doctor.speed import DraftBound, SpeedBound, fastest_gpu_bytes_per_s, speed_bound
+from spectui.engine.demand import Demand, FreeMemory, can_load, demands, free_memory
+from spectui.engine.fitting import PlanCall, alone, largest_context, smallest_n_cpu_moe
 from spectui.engine.planning import Planner, fitted
 from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.llama.planned import Backend, Plan, PlanRequest, beside

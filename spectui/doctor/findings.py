@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from spectui.commands.finding import Finding, Severity
+from spectui.commands.finding import Finding, Severity, worst_first
 from spectui.doctor.examination import Examination, ExaminedDraft
 from spectui.doctor.speed import DraftBound
 from spectui.engine.demand import Demand
@@ -21,13 +21,13 @@ def finding(severity: Severity, text: str, flag: str = "-m") -> Finding:
 
 def findings(examination: Examination) -> tuple[Finding, ...]:
     """All findings on an examination, the worst first."""
-    found = [
-        *_memory_findings(examination),
-        *_training_findings(examination),
-        *(one for draft in examination.drafts for one in _draft_findings(examination, draft)),
-    ]
-    order = list(Severity)
-    return tuple(sorted(found, key=lambda finding: order.index(finding.severity)))
+    return worst_first(
+        [
+            *_memory_findings(examination),
+            *_training_findings(examination),
+            *(one for draft in examination.drafts for one in _draft_findings(examination, draft)),
+        ]
+    )
 
 
 def _draft_findings(examination: Examination, draft: ExaminedDraft) -> Iterator[Finding]:

@@ -67,7 +67,9 @@ def _examined(examination: Examination) -> list[Part]:
 def _machine(around: Surroundings, refused: Mapping[Place, str]) -> Iterator[str]:
     machine, backend = around.machine, around.backend
     speed = around.ram_bytes_per_s
-    read = "too full to measure its speed" if speed is None else f"read at {_speed_text(speed)}"
+    read = "too full to measure its speed"
+    if speed is not None:
+        read = f"read at {bytes_text(round(speed))}/s"
     memory = _free(machine.memory_bytes, around.free.by_memory.get(HOST))
     yield f"{machine.cpu}, {machine.n_cores} cores; RAM {memory}, {read}"
     for gpu in backend.gpus:
@@ -101,10 +103,6 @@ def _library_lines(backend: Backend) -> Iterator[str]:
 def _unused_lines(facts: LibraryFacts) -> Iterator[str]:
     if facts.unused:
         yield unused_text(facts)
-
-
-def _speed_text(bytes_per_s: float) -> str:
-    return f"{bytes_text(round(bytes_per_s))}/s"
 
 
 def _free(total_bytes: int | None, free_bytes: int | None) -> str:

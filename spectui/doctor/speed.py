@@ -111,8 +111,7 @@ def fastest_gpu_bytes_per_s(devices: Collection[DeviceMemory]) -> float | None:
     addresses = {pci_address(one.id) for one in devices} - {None}
     try:
         with nvml.session():
-            gpus = [nvml.by_index(index) for index in range(nvml.count())]
-            used = [gpu for gpu in gpus if nvml.address(gpu) in addresses]
+            used = [gpu for gpu in nvml.gpus() if nvml.address(gpu) in addresses]
             return max((nvml.memory_bytes_per_s(gpu) for gpu in used), default=None)
     except NvmlError:
         # No driver, or one without this reading: the bound is left out.

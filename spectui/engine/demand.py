@@ -7,7 +7,6 @@ tightest one counts.
 """
 
 import os
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -17,7 +16,7 @@ import psutil
 
 from spectui.cores import cgroups
 from spectui.format import bytes_text
-from spectui.llama.buffers import HOST, DeviceMemory, devices_of
+from spectui.llama.buffers import HOST, DeviceMemory, bytes_by_memory, devices_of
 from spectui.llama.planned import Plan
 from spectui.options.setup import Devices, Fit
 
@@ -175,11 +174,8 @@ class Demand:
 
 def demands(plan: Plan, free: FreeMemory) -> tuple[Demand, ...]:
     """Add up a plan by memory: every one that it uses or that is known, the host's last."""
-    allocated: Counter[str] = Counter()
-    mapped: Counter[str] = Counter()
-    for buffer in plan.buffers:
-        sizes = mapped if buffer.is_mapped else allocated
-        sizes[buffer.memory] += buffer.size_bytes
+    mapped = bytes_by_memory(one for one in plan.buffers if one.is_mapped)
+    allocated = bytes_by_memory(one for one in plan.buffers if not one.is_mapped)
     memories = {*allocated, *mapped, *free.by_memory}
     # Bytes of a GPU that has no memory of its own are the host's, and bound by either.
     allocated[HOST] += sum(allocated[gpu] for gpu in free.in_ram)

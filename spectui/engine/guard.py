@@ -19,7 +19,6 @@ freed, so what stays loaded counts as taken. A draft beside a loaded target is j
 the memory that would be free without the target.
 """
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import replace
@@ -28,7 +27,7 @@ from spectui.closing import Closing
 from spectui.engine.demand import FreeMemory, demands, free_memory, least_left
 from spectui.engine.planning import Planner, fitted
 from spectui.errors import DoesNotFitError, ReadsFromDiskError, SpectuiError
-from spectui.llama.buffers import HOST, Buffer, DeviceMemory
+from spectui.llama.buffers import HOST, Buffer, DeviceMemory, bytes_by_memory, mapped_bytes
 from spectui.llama.devices import gpu_memories, has_gpu, use_rpc
 from spectui.llama.planned import Plan, PlanRequest
 from spectui.models.facts import ModelFacts, facts_of
@@ -143,7 +142,7 @@ class Guard(Closing):
             if len(plans) < len(requests):
                 return None
             free = self.free(requests[0].target)
-        largest = max(plans, key=_mapped_bytes)
+        largest = max(plans, key=lambda plan: mapped_bytes(plan.buffers))
         own = [one for plan in plans for one in plan.buffers if not one.is_mapped]
         mapped = [one for one in largest.buffers if one.is_mapped]
         together = replace(largest.target, buffers=(*own, *mapped))
@@ -253,16 +252,10 @@ def _objections(plan: Plan, free: FreeMemory) -> tuple[list[str], list[str]]:
 
 def _with_gone(free: FreeMemory, gone: Iterable[Buffer]) -> FreeMemory:
     """Free memory once buffers are gone."""
-    returned = Counter[str]()
-    for buffer in gone:
-        returned[buffer.memory] += buffer.size_bytes
+    returned = bytes_by_memory(gone)
     returned[HOST] += sum(returned[gpu] for gpu in free.in_ram)
     by_memory = {name: n_bytes + returned[name] for name, n_bytes in free.by_memory.items()}
     return replace(free, by_memory=by_memory)
-
-
-def _mapped_bytes(plan: Plan) -> int:
-    return sum(one.size_bytes for one in plan.buffers if one.is_mapped)
 
 
 def _most_bytes(request: PlanRequest) -> int:

@@ -15,7 +15,7 @@ from spectui.engine.prompt_store import PromptStore
 from spectui.errors import BadInputError, DoesNotFitError, MissingLibraryError, UsageError
 from spectui.llama.architectures import check_generates
 from spectui.llama.breakdown import bytes_beside_weights
-from spectui.llama.buffers import HOST, Buffer, ModelMemory, add_up
+from spectui.llama.buffers import HOST, Buffer, ModelMemory, add_up, mapped_bytes
 from spectui.llama.context import Context
 from spectui.llama.devices import gpu_memories, has_gpu
 from spectui.llama.model import AbortFlag, Model, check_pair
@@ -132,9 +132,8 @@ class LoadedModels:
         Together half of what the models leave: another draft may come, and other programs too.
         Mapped weights are counted as free by the kernel, but must not be read from disk again.
         """
-        mapped = sum(one.size_bytes for one in self.buffers if one.is_mapped)
         kept = self.prompts.n_bytes
-        free = psutil.virtual_memory().available - mapped
+        free = psutil.virtual_memory().available - mapped_bytes(self.buffers)
         return max(_LEAST_PROMPTS_BYTES, (kept + free) // 2) - kept
 
     def has_room_for_answers(self, n_answers: int, n_cells: int) -> bool:
@@ -144,8 +143,7 @@ class LoadedModels:
         """
         target = self.target
         free = dict(free_memory(gpu_memories()).by_memory)
-        mapped = sum(one.size_bytes for one in self.buffers if one.is_mapped)
-        free[HOST] = (free[HOST] - mapped) // 2
+        free[HOST] = (free[HOST] - mapped_bytes(self.buffers)) // 2
         options = self.context_options
         with (
             # llama.cpp may make no such context, or a library not tell what it takes.

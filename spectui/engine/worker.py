@@ -7,10 +7,9 @@ from spectui.engine import commands, events
 from spectui.engine.demand import FreeMemory
 from spectui.engine.generation import Generation, probe_margin
 from spectui.engine.guard import Guard
-from spectui.engine.inspection import read_experts, record
+from spectui.engine.inspection import read_answer, read_experts, record
 from spectui.engine.models import LoadedModels
 from spectui.engine.pairing import PairGeneration
-from spectui.engine.reading import read_answer
 from spectui.engine.templates import Templates
 from spectui.engine.writing import Writing
 from spectui.llama.architectures import inspect_pair
@@ -32,11 +31,9 @@ class Worker(Protocol):
         Raises:
             SpectuiError: it cannot be done.
         """
-        ...
 
     def interrupt(self, *, on: bool) -> None:
         """End what is computed, now and until it is switched off. Safe from any thread."""
-        ...
 
 
 class LocalWorker:

@@ -96,6 +96,19 @@ def add_up(buffers: Iterable[Buffer]) -> tuple[Buffer, ...]:
     return _buffers(sizes)
 
 
+def bytes_by_memory(buffers: Iterable[Buffer]) -> Counter[str]:
+    """Bytes that buffers take of each memory, by ``Buffer.memory``."""
+    sizes = Counter[str]()
+    for buffer in buffers:
+        sizes[buffer.memory] += buffer.size_bytes
+    return sizes
+
+
+def mapped_bytes(buffers: Iterable[Buffer]) -> int:
+    """Bytes of the buffers that are files in the page cache."""
+    return sum(one.size_bytes for one in buffers if one.is_mapped)
+
+
 def _buffers(sizes: Mapping[tuple[str, BufferKind], int]) -> tuple[Buffer, ...]:
     return tuple(
         Buffer(device=device, kind=kind, size_bytes=size_bytes)

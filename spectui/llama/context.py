@@ -20,23 +20,11 @@ from spectui.llama.library import C
 from spectui.llama.log import native_log
 from spectui.llama.model import Model, ran_out_of_memory
 from spectui.llama.sequence import Batch, SequenceMemory
+from spectui.models.header import TENSOR_TYPES
 from spectui.options.setup import ContextOptions, FlashAttention
 from spectui.speculative.models import Outputs, Rollback, Row, n_common
 
 Logits = npt.NDArray[np.float32]
-
-CACHE_TYPES = {
-    "f32": 0,
-    "f16": 1,
-    "bf16": 30,
-    "q8_0": 8,
-    "q4_0": 2,
-    "q4_1": 3,
-    "iq4_nl": 20,
-    "q5_0": 6,
-    "q5_1": 7,
-}
-"""KV cache types that ``-ctk`` and ``-ctv`` take, as ``enum ggml_type``, which files fix."""
 
 _FLASH_ATTENTION = {
     FlashAttention.AUTO: "LLAMA_FLASH_ATTN_TYPE_AUTO",
@@ -355,8 +343,8 @@ def context_params(
     params.n_threads = options.threads or default_threads()
     params.n_threads_batch = options.threads_batch or params.n_threads
     params.flash_attn_type = getattr(C, _FLASH_ATTENTION[options.flash_attn])
-    params.type_k = CACHE_TYPES[model.options.cache_type_k]
-    params.type_v = CACHE_TYPES[model.options.cache_type_v]
+    params.type_k = TENSOR_TYPES[model.options.cache_type_k]
+    params.type_v = TENSOR_TYPES[model.options.cache_type_v]
     params.abort_callback = model.abort.callback
     params.abort_callback_data = model.abort.data
     params.kv_unified = n_slots == 1
@@ -365,6 +353,16 @@ def context_params(
     # llama-server's default, which is not the library's.
     params.swa_full = options.swa_full
     return params
+
+
+def make_mtp(params: Any, model: Model, n_slots: int, *, is_own: bool) -> None:  # noqa: ANN401 - a C structure
+    """Change parameters to those of MTP layers; ``is_own`` where they are the target's."""
+    params.ctx_type = C.LLAMA_CONTEXT_TYPE_MTP
+    params.n_seq_max = n_slots
+    if is_own:
+        # As of any draft: whatever the types of the target's own cache are.
+        params.type_k = TENSOR_TYPES[model.options.cache_type_k_mtp]
+        params.type_v = TENSOR_TYPES[model.options.cache_type_v_mtp]
 
 
 def _n_sequences(model: Model, params: Any) -> int:  # noqa: ANN401 - a C structure

@@ -12,7 +12,7 @@ from itertools import takewhile
 from typing import Any
 
 from spectui.llama.buffers import devices_of
-from spectui.llama.context import CACHE_TYPES, context_params
+from spectui.llama.context import context_params, make_mtp
 from spectui.llama.devices import gpu_memories
 from spectui.llama.library import C, library
 from spectui.llama.model import Model, ModelParams, Override
@@ -155,12 +155,7 @@ def _extra(
     # One output a slot, as in llama-server.
     context = context_params(model, request.context, max_outputs=1, n_slots=request.n_slots)
     if request.mtp:
-        context.ctx_type = C.LLAMA_CONTEXT_TYPE_MTP
-        context.n_seq_max = request.n_slots
-    if draft is None:
-        own = model.options
-        context.type_k = CACHE_TYPES[own.cache_type_k_mtp]
-        context.type_v = CACHE_TYPES[own.cache_type_v_mtp]
+        make_mtp(context, model, request.n_slots, is_own=draft is None)
     path = os.fsencode(model.options.path)
     extra = _Extra(path, ctypes.addressof(params.c), ctypes.addressof(context), draft is None)
     return extra, (params, context)

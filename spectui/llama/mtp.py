@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spectui.llama.context import CACHE_TYPES, Context
+from spectui.llama.context import Context, make_mtp
 from spectui.llama.library import EXT, C
 from spectui.llama.model import Model
 from spectui.llama.pair import HiddenStates, TargetContext
@@ -91,14 +91,9 @@ class MtpContext(Context):
         super().__init__(model, options, max_outputs=target.max_draft + 1, n_slots=target.n_slots)
 
     def _adapt(self, params: Any) -> None:  # noqa: ANN401 - a C structure
-        params.ctx_type = C.LLAMA_CONTEXT_TYPE_MTP
-        params.n_seq_max = self.n_slots
+        is_own = self.model is self._target.model
+        make_mtp(params, self.model, self.n_slots, is_own=is_own)
         params.ctx_other = self._target.c
-        if self.model is self._target.model:
-            # As of any draft: whatever the types of the target's own cache are.
-            own = self.model.options
-            params.type_k = CACHE_TYPES[own.cache_type_k_mtp]
-            params.type_v = CACHE_TYPES[own.cache_type_v_mtp]
 
     def _new_batch(self) -> _PairBatch:
         return _PairBatch(self.n_batch, self._n_embd)

@@ -31,11 +31,9 @@ class Follower(Protocol):
 
     def make_room(self, n: int) -> None:
         """Use what it was shown, if ``n`` more are too many to keep."""
-        ...
 
     def receive(self, position: int, states: HiddenStates) -> None:
         """Take the states of what was decoded from ``position`` on; valid during the call."""
-        ...
 
 
 class TargetContext(Context):

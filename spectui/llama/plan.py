@@ -11,7 +11,6 @@ not the program that asks.
 
 import resource
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -25,7 +24,7 @@ from spectui.closing import Closing
 from spectui.errors import SpectuiError
 from spectui.llama.architectures import check_generates
 from spectui.llama.breakdown import Share, compute_bytes, memory_breakdown
-from spectui.llama.buffers import HOST, Buffer, BufferKind, DeviceMemory
+from spectui.llama.buffers import HOST, Buffer, BufferKind, DeviceMemory, bytes_by_memory
 from spectui.llama.context import Context
 from spectui.llama.devices import gpu_memories, has_gpu, use_rpc
 from spectui.llama.fit import fit
@@ -195,9 +194,7 @@ def split_beside(target: ModelPlan, gpus: tuple[DeviceMemory, ...]) -> tuple[flo
     """
     if len(gpus) < _SEVERAL:
         return ()
-    taken = Counter[str]()
-    for buffer in target.buffers:
-        taken[buffer.memory] += buffer.size_bytes
+    taken = bytes_by_memory(target.buffers)
     left = [max(0, gpu.free_bytes - taken[gpu.name]) for gpu in gpus if gpu.free_bytes is not None]
     if len(left) < len(gpus) or not any(left):
         return ()

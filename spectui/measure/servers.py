@@ -46,9 +46,8 @@ def measuring_arguments(setup: Setup, binary: ServerBinary) -> tuple[str, ...]:
             context=setup.shared_context,
             extra=own_arguments(setup.extra),
             name="spectui",
-            reader=reader,
         )
-        .launch(reader.dialect)
+        .launch(reader.dialect, reader)
         .command.arguments
     )
     # No export has them: they fake the acceptance, to measure what rounds cost.

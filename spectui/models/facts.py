@@ -9,7 +9,7 @@ from spectui.errors import BadInputError
 from spectui.models.gguf import file_size, read_gguf
 from spectui.models.header import GgufFile
 from spectui.models.weights import mtp_traffic, weight_traffic
-from spectui.options.drafters import HIDDEN_STATE_KINDS, MTP_KIND
+from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
 from spectui.options.option import INT_MAX
 from spectui.options.setup import ModelOptions
 from spectui.paths import text_of
@@ -226,12 +226,17 @@ def check_is_target(path: Path, gguf: GgufFile) -> None:
         )
 
 
-def is_mtp_file(path: Path) -> bool:
-    """Whether a file has MTP layers alone; False for one whose header cannot be read."""
+def kind_of_file(path: Path) -> str:
+    """The kind that a draft's file drafts as; a model where its header cannot be read."""
     try:
-        return kind_of_draft(read_gguf(path)) == MTP_KIND
+        return kind_of_draft(read_gguf(path)) or MODEL_KIND
     except BadInputError:
-        return False
+        return MODEL_KIND
+
+
+def is_mtp_file(path: Path) -> bool:
+    """Whether a file has MTP layers alone."""
+    return kind_of_file(path) == MTP_KIND
 
 
 def kind_of_draft(gguf: GgufFile) -> str | None:

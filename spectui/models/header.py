@@ -68,6 +68,12 @@ TENSOR_BLOCKS = {
     for kind, _name, n_bytes in map(str.split, types.split(", "))
 }
 """Elements and bytes of a block, by ``enum ggml_type``: all that this llama.cpp has."""
+TENSOR_TYPES = {
+    name.lower(): int(kind)
+    for _n_elements, types in _BLOCKS
+    for kind, name, _n_bytes in map(str.split, types.split(", "))
+}
+"""``enum ggml_type``, which files fix, by the names that options have for the types of caches."""
 
 
 class TensorInfo(NamedTuple):

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from spectui.cores import cgroups, cores_allowed
 from spectui.monitor.host import CpuTimes, core_times, whole_times
 from spectui.monitor.processes import Key, Processes
-from spectui.monitor.readings import Reading
+from spectui.monitor.readings import UNREAD, Reading
 
 _PRESSED = re.compile(rb"^some .*\btotal=(\d+)", re.MULTILINE)
 
@@ -43,17 +43,14 @@ def read_clocks() -> Clocks:
     )
 
 
-_UNREAD = Reading(None, "not read yet")
-
-
 class Slow(NamedTuple):
     """Readings that change slowly, or cost much, as they were last read."""
 
-    n_throttles: Reading = _UNREAD
+    n_throttles: Reading = UNREAD
     """Times that the processor slowed itself down, since the machine was started."""
-    gpu_others: Reading = _UNREAD
+    gpu_others: Reading = UNREAD
     """Share that others took of the GPU, of those that this process uses."""
-    gpu_slowed: Reading = _UNREAD
+    gpu_slowed: Reading = UNREAD
     """1 where such a GPU holds its clocks back, else 0."""
 
 

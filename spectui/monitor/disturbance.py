@@ -7,7 +7,7 @@ from functools import reduce
 from operator import add
 from typing import Any
 
-from spectui.documents import Json, or_reason
+from spectui.documents import Json, fields_of, or_reason
 from spectui.format import counted, duration_text, percent_text
 from spectui.monitor.counters import Clocks, Mark
 from spectui.monitor.readings import Reading
@@ -243,24 +243,16 @@ class Disturbance:
 
     def document(self) -> Json:
         """The readings as JSON, each with a reason where it is missing."""
-        readings = {
-            "others_s": self.others_s,
-            "others_share": self.others_share,
-            "steal_s": self.steal_s,
-            "pressure_memory_s": self.memory_pressure_s,
-            "throttled_s": self.throttled_s,
-            "n_thermal_throttles": self.n_throttles,
-            "gpu_others_share": self.gpu_others,
-        }
-        found: Json = {
+        return {
             "watched_s": self.wall_s,
-            "n_cores": self.n_cores,
-            "own_s": self.own_s,
-            "slept_s": self.slept_s,
+            **fields_of(
+                self, "", "n_cores", "own_s", "slept_s", "others_s", "others_share", "steal_s"
+            ),
+            **or_reason("pressure_memory_s", self.memory_pressure_s, ""),
+            **fields_of(self, "", "throttled_s"),
+            **or_reason("n_thermal_throttles", self.n_throttles, ""),
+            **or_reason("gpu_others_share", self.gpu_others, ""),
         }
-        for name, reading in readings.items():
-            found |= or_reason(name, reading.value, reading.reason or "")
-        return found
 
 
 def between(before: Mark, after: Mark) -> Disturbance:

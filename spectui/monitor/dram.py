@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import psutil
 
-from spectui.files import write_own_file
+from spectui.files import read_cached, write_cached
 from spectui.monitor.machine import this_machine
 from spectui.paths import cache_dir
 
@@ -133,25 +133,18 @@ class _Kept(msgspec.Struct, frozen=True):
 
 def kept_limit(machine: str, n_threads: int) -> float | None:
     """Return what was measured before on the machine of a fingerprint."""
-    kept = _read()
-    return kept.bytes_per_s.get(n_threads) if kept is not None and kept.machine == machine else None
+    return _kept(machine).get(n_threads)
 
 
 def keep_limit(machine: str, n_threads: int, bytes_per_s: float) -> None:
-    """Keep what was measured, if there is room: to measure again costs little."""
-    before = _read()
-    known = before.bytes_per_s if before is not None and before.machine == machine else {}
-    kept = _Kept(machine=machine, bytes_per_s={**known, n_threads: bytes_per_s})
-    path = cache_dir() / _FILE
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_own_file(path, msgspec.json.encode(kept))
+    """Keep what was measured, if there is room."""
+    limits = {**_kept(machine), n_threads: bytes_per_s}
+    write_cached(cache_dir() / _FILE, _Kept(machine=machine, bytes_per_s=limits))
 
 
-def _read() -> _Kept | None:
-    with suppress(OSError, msgspec.DecodeError):
-        return msgspec.json.decode((cache_dir() / _FILE).read_bytes(), type=_Kept)
-    return None
+def _kept(machine: str) -> dict[int, float]:
+    found = read_cached(cache_dir() / _FILE, _Kept)
+    return found.bytes_per_s if found is not None and found.machine == machine else {}
 
 
 def _is_idle() -> bool:

@@ -135,16 +135,6 @@ def address(gpu: Handle) -> str | None:
     return None
 
 
-def memory_used_bytes(gpu: Handle) -> float:
-    """Return the memory in use, with what the driver reserves for itself."""
-    return float(call(pynvml.nvmlDeviceGetMemoryInfo, gpu).used)
-
-
-def memory_total_bytes(gpu: Handle) -> float:
-    """Return the memory of the card."""
-    return float(call(pynvml.nvmlDeviceGetMemoryInfo, gpu).total)
-
-
 _HEAT = pynvml.nvmlClocksThrottleReasonSwThermalSlowdown | (
     pynvml.nvmlClocksThrottleReasonHwThermalSlowdown
 )
@@ -173,8 +163,9 @@ def memory_bytes_per_s(gpu: Handle) -> float:
 
 
 QUERIES: Mapping[str, Callable[[Handle], Any]] = {
-    "memory_used_bytes": memory_used_bytes,
-    "memory_total_bytes": memory_total_bytes,
+    # With what the driver reserves for itself.
+    "memory_used_bytes": lambda gpu: float(call(pynvml.nvmlDeviceGetMemoryInfo, gpu).used),
+    "memory_total_bytes": lambda gpu: float(call(pynvml.nvmlDeviceGetMemoryInfo, gpu).total),
     # Of the last interval of the driver's, in which a kernel ran.
     "utilisation": lambda gpu: call(pynvml.nvmlDeviceGetUtilizationRates, gpu).gpu / 100,
     "power_w": lambda gpu: call(pynvml.nvmlDeviceGetPowerUsage, gpu) / 1000,

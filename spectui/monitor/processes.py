@@ -2,7 +2,7 @@
 
 import os
 import socket
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -106,6 +106,18 @@ class Processes:
         )
 
 
+def listeners(ports: Container[int]) -> Iterator[int]:
+    """Yield the numbers of processes that take connections at one of the ports of this machine.
+
+    Raises:
+        psutil.Error: the system does not tell.
+    """
+    for one in psutil.net_connections("tcp"):
+        is_listener = one.status == psutil.CONN_LISTEN and one.laddr and one.laddr.port in ports
+        if is_listener and one.pid is not None:
+            yield one.pid
+
+
 def listening(endpoints: Sequence[str]) -> frozenset[int]:
     """Numbers of this machine's processes that listen at one of the endpoints, ``HOST:PORT``.
 
@@ -120,14 +132,7 @@ def listening(endpoints: Sequence[str]) -> frozenset[int]:
     own = {one.address for each in psutil.net_if_addrs().values() for one in each}
     here = {port for host, port in wanted if host in own}
     with suppress(psutil.Error):
-        return frozenset(
-            one.pid
-            for one in (psutil.net_connections("tcp") if here else ())
-            if one.status == psutil.CONN_LISTEN
-            and one.laddr
-            and one.laddr.port in here
-            and one.pid is not None
-        )
+        return frozenset(listeners(here) if here else ())
     return frozenset()
 
 

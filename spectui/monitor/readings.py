@@ -9,7 +9,7 @@ from spectui.documents import Known
 
 Reading = Known[float]
 """A number, or the reason why there is none."""
-_UNREAD = Reading(None, "not read yet")
+UNREAD = Reading(None, "not read yet")
 _ADDRESS = re.compile(r"(?:0*([0-9a-f]{1,8}):)?([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])(?:-v\d+)?")
 
 
@@ -71,23 +71,23 @@ class GpuReading:
     """llama.cpp's names of it, such as ``CUDA0``; none where it uses none, or that is not known."""
     memory_source: GpuSource | None = None
     """Source of the memory reading, if not ``source``."""
-    memory_used_bytes: Reading = _UNREAD
-    memory_total_bytes: Reading = _UNREAD
-    utilisation: Reading = _UNREAD
+    memory_used_bytes: Reading = UNREAD
+    memory_total_bytes: Reading = UNREAD
+    utilisation: Reading = UNREAD
     """Share of the time in which something ran: 0 to 1."""
-    power_w: Reading = _UNREAD
-    temperature_c: Reading = _UNREAD
+    power_w: Reading = UNREAD
+    temperature_c: Reading = UNREAD
     throttled_by: Known[tuple[Throttle, ...]] = _UNREAD_THROTTLES
     """Reasons for which it holds its clocks back now; none where it does not."""
-    pcie_generation: Reading = _UNREAD
+    pcie_generation: Reading = UNREAD
     """Generation of the link as it is now; links slow down when idle."""
-    pcie_width: Reading = _UNREAD
+    pcie_width: Reading = UNREAD
     """Lanes."""
-    pcie_limit_bytes_per_s: Reading = _UNREAD
+    pcie_limit_bytes_per_s: Reading = UNREAD
     """Limit of the link at its present generation and width, per direction."""
-    pcie_rx_bytes_per_s: Reading = _UNREAD
+    pcie_rx_bytes_per_s: Reading = UNREAD
     """Received by the GPU: weights and activations going in."""
-    pcie_tx_bytes_per_s: Reading = _UNREAD
+    pcie_tx_bytes_per_s: Reading = UNREAD
     """Sent by the GPU."""
 
     @property
@@ -117,9 +117,9 @@ class HostReading:
     """Read from disk by the process with the models: mapped weights that were not in memory."""
     major_faults_per_s: Reading
     """Page faults of the process with the models that had to wait for the disk."""
-    process_cores: Reading = _UNREAD
+    process_cores: Reading = UNREAD
     """Cores that the process with the models keeps busy, such as 1.5."""
-    mapped_bytes: Reading = _UNREAD
+    mapped_bytes: Reading = UNREAD
     """Files, such as models, that the process with the models has mapped and that lie in RAM."""
 
 

@@ -19,11 +19,9 @@ class Source(Protocol):
 
     def read(self) -> Snapshot:
         """Return the present snapshot. What cannot be read is None with a reason in it."""
-        ...
 
     def close(self) -> None:
         """Give back what the source holds; it is not read again."""
-        ...
 
 
 class LiveSource:

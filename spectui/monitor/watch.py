@@ -17,14 +17,7 @@ import pynvml
 from spectui.closing import Closing
 from spectui.monitor import nvml
 from spectui.monitor.counters import Clocks, Counters, Mark, Slow, read_clocks
-from spectui.monitor.disturbance import (
-    CORE_SHARE,
-    Cause,
-    Causes,
-    DisturbanceSummary,
-    Kind,
-    between,
-)
+from spectui.monitor.disturbance import CORE_SHARE, Cause, Causes, DisturbanceSummary, Kind, between
 from spectui.monitor.nvml import Handle, NvmlError, call
 from spectui.monitor.processes import Key, Processes, Scan, listening, used_s
 from spectui.monitor.readings import Reading

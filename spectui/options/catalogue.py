@@ -5,7 +5,7 @@ the configuration that an option fills, so that each stands in one place.
 """
 
 from spectui.options.drafters import NGRAMS, DraftSimple, numbers_of
-from spectui.options.option import Decimal, Form, Option, Values, Whole, default_of
+from spectui.options.option import Decimal, Form, Option, Values, Whole
 from spectui.options.placement import MODEL, MODEL_DRAFT, PLACEMENT
 from spectui.options.setup import ContextOptions, FlashAttention, Numa, SamplingConfig
 
@@ -16,8 +16,7 @@ THREADS = Option(
     ("-t", "--threads"),
     "Compute threads (default: one per physical core, efficiency cores left out).",
     Whole(0, MAX_THREADS),
-    default=default_of(ContextOptions, "threads"),
-)
+).filling(ContextOptions)
 THREADS_BATCH = THREADS.twin("-tb --threads-batch", "Compute threads for batches (default: as -t).")
 THREADS_DRAFT = THREADS.twin(
     "-td --threads-draft --spec-draft-threads", "Compute threads of the draft (default: as -t)."
@@ -37,66 +36,38 @@ SWA_FULL = Option(
 )
 _MOST_CTX = 2**24
 """More than any model is made for; of a billion tokens llama.cpp takes gigabytes for a plan."""
-CTX_SIZE = Option(
-    ("-c", "--ctx-size"),
-    "Tokens that the context holds.",
-    Whole(1, _MOST_CTX),
-    default=default_of(ContextOptions, "ctx_size"),
+_SIZES = (
+    Option(("-c", "--ctx-size"), "Tokens that the context holds.", Whole(1, _MOST_CTX)),
+    Option(("-b", "--batch-size"), "Most tokens per decode.", Whole(1)),
+    Option(("-ub", "--ubatch-size"), "Most tokens computed at once.", Whole(1)),
+    Option(("-fa", "--flash-attn"), "Flash attention.", tuple(map(str, FlashAttention))),
 )
-SIZES = (
-    CTX_SIZE,
-    Option(
-        ("-b", "--batch-size"),
-        "Most tokens per decode.",
-        Whole(1),
-        default=default_of(ContextOptions, "batch_size"),
-    ),
-    Option(
-        ("-ub", "--ubatch-size"),
-        "Most tokens computed at once.",
-        Whole(1),
-        default=default_of(ContextOptions, "ubatch_size"),
-    ),
-    Option(
-        ("-fa", "--flash-attn"),
-        "Flash attention.",
-        tuple(map(str, FlashAttention)),
-        default=default_of(ContextOptions, "flash_attn"),
-    ),
-    SWA_FULL,
-)
+SIZES = (*(one.filling(ContextOptions) for one in _SIZES), SWA_FULL)
 COMPUTE = (*THREAD_COUNTS, NUMA)
 """Options of compute threads."""
 CONTEXT = (*SIZES, *COMPUTE)
 """Options that both contexts share."""
 
 
-def _sampler(flags: str, values: Values, field: str, help_text: str) -> Option:
-    return Option(
-        tuple(flags.split()),
-        help_text,
-        values,
-        default=default_of(SamplingConfig, field),
-        is_written=False,
-    )
+def _sampler(flags: str, values: Values, help_text: str) -> Option:
+    one = Option(tuple(flags.split()), help_text, values, is_written=False)
+    return one.filling(SamplingConfig)
 
 
-TEMPERATURE = _sampler("--temp --temperature", Decimal(0), "temp", "Temperature; 0 is greedy.")
+TEMPERATURE = _sampler("--temp --temperature", Decimal(0), "Temperature; 0 is greedy.")
 SAMPLING = (
-    _sampler("--top-k", Whole(0), "top_k", "Draw from the N likeliest; 0 for all."),
+    _sampler("--top-k", Whole(0), "Draw from the N likeliest; 0 for all."),
     _sampler(
         "--top-p",
         Decimal(0, 1),
-        "top_p",
         "Draw from the likeliest that have this probability together; 1 for all.",
     ),
     _sampler(
         "--min-p",
         Decimal(0, 1),
-        "min_p",
         "Draw from those with this share of the likeliest one's probability; 0 for all.",
     ),
-    _sampler("--seed -s", Whole(0, 2**32 - 1), "seed", "Seed of sampling, and of the search."),
+    _sampler("--seed -s", Whole(0, 2**32 - 1), "Seed of sampling, and of the search."),
     Option(("--ignore-eos",), "Go on after the end of the text.", Form.SWITCH, is_written=False),
 )
 """The target's samplers, less the temperature."""

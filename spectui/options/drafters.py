@@ -195,18 +195,20 @@ def _size_n(*replayed: int, most: int = 12) -> Meta:
     )
 
 
-def _size_m() -> Meta:
-    # ik_llama.cpp cuts drafts off at n_max, too.
+def _longest(short: str, **names: tuple[str, ...]) -> Meta:
     return described(
         1,
         NGRAM_LARGEST,
         "Most tokens per draft of {kind}.",
-        short="m",
-        ik=("n_max", "ngram_size_m"),
-        shared=("spec-ngram-size-m", "draft-max"),
+        short=short,
         bounds_drafts=True,
         searched=(FEWEST_SEARCHED, None),
+        **names,
     )
+
+
+# ik_llama.cpp cuts drafts off at n_max, too.
+_SIZE_M = _longest("m", ik=("n_max", "ngram_size_m"), shared=("spec-ngram-size-m", "draft-max"))
 
 
 def _min_hits(
@@ -249,7 +251,7 @@ class NgramSimple(NgramDrafter, frozen=True, kw_only=True, tag="ngram-simple"):
     bounds = ("size_n", "size_m")
 
     size_n: Annotated[int, _size_n(2, 3, 4, 6, 8, 12)] = 12
-    size_m: Annotated[int, _size_m()] = 48
+    size_m: Annotated[int, _SIZE_M] = 48
 
 
 class NgramMapK(NgramDrafter, frozen=True, kw_only=True, tag="ngram-map-k"):
@@ -258,7 +260,7 @@ class NgramMapK(NgramDrafter, frozen=True, kw_only=True, tag="ngram-map-k"):
     hashes_tokens = True
 
     size_n: Annotated[int, _size_n(2, 3, 4, 6, 8)] = 12
-    size_m: Annotated[int, _size_m()] = 48
+    size_m: Annotated[int, _SIZE_M] = 48
     min_hits: Annotated[
         # common_ngram_map_draft drafts from a key alone before it counts the hits.
         int, _min_hits("No effect: llama.cpp does not look at it for {kind}.", is_read=False)
@@ -271,7 +273,7 @@ class NgramMapK4V(NgramDrafter, frozen=True, kw_only=True, tag="ngram-map-k4v"):
     hashes_tokens = True
 
     size_n: Annotated[int, _size_n(2, 3, 4, 6)] = 12
-    size_m: Annotated[int, _size_m()] = 48
+    size_m: Annotated[int, _SIZE_M] = 48
     min_hits: Annotated[
         int,
         _min_hits(
@@ -302,19 +304,7 @@ class NgramMod(NgramDrafter, frozen=True, kw_only=True, tag="ngram-mod"):
             replayed=(0, 2),
         ),
     ] = 48
-    n_max: Annotated[
-        int,
-        described(
-            1,
-            NGRAM_LARGEST,
-            "Most tokens per draft of {kind}.",
-            short="max",
-            ik=("n_max",),
-            shared=("draft-max",),
-            bounds_drafts=True,
-            searched=(FEWEST_SEARCHED, None),
-        ),
-    ] = 64
+    n_max: Annotated[int, _longest("max", ik=("n_max",), shared=("draft-max",))] = 64
 
 
 class NgramCache(NgramDrafter, frozen=True, kw_only=True, tag="ngram-cache"):

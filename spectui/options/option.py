@@ -84,6 +84,13 @@ class Option:
         """An option like this: that of the draft, or of the other half of a cache."""
         return replace(self, flags=tuple(flags.split()), help=help_text)
 
+    def filling(self, configuration: type, field: str | None = None) -> Self:
+        """This option with the default of the field that it fills: the one of its name."""
+        name = field or self.parameter
+        return replace(
+            self, default=next(one.default for one in fields(configuration) if one.name == name)
+        )
+
     @property
     def name(self) -> str:
         """The long name without dashes; spectui's own where its command line has the option."""
@@ -108,11 +115,6 @@ class Option:
     def is_switch(self) -> bool:
         """Whether it takes no value."""
         return self.values is Form.SWITCH
-
-
-def default_of(configuration: type, field: str) -> object:
-    """Default of a configuration's field: the option that fills it has the same."""
-    return next(one.default for one in fields(configuration) if one.name == field)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

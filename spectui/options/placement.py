@@ -3,15 +3,8 @@
 Names as in ``options.catalogue``.
 """
 
-from spectui.options.option import Form, Option, Whole, default_of
-from spectui.options.setup import (
-    CACHE_TYPES,
-    ContextOptions,
-    Devices,
-    Fit,
-    ModelOptions,
-    SplitMode,
-)
+from spectui.options.option import Form, Option, Whole
+from spectui.options.setup import CACHE_TYPES, ContextOptions, Devices, Fit, ModelOptions, SplitMode
 
 _MAX_LAYERS = 1024
 
@@ -27,8 +20,7 @@ GPU_LAYERS = Option(
     ("-ngl", "--gpu-layers", "--n-gpu-layers"),
     "Layers of the target on the GPU (default: all that fit, see --fit).",
     Form.LAYERS,
-    default=default_of(ModelOptions, "n_gpu_layers"),
-)
+).filling(ModelOptions, "n_gpu_layers")
 GPU_LAYERS_DRAFT = GPU_LAYERS.twin(
     "-ngld --gpu-layers-draft --n-gpu-layers-draft --spec-draft-ngl",
     "Layers of the draft on the GPU (default: all).",
@@ -56,16 +48,14 @@ SPLIT_MODE = Option(
     ("-sm", "--split-mode"),
     "What devices share of a model: layers, nothing, or rows of every matrix.",
     tuple(map(str, SplitMode)),
-    default=default_of(Devices, "split_mode"),
-)
+).filling(Devices)
 MAIN_GPU = Option(
     ("-mg", "--main-gpu"),
     "Index of the device that has all with --split-mode none.",
     Whole(0),
-    default=default_of(Devices, "main"),
     metavar="INDEX",
     shows_default=False,
-)
+).filling(Devices, "main")
 NO_KV_OFFLOAD = Option(("-nkvo", "--no-kv-offload"), "Keep the caches in RAM.", Form.SWITCH)
 NO_OP_OFFLOAD = Option(
     ("--no-op-offload",),
@@ -83,15 +73,13 @@ N_CPU_MOE = Option(
     ("--n-cpu-moe", "-ncmoe"),
     "Keep the expert weights of the first N layers in RAM.",
     Whole(0, _MAX_LAYERS),
-    default=default_of(ModelOptions, "n_cpu_moe"),
     shows_default=False,
-)
+).filling(ModelOptions)
 MOE_CACHE_MIB = Option(
     ("--moe-cache-mib",),
     "MiB of GPU memory for the experts in RAM that were used last (default: none).",
     Whole(0, 1 << 20),
-    default=default_of(ContextOptions, "moe_cache_mib"),
-)
+).filling(ContextOptions)
 OVERRIDE_TENSOR_DRAFT = OVERRIDE_TENSOR.twin(
     "-otd --override-tensor-draft --spec-draft-override-tensor",
     "As -ot, for the draft.",
@@ -144,8 +132,7 @@ CACHE_TYPE_K = Option(
     f"Type of the target's K cache: {', '.join(CACHE_TYPES)}.",
     CACHE_TYPES,
     metavar="TYPE",
-    default=default_of(ModelOptions, "cache_type_k"),
-)
+).filling(ModelOptions)
 CACHE_TYPE_V = CACHE_TYPE_K.twin("-ctv --cache-type-v", "Type of the target's V cache.")
 CACHE_TYPE_K_DRAFT = CACHE_TYPE_K.twin(
     "-ctkd --cache-type-k-draft --spec-draft-type-k", "Type of the draft's K cache."
@@ -170,9 +157,8 @@ FIT_CTX = Option(
     ("-fitc", "--fit-ctx"),
     "Shortest context to which --fit shortens one whose size is not given.",
     Whole(1),
-    default=default_of(Fit, "min_ctx"),
     is_written=False,
-)
+).filling(Fit, "min_ctx")
 FITTING = (FIT, FIT_TARGET, FIT_CTX)
 """Options by which llama-server chooses a placement. A command's own remain as they stand."""
 DEVICES = (RPC, DEVICE, DEVICE_DRAFT, TENSOR_SPLIT, SPLIT_MODE, MAIN_GPU)

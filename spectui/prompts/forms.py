@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from spectui.errors import BadInputError
 from spectui.files import LARGE_BYTES
-from spectui.format import counted
+from spectui.format import counted, first_of
 from spectui.prompts.prompt import ChatMessage, Prompt
 from spectui.prompts.records import (
     CONVERSATIONS,
@@ -77,9 +77,7 @@ class FileReader:
         """Clause on the prompts that were taken and passed over; None where all were taken."""
         notes = [*self._used]
         if self._ignored:
-            n_more = len(self._ignored) - _MOST_NAMED
-            names = ", ".join([*self._ignored][:_MOST_NAMED])
-            notes.append(f"passed over: {names}" + (f" and {n_more} more" if n_more > 0 else ""))
+            notes.append(f"passed over: {first_of([*self._ignored], _MOST_NAMED)}")
         if self._left_out:
             notes.append(f"{len(self._left_out)} left out, the first {self._left_out[0]}")
         head = f"{counted(n_prompts, 'prompt')} of {self._file.name}"

@@ -15,7 +15,7 @@ import msgspec
 from spectui.commands.command import Start
 from spectui.documents import Known
 from spectui.errors import SpectuiError
-from spectui.format import counted, gain_percent, printable, rate_text, time_text, times_text
+from spectui.format import counted, printable, rate_text, speedup_percent, time_text, times_text
 from spectui.measure.arm import Arm
 from spectui.measure.observed import totals
 from spectui.measure.promise import Promise
@@ -71,9 +71,9 @@ class Content:
     @property
     def gain_words(self) -> str:
         """Meaning of the gain, behind its number."""
-        gain = self.gain
-        percent = "" if gain is None else gain_percent(100 * (gain.speedup - 1), 0)
-        return percent and f"as fast while writing ({percent})"
+        if self.gain is None:
+            return ""
+        return f"as fast while writing ({speedup_percent(self.gain.speedup)})"
 
     @property
     def interval(self) -> str:
@@ -203,10 +203,11 @@ def advised_command(content: Content, *, is_public: bool = False) -> Known[str]:
         launch = setup.launch(outcome.dialect)
     except SpectuiError as error:
         return Known(None, str(error))
+    start = launch.command.start
     variables = "".join(
-        f"{name}={shlex.quote(hidden(name, value))} " for name, value in launch.command.environment
+        f"{name}={shlex.quote(hidden(name, value))} " for name, value in start.environment
     )
-    words = shell_text((*launch.command.prelude, *launch.command.arguments))
+    words = shell_text((*start.program, *launch.command.arguments))
     return Known(f"{printable(variables)}{words}")
 
 

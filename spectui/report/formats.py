@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from spectui import __version__
 from spectui.commands.launch import placement_text
-from spectui.format import counted, printable, rate_text, times_text
+from spectui.format import NONE, counted, printable, rate_text, times_text
 from spectui.measure.verdict import Answer
 from spectui.models.files import quantisation
 from spectui.report.content import (
@@ -45,7 +45,6 @@ _JOINER = "\N{WORD JOINER}"
 """Invisible character that prevents that."""
 _LONGEST = 1500
 _MOST_ROWS = 12
-_UNKNOWN = "–"
 
 
 def render_page(content: Content) -> str:
@@ -151,7 +150,7 @@ def _fenced(text: str) -> Markup:
 def render_row(content: Content) -> str:
     """Render the row, below the lines of the table's head."""
     columns = _columns(content)
-    cells = _table_row(one or _UNKNOWN for one in columns.values())
+    cells = _table_row(one or NONE for one in columns.values())
     lines = (f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}", cells)
     return "\n".join(lines) + "\n"
 
@@ -162,7 +161,7 @@ def _columns(content: Content) -> dict[str, str | None]:
     used = None if content.best is None else content.best.draft
     draft = next((one for one in document.drafts or () if used and one.name == used), None)
     names = [one.file_name for one in (document.target, draft) if one is not None]
-    quants = [quantisation(PurePath(name).stem) or _UNKNOWN for name in names]
+    quants = [quantisation(PurePath(name).stem) or NONE for name in names]
     off, on = content.rates or (None, None)
     interval = None if gain is None else interval_text(gain.interval)
     return {

@@ -3,14 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from spectui.format import (
-    bytes_text,
-    count_text,
-    counted,
-    percent_text,
-    time_text,
-    times_text,
-)
+from spectui.format import bytes_text, count_text, counted, percent_text, time_text, times_text
 from spectui.options.setup import SamplingConfig
 from spectui.page import Table, Words
 from spectui.report.content import Content, interval_text, label_of

@@ -20,7 +20,7 @@ import msgspec
 from spectui.commands.measured import WITHOUT_CONFIG_FILE, own_environment
 from spectui.commands.reader import Reader, dialect_of, drafters_of
 from spectui.errors import ServerError, UsageError
-from spectui.files import write_own_file
+from spectui.files import read_cached, write_cached
 from spectui.options.option import Dialect
 from spectui.paths import cache_dir, text_of
 from spectui.server.kept import KeptProcess, manner_of
@@ -164,14 +164,14 @@ def examine(given: str, *, timeout_s: float = TIMEOUT_S) -> ServerBinary:
     """
     path = _program_path(given)
     identity = identity_of(path)
-    known = _recall(identity)
+    known = read_cached(_cache_file(identity), ServerBinary)
     if known is not None:
         # The same file may go by several names.
         return msgspec.structs.replace(known, path=str(path))
     known = _answers(path, timeout_s)
     # It may have been replaced while it was asked.
     if identity_of(path) == identity:
-        _remember(identity, known)
+        write_cached(_cache_file(identity), known)
     return known
 
 
@@ -180,17 +180,14 @@ def _answers(path: Path, timeout_s: float) -> ServerBinary:
     helped = ask(path, ("--help",), timeout_s)
     options = read_help(helped.output.text)
     if not _REQUIRED.issubset(flag for option in options for flag in option.flags):
-        raise _no_server(path, helped)
+        raise ServerError(
+            f"{path} is no llama-server that runs: its --help lists no "
+            f"{', '.join(sorted(_REQUIRED))}, and it ended with "
+            f"{manner_of(helped.returncode or 0)}; {helped.output.last_words}; give the path of a "
+            "llama-server"
+        )
     version = ask(path, ("--version",), max(deadline_s - time.monotonic(), 0.0)).output.text
     return ServerBinary(path=str(path), options=options, version=read_version(version))
-
-
-def _no_server(path: Path, helped: KeptProcess) -> ServerError:
-    return ServerError(
-        f"{path} is no llama-server that runs: its --help lists no {', '.join(sorted(_REQUIRED))}, "
-        f"and it ended with {manner_of(helped.returncode or 0)}; {helped.output.last_words}; give "
-        "the path of a llama-server"
-    )
 
 
 def _program_path(given: str) -> Path:
@@ -254,23 +251,6 @@ def identity_of(path: Path) -> BinaryIdentity:
         mtime_ns=stat.st_mtime_ns,
         libraries=_libraries(resolved.parent),
     )
-
-
-def _recall(identity: BinaryIdentity) -> ServerBinary | None:
-    """Return the cached answers of the binary as it is now; None where there are none."""
-    try:
-        return msgspec.json.decode(_cache_file(identity).read_bytes(), type=ServerBinary)
-    except (OSError, msgspec.MsgspecError):
-        return None
-
-
-def _remember(identity: BinaryIdentity, known: ServerBinary) -> None:
-    """Cache the answers, if there is room: asking again costs little."""
-    path = _cache_file(identity)
-    # A path that is no text cannot be kept.
-    with suppress(OSError, UnicodeEncodeError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_own_file(path, msgspec.json.encode(known))
 
 
 def _libraries(folder: Path) -> str:

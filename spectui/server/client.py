@@ -108,8 +108,14 @@ class LlamaClient(Closing):
         Raises:
             ServerError: it does not answer.
         """
-        slots = self._page_or_none("/slots", SlotsReply)  # none with --no-slots
-        return None if slots is None else any(slot.speculates for slot in slots)
+        try:
+            slots = self._wait(self._connection.ask("/slots")).decode(SlotsReply)
+        except (MalformedError, RefusedError):
+            # It has no such page with --no-slots.
+            return None
+        except ReplyError as error:
+            raise self._failure(f"GET {self.base_url}/slots", error) from error
+        return any(slot.speculates for slot in slots)
 
     def complete(
         self, prompt: str | Sequence[int], *, n_predict: int, **options: object
@@ -178,15 +184,6 @@ class LlamaClient(Closing):
             return read(self._wait(self._connection.ask(path, body=body, closes=closes)))
         except ReplyError as error:
             raise self._failure(f"POST {self.base_url}{path}", error) from error
-
-    def _page_or_none(self, path: str, kind: type[T]) -> T | None:
-        """Return the content of a page; None where it is missing or holds something else."""
-        try:
-            return self._wait(self._connection.ask(path)).decode(kind)
-        except (MalformedError, RefusedError):
-            return None
-        except ReplyError as error:
-            raise self._failure(f"GET {self.base_url}{path}", error) from error
 
     def _wait(self, request: Coroutine[Any, Any, T]) -> T:
         """Return the result of a request; end it where it is interrupted."""

@@ -31,27 +31,22 @@ class SequenceModel(Protocol):
     @property
     def n_ctx(self) -> int:
         """Tokens that the cache can hold."""
-        ...
 
     @property
     def n_past(self) -> int:
         """Tokens in the cache."""
-        ...
 
     def decode(self, tokens: Sequence[int], outputs: Outputs) -> None:
         """Append ``tokens`` to the cache and compute the logits that ``outputs`` asks for."""
-        ...
 
     def mark(self) -> None:
         """Prepare to be truncated to what the cache holds now, or to a bit more.
 
         Truncation is correct without it as well, but may cost much more with a recurrent state.
         """
-        ...
 
     def truncate(self, n_past: int) -> None:
         """Forget all but the first ``n_past`` tokens."""
-        ...
 
 
 class TargetModel(SequenceModel, Protocol):
@@ -63,11 +58,9 @@ class TargetModel(SequenceModel, Protocol):
         Each call draws once from the seeded stream, so the loop must call it once per emitted
         token.
         """
-        ...
 
     def is_eog(self, token: int) -> bool:
         """Whether ``token`` ends a generation."""
-        ...
 
     def can_forget(self, n_tokens: int) -> bool:
         """Whether truncating the last ``n_tokens`` of the last decode costs next to nothing.
@@ -75,7 +68,6 @@ class TargetModel(SequenceModel, Protocol):
         Where not, the state before that decode has to be marked, and what counts of it is decoded
         again.
         """
-        ...
 
 
 class DraftModel(SequenceModel, Protocol):
@@ -87,7 +79,6 @@ class DraftModel(SequenceModel, Protocol):
         The probability is the softmax over the ten highest logits only, as in llama.cpp
         (``common_speculative_impl_draft_simple`` samples with ``top_k = 10``).
         """
-        ...
 
 
 class Row(NamedTuple):
@@ -107,40 +98,32 @@ class BatchedDraft(DraftModel, Protocol):
     @property
     def max_outputs(self) -> int:
         """Most tokens of a decode for which logits are computed."""
-        ...
 
     @property
     def n_sequences(self) -> int:
         """Number of sequences, the own one included."""
-        ...
 
     @property
     def n_cells(self) -> int:
         """Tokens that they hold together, those that several share counted once."""
-        ...
 
     def copy_to(self, sequence: int, n_past: int) -> None:
         """Let another sequence begin with the first ``n_past`` tokens of the own one."""
-        ...
 
     def decode_each(self, rows: Sequence[Row]) -> None:
         """Append one token to each of several sequences, with logits for all."""
-        ...
 
     def drop(self, sequence: int) -> None:
         """Forget another sequence."""
-        ...
 
     def chances(self, tokens: Sequence[int]) -> list[float]:
         """Probability of drafting ``tokens[i]`` after output i of the last decode.
 
         For drafts that are sampled as the target's tokens are; empty without a sampler.
         """
-        ...
 
     def tops(self) -> list[tuple[int, float]]:
         """Most probable token after each output of the last decode, as ``top`` has it."""
-        ...
 
 
 class Rollback(StrEnum):

@@ -21,13 +21,7 @@ from spectui.measure.comparable import as_stored, conditions, model_identity, sp
 from spectui.measure.served_models import size_bytes
 from spectui.measure.servers import version_document
 from spectui.monitor.machine import Machine
-from spectui.options.drafters import (
-    FILE_KINDS,
-    MODEL_KIND,
-    MTP_KIND,
-    drafter_class,
-    numbers_of,
-)
+from spectui.options.drafters import FILE_KINDS, MODEL_KIND, MTP_KIND, drafter_class, numbers_of
 from spectui.options.setup import ModelOptions, SamplingConfig, Setup
 from spectui.options.speculation import speculation_of
 from spectui.paths import text_of
@@ -177,7 +171,7 @@ class SweepSetup:
     name: str | None = None
     """Name under which it is stored; None for one that follows from the conditions."""
     say: Callable[[str], None] = lambda _text: None
-    """Called with a sentence on prompts that are left out."""
+    """Called with a sentence on prompts that are left out, or on what is put aside."""
 
     def backend_document(self) -> Json:
         """The backend in documents."""

@@ -6,12 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from spectui.documents import Json, or_reason
-from spectui.errors import (
-    CancelledError,
-    HopelessError,
-    SpectuiError,
-    UsageError,
-)
+from spectui.errors import CancelledError, HopelessError, SpectuiError, UsageError
 from spectui.measure.served_models import UNREAD, look_at
 from spectui.models.gguf import weights_bytes
 from spectui.options.drafters import MODEL_KIND, MTP_KIND
@@ -65,21 +60,18 @@ class Sweep:
         return summarise(self.cells, self.records)
 
     @contextmanager
-    def open(
-        self, *, restart: bool = False, say: Callable[[str], None] = lambda _text: None
-    ) -> Iterator[None]:
+    def open(self, *, restart: bool = False) -> Iterator[None]:
         """Open the stored sweep, or create it; ``pending`` is then what is not measured yet.
 
         Cells that failed before are measured again.
 
         Args:
             restart: begin anew; what there is stays under another name.
-            say: called with its place.
 
         Raises:
             BadInputError: it cannot be stored, or does not compare with what is stored.
         """
-        with SweepStore(self.name, self.spec, restart=restart, say=say) as store:
+        with SweepStore(self.name, self.spec, restart=restart, say=self.setup.say) as store:
             self._store = store
             done = {one.visit for one in store.records if one.state is VisitState.COMPLETE}
             self.pending = tuple(visit for visit in self.visits if visit not in done)

@@ -6,13 +6,12 @@ from io import StringIO
 from textwrap import wrap
 from xml.sax.saxutils import escape
 
-from spectui.format import factor, percent_text, printable, rate_text, times_text
+from spectui.format import NONE, factor, percent_text, printable, rate_text, times_text
 from spectui.measure.speedup import Speedup
 from spectui.page import Cell, Table, Words, heads, text_of
 from spectui.sweep.cells import coordinates, varying
 from spectui.sweep.summary import CellSummary, disturbance_of, fastest, full_names, ranked
 
-_NONE = "–"
 _FORMULAS = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
 """Characters that begin a formula in spreadsheets; the last four are wide forms of the others."""
 MOST_BARS = 40
@@ -51,14 +50,14 @@ def cells_table(summaries: Sequence[CellSummary]) -> Table:
 
 def _speedup(speedup: Speedup | None) -> tuple[str, str]:
     if speedup is None:
-        return _NONE, _NONE
+        return NONE, NONE
     speedup = speedup.capped
-    return times_text(speedup.estimate), "–".join(map(factor, speedup.interval or ())) or _NONE
+    return times_text(speedup.estimate), "–".join(map(factor, speedup.interval or ())) or NONE
 
 
 def _length(one: CellSummary) -> str:
     length = one.rounds.mean_accepted_length
-    return _NONE if length is None or not one.totals.n_drafted else f"{length:.2f}"
+    return NONE if length is None or not one.totals.n_drafted else f"{length:.2f}"
 
 
 def _notes(one: CellSummary) -> Iterator[str]:

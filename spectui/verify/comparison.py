@@ -32,21 +32,18 @@ _ADVISED = {
 }
 
 
-def subject_of(
-    case: Case, study: str, changed: datetime | None = None, advice: Advice | None = None
-) -> str:
+def subject_of(case: Case, study: str, changed: datetime, advice: Advice | None) -> str:
     """The confirmed setting and its study, in a line.
 
     Args:
         case: the setting, beside off.
         study: name of the study.
-        changed: end of the study; None while it runs.
+        changed: end of the study.
         advice: None if it has not advised anything.
     """
     draft = case.speculation.own.label if case.draft is None else case.draft.path.stem
     setting = Arm(draft=draft, speculation=case.speculation).label
-    when = "" if changed is None else f" ({changed.astimezone():%Y-%m-%d %H:%M})"
-    return f"study {study}{when}: {setting}{_ADVISED[advice]}"
+    return f"study {study} ({changed.astimezone():%Y-%m-%d %H:%M}): {setting}{_ADVISED[advice]}"
 
 
 class Agreement(StrEnum):

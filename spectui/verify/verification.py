@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from spectui.documents import Json, encoded, ending, or_reason
-from spectui.format import counted, percent_text, rate_text, times_text
+from spectui.format import NONE, counted, first_of, percent_text, rate_text, times_text
 from spectui.measure.comparison import Comparison, compare
 from spectui.measure.lossless import differs
 from spectui.measure.measurer import Pair
@@ -26,7 +26,6 @@ from spectui.verify.comparison import Advice, agreement, ratio_of, verdict
 
 _NAMED = 3
 """Maximum number of prompts that a sentence names."""
-_NONE = "–"
 
 
 def verify(
@@ -222,8 +221,7 @@ def notes(found: Verified) -> Iterator[str]:
     if found.ratio is None:
         yield "none of these prompts is the text that the promise was made on."
     elif found.other_prompts:
-        more = len(found.other_prompts) - _NAMED
-        named = ", ".join(found.other_prompts[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+        named = first_of(found.other_prompts, _NAMED)
         yield (
             f"{named}: other tokens for llama-server than when the promise was made; the prompts "
             "have changed, or its chat template is another one."
@@ -270,7 +268,7 @@ def _cells(sums: Totals, speedup: Speedup) -> tuple[str, ...]:
         rate_text(sums.baseline_tokens_per_s),
         rate_text(sums.tokens_per_s),
         gain_texts(speedup.values)[0],
-        interval_text(speedup) or _NONE,
+        interval_text(speedup) or NONE,
         f"{sums.n_accepted} of {sums.n_drafted}",
         percent_text(sums.acceptance_rate),
         str(speedup.n_prompts),

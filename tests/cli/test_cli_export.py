@@ -91,7 +91,7 @@ def test_an_export_is_read_back(spectui: Spectui, format_: str, tmp_path: Path) 
     # The router has an order of its own.
     before, after = ([(one.name, one.values) for one in c.items] for c in (wanted, found))
     assert after == before if format_ == "llama-server" else sorted(after) == sorted(before)
-    assert found.environment == (() if format_ == "ini" else wanted.environment)
+    assert found.start.environment == (() if format_ == "ini" else wanted.start.environment)
 
 
 def test_a_command_without_a_model_starts_a_router(spectui: Spectui) -> None:

@@ -116,7 +116,7 @@ def test_dates_and_long_numbers_of_yaml_are_text(tmp_path: Path) -> None:
     )
     source = read_command(in_file(tmp_path, "a.yaml", text))
     assert typed(source)[3::2] == ("2026-01-02", "010", "22:22", "1_0", digits)
-    assert source.environment == (("CUDA_A", "2026-01-02"),)
+    assert source.start.environment == (("CUDA_A", "2026-01-02"),)
 
 
 @table(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from spectui.commands.command import Start
 from spectui.commands.formats import Format, render
 from spectui.options.option import Dialect
 from spectui.server.process import LlamaServer
@@ -64,7 +65,7 @@ def test_the_real_server_takes_every_command(llama_server_binary: Path, tmp_path
     refused = []
     for seed in range(N_RUN):
         setup = random_setup(seed, absent(tmp_path))
-        setup = replace(setup, program=str(llama_server_binary))
+        setup = replace(setup, start=Start(program=(str(llama_server_binary),)))
         text = render(setup.launch(Dialect.LLAMA_CPP), Format.LLAMA_SERVER)
         (tmp_path / "FILE").write_text(text, "utf-8")
         told = refusal(run(". ./FILE", tmp_path), setup.target.path)

@@ -18,7 +18,6 @@ from spectui.options.speculation import Speculation
 from spectui.server.binary import ServerBinary, read_help
 from tests.commands.test_export_formats import setups
 from tests.support.binaries import BETWEEN, CURRENT, IK, LEGACY, OLD_IK, OLDEST
-from tests.support.commands import arguments_of
 from tests.support.tables import rules, table
 
 BUILDS = {
@@ -47,7 +46,7 @@ def reader_of(text: str) -> Reader:
 
 def spelled(text: str, setup: ExportSetup = SETUP) -> list[str]:
     reader = reader_of(text)
-    return arguments_of(replace(setup, reader=reader), reader.dialect)
+    return list(setup.launch(reader.dialect, reader).command.arguments)
 
 
 @pytest.mark.parametrize("build", BUILDS)

@@ -265,7 +265,7 @@ def test_any_command_can_be_put_right_and_its_values_stay_words(
     reader = Reader(dialect=dialect)
     right = check(command, reader).corrected
     assert not [finding for finding in lint(right, reader) if finding.edits]
-    assert tuple(shlex.split(right.text)) == (*right.prelude, *right.arguments)
+    assert tuple(shlex.split(right.text)) == (*right.start.program, *right.arguments)
 
 
 # The command line

@@ -116,7 +116,7 @@ def test_an_unknown_variable_is_a_warning_and_stays() -> None:
         assert check(command, CURRENT).corrected.text == command.text
         for reader in (CURRENT, IK):
             launch = translated(command, reader)
-            assert launch.command.environment == ((name, "9 9"),)
+            assert launch.command.start.environment == ((name, "9 9"),)
             assert any(name in note for note in launch.notes)
 
 

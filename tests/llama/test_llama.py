@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
 from spectui.llama.architectures import check_generates
-from spectui.llama.context import CACHE_TYPES, Context, Logits
+from spectui.llama.context import Context, Logits
 from spectui.llama.devices import buffer_types
 from spectui.llama.library import C
 from spectui.llama.log import NativeLog, native_log
@@ -30,6 +30,7 @@ from spectui.models.facts import facts_of
 from spectui.models.gguf import read_gguf
 from spectui.models.weights import overrides
 from spectui.options.setup import (
+    CACHE_TYPES,
     ContextOptions,
     FlashAttention,
     ModelOptions,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import msgspec
 
 from spectui.commands.command import ServerCommand
-from spectui.commands.finding import Finding, Severity
+from spectui.commands.finding import Finding, Severity, worst_first
 from spectui.commands.items import divide
 from spectui.commands.lint import options
 from spectui.commands.lint.drafters import drafters_rule, kinds_rule
@@ -66,7 +66,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 def lint(command: ServerCommand, reader: Reader) -> tuple[Finding, ...]:
     """All findings, the worst first, and then in the command's order."""
-    return _worst_first(command, _all_findings(command, reader))
+    return worst_first((*command.remarks, *_all_findings(command, reader)))
 
 
 def check(command: ServerCommand, reader: Reader, *, always: bool = False) -> Report:
@@ -93,13 +93,13 @@ def check(command: ServerCommand, reader: Reader, *, always: bool = False) -> Re
     return Report(command=command, reader=reader, findings=findings, corrected=right, left=left)
 
 
-def check_certain(report: Report, reader: Reader) -> None:
+def check_certain(report: Report) -> None:
     """Make sure that the reader takes a corrected command, and that its corrections are certain.
 
     Raises:
         BadInputError: the reader would stop at it all the same.
     """
-    refused = (one for one in report.findings if not _is_certain(one, reader))
+    refused = (one for one in report.findings if not _is_certain(one, report.reader))
     for finding in (*refused, *report.left):
         if finding.severity is Severity.ERROR:
             meant = finding.replacement
@@ -127,7 +127,7 @@ def _corrected(command: ServerCommand, reader: Reader) -> tuple[ServerCommand, t
         if not found or not found[-1].edits:
             break
         command = command.edited(found[-1].edits)
-    return command, _worst_first(command, found)
+    return command, worst_first((*command.remarks, *found))
 
 
 def _all_findings(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
@@ -153,36 +153,17 @@ def _is_valid(finding: Finding, reader: Reader) -> bool:
     return reader.judge is None or not any(reader.judge(meant, ()))
 
 
-def _worst_first(command: ServerCommand, found: Iterable[Finding]) -> tuple[Finding, ...]:
-    order, end = list(Severity), len(command.items)
-    return tuple(
-        sorted(
-            (*command.remarks, *found),
-            key=lambda one: (order.index(one.severity), one.at if one.at >= 0 else end),
-        )
-    )
-
-
 def lint_document(reports: Sequence[Report]) -> Json:
     """``spectui.lint/1`` of a command, or of each of a file."""
-    heading, documents = head("lint"), [_lint_document(report) for report in reports]
-    if len(documents) == 1:
-        return documents[0]
-    pairs = zip(reports, documents, strict=True)
-    return {
-        **heading,
-        "commands": [
-            {"name": report.name, **{k: v for k, v in one.items() if k not in heading}}
-            for report, one in pairs
-        ],
-    }
+    if len(reports) == 1:
+        return {**head("lint"), **_report_document(reports[0])}
+    commands = [{"name": report.name, **_report_document(report)} for report in reports]
+    return {**head("lint"), "commands": commands}
 
 
-def _lint_document(report: Report) -> Json:
-    """``spectui.lint/1``."""
+def _report_document(report: Report) -> Json:
     unseen = {} if report.unseen is None else {"models_seen_reason": report.unseen}
     return {
-        **head("lint"),
         "dialect": str(report.reader.dialect),
         "dialect_reason": report.chosen_by,
         "findings": [_finding_document(finding, report.command) for finding in report.findings],

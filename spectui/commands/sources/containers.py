@@ -8,18 +8,12 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from spectui.commands.command import ServerCommand
+from spectui.commands.command import ServerCommand, Start
 from spectui.commands.home import is_at_home, path_of, text_of
 from spectui.commands.programs import file_name, names_server
 from spectui.commands.server_options import option_of_variable
 from spectui.commands.sources.files import Tree
-from spectui.commands.sources.source import (
-    CONTAINERS,
-    LLAMA_CPP,
-    assigned,
-    command_of,
-    with_paths,
-)
+from spectui.commands.sources.source import CONTAINERS, LLAMA_CPP, assigned, command_of, with_paths
 from spectui.errors import BadInputError
 
 _MANY = {
@@ -125,13 +119,10 @@ def contained(service: Tree, folder: Path) -> ServerCommand:
                 return os.path.normpath(Path(source) / inside.relative_to(target))
         return path
 
-    return replace(
-        with_paths(inner, moved),
-        # The container's program is none of the host's.
-        prelude=ServerCommand().prelude,
-        inside=inner,
-        image=image,
-    )
+    outer = with_paths(inner, moved)
+    # The container's program is none of the host's.
+    start = replace(outer.start, program=Start().program)
+    return replace(outer, start=start, inside=inner, image=image)
 
 
 def _service_words(service: Tree, key: str) -> list[str]:

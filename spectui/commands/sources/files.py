@@ -7,6 +7,7 @@ from typing import Any
 
 from spectui.errors import BadInputError
 from spectui.files import read_file, unreadable
+from spectui.format import first_of
 
 MOST_BYTES = 1 << 20
 """Maximum number of bytes of a file with a command: a larger one is a model, or something else."""
@@ -109,8 +110,7 @@ def chosen(names: Iterable[str], wanted: str | None, path: Path | None, what: st
     found = list(names)
     if wanted in found or (wanted is None and len(found) == 1):
         return wanted or found[0]
-    more = len(found) - _MOST_SHOWN
-    listed = ", ".join(found[:_MOST_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    listed = first_of(found, _MOST_SHOWN)
     if wanted is not None or not found:
         which = f"{what} {wanted}" if wanted else what
         has = f"it has {listed}" if found else "give another file"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 
-from spectui.commands.command import ASSIGNMENT, ServerCommand
+from spectui.commands.command import ASSIGNMENT, ServerCommand, Start
 from spectui.commands.home import is_at_home, path_of, text_of, with_paths_read
 from spectui.commands.items import FILE_LISTS, Item, divide, is_ignored, items_of_variable
 from spectui.commands.programs import file_name, names_server, place_of_program
@@ -72,9 +72,11 @@ def command_of(words: Sequence[str], variables: Mapping[str, str]) -> ServerComm
     items = (*counting, *divide(words[start:]))
     return replace(
         ServerCommand.of(map(with_paths_read, items)),
-        prelude=tuple(map(path_of, words[:start])) or ServerCommand().prelude,
-        environment=tuple(
-            (name, path_of(value)) for name, value in variables.items() if name not in options
+        start=Start(
+            environment=tuple(
+                (name, path_of(value)) for name, value in variables.items() if name not in options
+            ),
+            program=tuple(map(path_of, words[:start])) or Start().program,
         ),
     )
 
@@ -141,7 +143,7 @@ def with_paths(command: ServerCommand, change: Change) -> ServerCommand:
     Raises:
         BadInputError: the paths get too long.
     """
-    bounded = Replacement()
+    start, bounded = command.start, Replacement()
 
     def changed(path: str) -> str:
         return bounded.of(change(path))
@@ -149,8 +151,10 @@ def with_paths(command: ServerCommand, change: Change) -> ServerCommand:
     return replace(
         command,
         items=tuple(_with_paths(item, changed) for item in command.items),
-        prelude=tuple(_moved_word(word, changed) for word in command.prelude),
-        environment=tuple((n, _moved_value(n, value, changed)) for n, value in command.environment),
+        start=Start(
+            program=tuple(_moved_word(word, changed) for word in start.program),
+            environment=tuple((n, _moved_value(n, v, changed)) for n, v in start.environment),
+        ),
     )
 
 

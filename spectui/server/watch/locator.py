@@ -12,6 +12,7 @@ import psutil
 
 from spectui.documents import Known
 from spectui.errors import UsageError
+from spectui.monitor.processes import listeners
 from spectui.server.watch.sample import NOT_ASKED, ProcessSample
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -112,7 +113,8 @@ class Locator:
         port = self._address.port
         try:
             if self._process is None or not self._process.is_running():
-                self._process = _listener(port)
+                pid = next(listeners({port}), None)
+                self._process = None if pid is None else psutil.Process(pid)
             process = self._process
             if process is None:
                 why = f"the listener at port {port} belongs to another user or a container"
@@ -128,19 +130,6 @@ class Locator:
         except psutil.Error:
             return True, Known(None, "the server's process cannot be read")
         return True, Known(sample)
-
-
-def _listener(port: int) -> psutil.Process | None:
-    """Return the process that takes connections at a port; None where it is hidden.
-
-    Raises:
-        psutil.Error: the system does not tell, or it has just ended.
-    """
-    for each in psutil.net_connections(kind="tcp"):
-        is_listening = each.status == psutil.CONN_LISTEN and each.pid is not None
-        if is_listening and each.laddr and each.laddr.port == port:
-            return psutil.Process(each.pid)
-    return None
 
 
 def runs_llama(process: psutil.Process) -> bool:
