@@ -516,7 +516,8 @@ def test_the_ledger_has_the_trials_and_what_no_trial_has_timed_the_best_first() 
 
 def test_the_best_forecast_says_why_it_is_below_a_higher_one() -> None:
     # All of a gain of 2.0 is that of one answer of six.
-    lucky = Answers(*[np.ones((6, 1))] * 4, np.array([[7.0], *[[1.0]] * 5]))
+    each = np.ones((6, 1))
+    lucky = Answers(each, each, each, each, np.array([[7.0], *[[1.0]] * 5]))
     steady, higher = FORECASTS[0], replace(FORECASTS[2], speedup=2.0, answers=lucky)
     ledger = digest(replace(PREDICTED, forecasts=(higher, steady)))
     assert [row.arm for row in ledger.rows[:2]] == [steady.arm, higher.arm]
