@@ -19,7 +19,7 @@ def command() -> None:
 
 @request
 class List:
-    """List all studies, the latest first: state, verdict, prompts, model."""
+    """List all studies with their verdicts, the latest first."""
 
     storage: str | None = STORAGE
     json_path: str | None = json_option()
