@@ -29,10 +29,9 @@ from spectui.options.drafters import NgramSimple
 from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite
-from spectui.trace.grid import Grid
 from spectui.trace.ngrams import replay_settings
 from spectui.trace.record import Recording
-from spectui.trace.replay import Total, replay_trace
+from spectui.trace.replay import Grid, Total, replay_trace
 from spectui.tune.candidates import Candidate, Loader
 from spectui.tune.space import AHEAD
 from spectui.tune.tracing import Tracer

@@ -30,8 +30,7 @@ from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite
 from spectui.trace.costs import Costs
 from spectui.trace.fit import Probed, fit_costs, pooled
-from spectui.trace.grid import Grid
-from spectui.trace.replay import replay_trace
+from spectui.trace.replay import Grid, replay_trace
 from spectui.tune.candidates import Candidate, Loader
 from spectui.tune.probing import CostProbe
 from spectui.tune.tracing import Tracer, Tracing

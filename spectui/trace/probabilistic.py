@@ -18,9 +18,8 @@ import numpy as np
 from spectui.documents import Json, Known
 from spectui.speculative.models import Rollback
 from spectui.trace.costs import Costs, Prices, Vector
-from spectui.trace.grid import Rounds
 from spectui.trace.record import Chains, Recording
-from spectui.trace.replay import off_seconds
+from spectui.trace.replay import Rounds, off_seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,9 +16,9 @@ from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.speculative.models import Rollback
 from spectui.trace.fit import fit_costs
-from spectui.trace.grid import Grid, replay_grid
 from spectui.trace.ngrams import NGRAM_COSTS, replay_settings
 from spectui.trace.record import Chains, Recording
+from spectui.trace.replay import Grid, replay_grid
 from spectui.tune.candidates import Loader
 from spectui.tune.forecaster import Forecaster
 from spectui.tune.probing import CostProbe

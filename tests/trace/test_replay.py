@@ -14,7 +14,7 @@ from spectui.speculative.decoder import Decoder
 from spectui.speculative.drafters import DraftModelDrafter
 from spectui.speculative.models import Outputs, Rollback
 from spectui.trace.costs import Prices
-from spectui.trace.grid import Grid, replay_grid
+from spectui.trace.replay import Grid, replay_grid
 from tests.support.replay import DEPTH, FLOORS, SCENE, Scene, covered, record, scenes
 from tests.support.scripted import EOG, ScriptedDraft, ScriptedTarget, Stream
 

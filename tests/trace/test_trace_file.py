@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from spectui.errors import BadInputError
 from spectui.speculative.decoder import Stop
 from spectui.trace.file import check_pair, read_trace, write_trace
-from spectui.trace.grid import Grid, replay_grid
 from spectui.trace.record import Chains, Trace, bare, without_text
+from spectui.trace.replay import Grid, replay_grid
 from tests.support.disk import no_file_above
 from tests.support.replay import COSTS, DRAFT, SCENE, TARGET, Scene, record, scenes, trace_of
 
