@@ -11,8 +11,7 @@ from spectui.format import counted, percent_text, rate_text, speedup_percent, ti
 from spectui.llama.facts import price_note
 from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck
-from spectui.measure.observed import totals
-from spectui.measure.promise import Promise
+from spectui.measure.promise import Promise, totals
 from spectui.measure.server_backend import REMEMBERS, remembers
 from spectui.measure.speedup import gain_text
 from spectui.measure.statistics import product

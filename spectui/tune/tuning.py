@@ -12,8 +12,7 @@ from spectui.measure.arm import Arm
 from spectui.measure.backend import header
 from spectui.measure.lossless import lossless_document
 from spectui.measure.measurer import throughput, throughput_document
-from spectui.measure.observed import observed_of
-from spectui.measure.promise import Case, Promise, lasting
+from spectui.measure.promise import Case, Promise, lasting, observed_of
 from spectui.measure.server_backend import measurer_of
 from spectui.monitor.machine import this_machine
 from spectui.monitor.watch import MachineWatch

@@ -9,8 +9,7 @@ from spectui.format import counted, percent_text, rate_text, times_text
 from spectui.measure.comparison import Comparison, compare
 from spectui.measure.lossless import differs
 from spectui.measure.measurer import Pair
-from spectui.measure.observed import Observed, Totals, observed_of, totals
-from spectui.measure.promise import Case, Promise
+from spectui.measure.promise import Case, Observed, Promise, Totals, observed_of, totals
 from spectui.measure.served_models import look_at
 from spectui.measure.server_backend import ServerBackend, measurer_of
 from spectui.measure.servers import Fleet, measuring_arguments, turns, version_document

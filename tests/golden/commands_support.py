@@ -30,7 +30,7 @@ from spectui.live.sessions import SessionLog, read_session
 from spectui.llama import devices, library, native
 from spectui.llama.facts import LibraryFacts
 from spectui.measure.comparable import spec_digest
-from spectui.measure.observed import digest_of
+from spectui.measure.promise import digest_of
 from spectui.measure.served_models import ServedModel
 from spectui.measure.workload import WorkItem, Workload
 from spectui.monitor import machine as machines
