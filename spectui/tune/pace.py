@@ -157,8 +157,11 @@ class Pace:
         )
 
     def decoded(self, item: WorkItem, result: GenerationResult) -> None:
-        """Emit the event of a prompt, with the most seconds until the end of race or budget."""
+        """Emit the event of a prompt."""
+        self.step(f"{item.id}: {rate_text(result.tokens_per_s)} tokens/s")
+
+    def step(self, text: str) -> None:
+        """Emit the event of a step, with the most seconds until the end of race or budget."""
         left_s = max(0.0, min(self.race_left_s(), self.left_s))
-        text = f"{item.id}: {rate_text(result.tokens_per_s)} tokens/s"
         known_s = left_s if math.isfinite(left_s) else None
         self.setup.on_event(StepDone(text=text, seconds_left=known_s))
