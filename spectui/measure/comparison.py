@@ -114,7 +114,9 @@ def compare(
     with watch:
         watch.start()
         try:
-            for pair in _decoded(measurer, speculation, repeats):
+            for setting in (None, speculation):
+                measurer.warm_up(setting)
+            for pair in measurer.pairs(measurer.workload.items, speculation, repeats):
                 pairs.append(pair)
                 on_pair(pair)
             if measurer.workload.sampling.is_greedy:
@@ -136,12 +138,6 @@ def compare(
         disturbance=disturbance,
         ended=ended,
     )
-
-
-def _decoded(measurer: Measurer, speculation: Speculation, repeats: int) -> Iterator[Pair]:
-    measurer.warm_up(None)
-    measurer.warm_up(speculation)
-    yield from measurer.pairs(measurer.workload.items, speculation, repeats)
 
 
 def nothing_decoded() -> BadInputError:

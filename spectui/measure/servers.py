@@ -85,11 +85,6 @@ class Fleet(Closing):
         self._alive: dict[Setup, LlamaServer] = {}
         self.n_starts = 0
 
-    @property
-    def prompt_times_include_draft(self) -> bool:
-        """Whether prompt seconds that the servers report include the reading by a draft model."""
-        return self.binary.prompt_times_include_draft
-
     def of(self, setup: Setup) -> LlamaServer:
         """The server of a setup, started if it is not running.
 
