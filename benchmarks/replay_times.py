@@ -32,7 +32,7 @@ from spectui.trace.costs import Costs
 from spectui.trace.fit import Probed, fit_costs, pooled
 from spectui.trace.replay import Grid, replay_trace
 from spectui.tune.candidates import Candidate, Loader
-from spectui.tune.probing import CostProbe
+from spectui.tune.probing import probe_costs
 from spectui.tune.tracing import Tracer, Tracing
 
 DEPTH = 16
@@ -174,13 +174,9 @@ def measure(
             ]
             before = after
             if index % _PROBE_EVERY == 0:
-                probe = CostProbe(
-                    engine,
-                    workload,
-                    drafter=DraftSimple(draft_max=DEPTH),
-                    seed=len(probed),
-                )
-                probed += filter(None, [probe.run([item])])
+                drafter = DraftSimple(draft_max=DEPTH)
+                found = probe_costs(engine, workload.sampling, drafter, [item], seed=len(probed))
+                probed += filter(None, [found])
         print(item.id, file=sys.stderr, flush=True)
     return runs, fit_costs(pooled(probed))
 
