@@ -26,7 +26,6 @@ from spectui.tune.studies.storage import (
     file_of,
     lock_study,
     open_storage,
-    release,
     storage_errors,
 )
 from spectui.tune.trials import TrialRecord
@@ -251,7 +250,7 @@ def delete_studies(storage: str | None, names: Sequence[str]) -> None:
     url = address_of(storage)
     with opened(storage) as studies, ExitStack() as held:
         for name in names:
-            held.callback(release, lock_study(url, name))
+            held.enter_context(lock_study(url, name))
         for one in studies.get_all_studies():
             if one.user_attrs.get(records.PART_OF, one.study_name) in names:
                 optuna.delete_study(study_name=one.study_name, storage=studies)

@@ -11,7 +11,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -81,11 +81,8 @@ def open_storage(url: str) -> RDBStorage:
         # Two that make the tables of a new file at once would both fail.
         if file_of(url) == own_storage_file():
             _make_own_file()
-        lock = _acquired(_lock_of(url, ""), _OPEN_S)
-        try:
+        with _acquired(_lock_of(url, ""), _OPEN_S):
             return RDBStorage(url)
-        finally:
-            release(lock)
     except BadInputError:
         raise
     except Exception as error:
@@ -176,16 +173,16 @@ def close_storage(storage: BaseStorage) -> None:
         storage.engine.dispose()
 
 
-def lock_study(url: str, name: str) -> FileLock | None:
-    """Keep a study for this process until it ends, however that comes, or releases the lock.
+def lock_study(url: str, name: str) -> AbstractContextManager[object]:
+    """Keep a study for this process until it ends, however that comes, or leaves the lock.
 
     Args:
         url: address of the storage.
         name: name of the study.
 
     Returns:
-        None where the storage has no file beside which a lock could be, or its file system has no
-        locks.
+        The lock, which this process has by now. It locks nothing where the storage has no file
+        beside which a lock could be, or its file system has no locks.
 
     Raises:
         UsageError: another process has it.
@@ -211,27 +208,21 @@ def _lock_of(url: str, name: str) -> FileLock | None:
     return FileLock(f"{file}.{digest}.lock", mode=PRIVATE, thread_local=False)
 
 
-def _acquired(lock: FileLock | None, wait_s: float) -> FileLock | None:
-    """The lock, once this process has it; None without one, and where it cannot be had.
+def _acquired(lock: FileLock | None, wait_s: float) -> AbstractContextManager[object]:
+    """The lock, once this process has it; none where there is none, or it cannot be had.
 
     Raises:
         Timeout: another process has it for so long.
     """
+    if lock is None:
+        return nullcontext()
     try:
-        if lock is not None:
-            lock.acquire(timeout=wait_s, poll_interval=0.025)
+        return lock.acquire(timeout=wait_s, poll_interval=0.025)
     except Timeout:
         raise
     except (OSError, NotImplementedError):
         # The folder takes no file, or the file system has no locks.
-        return None
-    return lock
-
-
-def release(lock: FileLock | None) -> None:
-    """Let go of a lock, if there is one."""
-    if lock is not None:
-        lock.release()
+        return nullcontext()
 
 
 @contextmanager

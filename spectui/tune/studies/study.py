@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import msgspec
 import optuna
-from filelock import FileLock
 from optuna.distributions import CategoricalDistribution
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.storages import BaseStorage
@@ -33,7 +33,6 @@ from spectui.tune.studies.storage import (
     is_file,
     lock_study,
     open_storage,
-    release,
     storage_errors,
 )
 from spectui.tune.trials import LEFT, TrialRecord, TrialState
@@ -127,14 +126,14 @@ class TuningStudy(Closing):
         """Whether other processes may work on the study."""
         self._queue: list[Arm] = []
         """Arms to measure before the sampler chooses."""
-        self._lock: FileLock | None = None
+        self._lock = ExitStack()
         self._held: dict[int, tuple[int, BaseHeartbeatThread]] = {}
         """Trials that this process is at, as the storage numbers them, by the number of their
         record."""
         self._database = open_storage(self._url)
         self._storage = optuna.storages.get_storage(self._database)
         try:
-            self._lock = lock_study(self._url, name)
+            self._lock.enter_context(lock_study(self._url, name))
             with storage_errors(self._url):
                 self._load(options)
                 self._take_up()
@@ -316,7 +315,7 @@ class TuningStudy(Closing):
                 heartbeat.join()
         finally:
             close_storage(self._database)
-            release(self._lock)
+            self._lock.close()
 
 
 def _is_taken(record: TrialRecord) -> bool:
