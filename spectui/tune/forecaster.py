@@ -125,7 +125,9 @@ class Forecaster:
             floor=self.space.floor,
             on_event=on_event,
             is_over=is_over,
-            hopeless=self._hopeless,
+            hopeless=lambda draft, first, costs: Recorded(
+                recordings=first, costs=costs, space=self.space
+            ).hopeless(draft),
         )
         if self.kept is not None and tracing.recordings:
             trace = trace_of(
@@ -141,11 +143,6 @@ class Forecaster:
                 self.not_kept = str(error)
         outlook = self._outlook(tracing.recordings, tracing.costs, has_text=not self.taken)
         return replace(outlook, readings=tracing.readings, left_out=tracing.left_out)
-
-    def _hopeless(
-        self, draft: str, first: Sequence[Recording], costs: Mapping[str, Costs]
-    ) -> str | None:
-        return Recorded(recordings=first, costs=costs, space=self.space).hopeless(draft)
 
     def recall(self, n_prompts: int, n_tokens: int) -> Outlook | None:
         """Replay what an earlier run of the study has recorded.

@@ -52,8 +52,7 @@ class Recorded:
 
     def forecasts(self, totals: Iterable[Total]) -> tuple[Forecast, ...]:
         """Forecasts of the replayed settings that have a price, best first."""
-        priced = (one for one in totals if one.seconds is not None)
-        found = [self.forecast(one) for one in priced if self._off_costs(one.draft) is not None]
+        found = filter(None, map(self.forecast, totals))
         return tuple(sorted(found, key=lambda one: -one.speedup))
 
     def totals(self) -> Iterator[Total]:
@@ -80,7 +79,8 @@ class Recorded:
             own = one.arm.speculation
             settings = [] if own is None else [own.after((drafter,)) for drafter in ahead]
             for total in replay_settings(self.recordings, settings, costs, draft=draft):
-                if self.forecast(total).speedup > _CHAIN_GAIN * one.speedup:
+                found = self.forecast(total)
+                if found is not None and found.speedup > _CHAIN_GAIN * one.speedup:
                     yield total
 
     def replay(self, arm: Arm) -> Forecast | None:
@@ -95,16 +95,19 @@ class Recorded:
         if is_beyond or is_below or (hashes_tokens(speculation) and not self.has_text):
             return None
         own = ngram_costs(self.costs) if draft is None else self.costs.get(draft)
-        if own is None or self._off_costs(draft) is None:
+        if own is None:
             return None
         (total,) = replay_settings(self.recordings, (speculation,), own, draft=draft)
         return self.forecast(total)
 
-    def forecast(self, total: Total) -> Forecast:
-        """The forecast that a replay gives, over the target alone as the costs of off price it."""
+    def forecast(self, total: Total) -> Forecast | None:
+        """The forecast that a replay gives, over the target alone as the costs of off price it.
+
+        None where the round, or the target alone, has no price.
+        """
         costs = self._off_costs(total.draft)
-        if costs is None:
-            raise ValueError(f"the target alone was not measured for {total.draft}")
+        if costs is None or total.seconds is None:
+            return None
         off_s = off_part_seconds(self.recordings, total.parts.tokens, costs)
         return Forecast(
             arm=self.space.placed(Arm(draft=total.draft, speculation=total.speculation)),
