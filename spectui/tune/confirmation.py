@@ -106,7 +106,17 @@ class Confirmation:
         if arm is None:
             return
         evidence, items = self._text(arm, forecasts)
-        race = self._race = self._prepared(arm, items, evidence)
+        race = self._race = Race(
+            self.pace.runs(arm, self.pace.check_race),
+            items,
+            min_gain=self.setup.limits.min_gain,
+            n_affordable=partial(self.pace.n_affordable, arm),
+            requests=lambda one: self.depths.requests(one).value or (),
+            basis=self.basis,
+            evidence=evidence,
+            until_decided=not self.setup.limits.until_precise,
+            on_look=lambda found: self.setup.on_event(Looked(arm=arm, speedup=found)),
+        )
         self.pace.race_left_s = lambda: self._race_left_s(race)
         n = min(len(items), max(LOOK_EVERY, self.pace.n_affordable(arm, items)))
         n_prompts = len({one.id for one in items})
@@ -157,19 +167,6 @@ class Confirmation:
         if self.pace.n_affordable(race.arm, race.left):
             return None
         return len(race.items) - len(race.left), len(race.items)
-
-    def _prepared(self, arm: Arm, items: Sequence[WorkItem], evidence: Evidence | None) -> Race:
-        return Race(
-            self.pace.runs(arm, self.pace.check_race),
-            items,
-            min_gain=self.setup.limits.min_gain,
-            n_affordable=partial(self.pace.n_affordable, arm),
-            requests=lambda one: self.depths.requests(one).value or (),
-            basis=self.basis,
-            evidence=evidence,
-            until_decided=not self.setup.limits.until_precise,
-            on_look=lambda found: self.setup.on_event(Looked(arm=arm, speedup=found)),
-        )
 
     def _goes_on(self, race: Race) -> bool:
         """Look again with further prompts; False where no more are needed, or none are left."""
