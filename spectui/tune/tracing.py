@@ -22,7 +22,7 @@ from spectui.trace.fit import Probed, fit_costs
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.trace.record import ModelIdentity, Recording, Trace, complete
 from spectui.tune.candidates import Candidate, Loader
-from spectui.tune.probing import CostProbe
+from spectui.tune.probing import probe_costs
 
 COST_PROMPTS = 8
 """Prompts that costs are measured on: lengths are compared within each. Of a later drafter half as
@@ -314,8 +314,10 @@ class Tracer:
         n_most, name = COST_PROMPTS, draft or NGRAM_COSTS
         if self._beside(draft):
             n_most //= 2
-        probe = CostProbe(self.loader.engine, self.workload, drafter=drafter)
-        probed = probe.run(
+        probed = probe_costs(
+            self.loader.engine,
+            self.workload.sampling,
+            drafter,
             self._in_time(spread_out(items, n_most), n_most),
             lambda item: self.on_event(f"{item.id}: measured rounds of every length with {name}"),
         )
@@ -350,6 +352,11 @@ def identity(loaded: ModelLoaded) -> ModelIdentity:
     )
 
 
+def identities(candidates: Sequence[Candidate]) -> dict[str, ModelIdentity]:
+    """The drafts that can be loaded, by name."""
+    return {one.name: identity(one.loaded) for one in candidates if one.loaded is not None}
+
+
 def trace_of(
     tracing: Tracing, *, target: ModelLoaded, candidates: Sequence[Candidate], workload: Workload
 ) -> Trace:
@@ -361,11 +368,7 @@ def trace_of(
         machine=this_machine().fingerprint,
         llama_cpp=(binding_version(), llama_cpp_version()),
         target=identity(target),
-        drafts={
-            c.name: identity(c.loaded)
-            for c in candidates
-            if c.loaded is not None and c.name in recorded
-        },
+        drafts={name: one for name, one in identities(candidates).items() if name in recorded},
         sampling=workload.sampling,
         costs={
             name: costs

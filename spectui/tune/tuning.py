@@ -50,8 +50,6 @@ class Tuning:
         self.name = setup.study.name or study_name(setup.off.target.path, backend.spec(setup))
         self.placing: Placing | None = None
         """How the target's place was found; None where it was not searched."""
-        self.space = setup.space
-        """Search space, with the layouts that the study keeps once it was opened."""
 
     def run(self, on_event: Callable[[TuneEvent], None]) -> "Tuned":
         """Search, and keep the result.
@@ -74,7 +72,7 @@ class Tuning:
             self.setup, self.placing = self.backend.settle(
                 self.setup, study, lambda text: on_event(Notice(text=text))
             )
-            self.space = study.space
+            self.setup = replace(self.setup, space=study.space)
             settled_s = time.monotonic() - began_s
             search = self._search(study, on_event, settled_s)
             with MachineWatch(rpc=self.setup.off.target.devices.rpc) as watch:
@@ -135,7 +133,7 @@ class Tuning:
         study = TuningStudy(
             self.name, self.setup.study, spec=self.backend.spec(self.setup), space=self.setup.space
         )
-        self.name, self.space = study.name, study.space
+        self.name = study.name
         return study
 
     def _kept(self, study: TuningStudy, result: TuneResult) -> TuneResult:
@@ -188,7 +186,7 @@ class Tuning:
         command = self.setup.command
         given = command.given
         target = self._target_beside(arm.draft)
-        if given is not None and self.space.layouts is not None and target.n_cpu_moe:
+        if given is not None and self.setup.space.layouts is not None and target.n_cpu_moe:
             given |= _PLACING
         if given is not None and self.placing is not None:
             changed = [one.option for one in self.setup.knobs if one.name in self.placing.best]
@@ -211,7 +209,7 @@ class Tuning:
 
     def _target_beside(self, draft: str | None) -> ModelOptions:
         """The target with its placement for a draft; None for no draft."""
-        target, layouts = self.setup.off.target, self.space.layouts
+        target, layouts = self.setup.off.target, self.setup.space.layouts
         return target if layouts is None else layouts.of(draft).on(target)
 
 
@@ -228,7 +226,7 @@ class Tuned:
         Args:
             unmeasured: parts of the ``--from`` command that are not measured.
         """
-        result, setup, layouts = self.result, self.tuning.setup, self.tuning.space.layouts
+        result, setup, layouts = self.result, self.tuning.setup, self.tuning.setup.space.layouts
         placing, leader = self.tuning.placing, result.leader
         unknown = "no speculative setting could be measured"
         advice = self.launch(result.advised)

@@ -1,7 +1,7 @@
 """The recordings of a study in a database, which all of its machines may take."""
 
 import base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,10 +21,8 @@ from spectui.trace.file import (
     write_trace,
 )
 from spectui.trace.record import ModelIdentity, Trace, bare
-from spectui.tune.candidates import Candidate
 from spectui.tune.studies import records
 from spectui.tune.studies.storage import storage_errors
-from spectui.tune.tracing import identity
 
 _RECORDING = "recording"
 """Under which a trial keeps one: a list of studies reads their attributes, and not this."""
@@ -104,8 +102,3 @@ def study_trace(study: str, spec: dict[str, Any]) -> Path:
     """Path of a study's trace: studies of one name may lie in several storages."""
     safe = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in study)
     return data_dir() / "traces" / f"{safe}.{spec_digest(spec)}{SUFFIX}"
-
-
-def identities(candidates: Sequence[Candidate]) -> dict[str, ModelIdentity]:
-    """The drafts that can be loaded, by name."""
-    return {one.name: identity(one.loaded) for one in candidates if one.loaded is not None}
