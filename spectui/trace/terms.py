@@ -92,18 +92,18 @@ class RoundTerms:
     @property
     def total_s(self) -> float:
         """Seconds of the whole round."""
-        return sum(seconds for _, seconds in self.parts)
+        return sum(seconds for _name, _words, seconds in self.parts)
 
     @property
-    def parts(self) -> tuple[tuple[str, float], ...]:
-        """(words of the part, seconds)."""
+    def parts(self) -> tuple[tuple[str, str, float], ...]:
+        """(name of the part, its words, seconds)."""
         return (
-            ("drafting", self.chain_s),
-            ("the second draft pass", self.again_s),
-            ("verifying", self.verify_s),
-            ("sampling", self.sample_s),
-            ("rollback", self.rollback_s),
-            ("the rest", self.fixed_s),
+            ("draft", "drafting", self.chain_s),
+            ("second_draft_pass", "the second draft pass", self.again_s),
+            ("verify", "verifying", self.verify_s),
+            ("sample", "sampling", self.sample_s),
+            ("rollback", "rollback", self.rollback_s),
+            ("other", "the rest", self.fixed_s),
         )
 
     @property
