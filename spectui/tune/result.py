@@ -181,8 +181,7 @@ def outcome_of(result: TuneResult, *, setup: ExportSetup, dialect: Dialect) -> O
         setup: setup of the advised arm.
         dialect: dialect of the printed command.
     """
-    speedup, draft = result.speedup, setup.draft
-    gain = None
+    speedup, gain = result.speedup, None
     if speedup is not None:
         gain = Gain(
             speedup=speedup.estimate,
@@ -190,12 +189,10 @@ def outcome_of(result: TuneResult, *, setup: ExportSetup, dialect: Dialect) -> O
             high=speedup.high,
             n_prompts=speedup.n_prompts,
         )
-    return setup.converted(
+    return setup.absolute().converted(
         Outcome,
         ended=datetime.now(UTC),
         verdict=result.verdict,
-        target=setup.target.absolute(),
-        draft=None if draft is None else draft.absolute(),
         gain=gain,
         given=setup.given,
         dialect=dialect,
