@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from spectui.documents import Json, or_reason
+from spectui.documents import Json, fields_of
 from spectui.llama.facts import LibraryFacts
 from spectui.measure.comparable import digest
 from spectui.measure.measurer import NOTHING_DRAFTED, Pair
@@ -79,9 +79,7 @@ class Totals(Tally):
                 "tokens_per_s": self.tokens_per_s,
                 "n_tokens": self.speculative_tokens,
                 "decode_s": self.speculative_s,
-                "n_drafted": self.n_drafted,
-                "n_accepted": self.n_accepted,
-                **or_reason("acceptance_rate", self.acceptance_rate, NOTHING_DRAFTED),
+                **fields_of(self, NOTHING_DRAFTED, "n_drafted", "n_accepted", "acceptance_rate"),
             },
         }
 
@@ -144,11 +142,6 @@ class Promise:
 
 def lasting(promise: Promise) -> Promise:
     """A copy with absolute paths, valid from any folder."""
-    case, prompts = promise.case, promise.prompts
-    moved = replace(
-        case,
-        baseline=case.baseline.absolute(),
-        target=case.target.absolute(),
-        draft=None if case.draft is None else case.draft.absolute(),
-    )
-    return replace(promise, case=moved, prompts=None if prompts is None else prompts.absolute())
+    case = replace(promise.case.absolute(), baseline=promise.case.baseline.absolute())
+    prompts = None if promise.prompts is None else promise.prompts.absolute()
+    return replace(promise, case=case, prompts=prompts)
