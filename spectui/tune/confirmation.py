@@ -280,4 +280,4 @@ class Confirmation:
         leader = replace(leader, categories=categories, of_others=of_others)
         if own is None or own == race.arm or evidence.answers(own) is None:
             return (leader,)
-        return leader, Standing(arm=own, speedup=evidence.beside(own, timed), n_pairs=0)
+        return leader, Standing(arm=own, speedup=evidence.beside(own, timed))

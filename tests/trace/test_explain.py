@@ -245,7 +245,7 @@ def test_a_confirmation_is_explained_with_what_it_measured() -> None:
             TuneResult(
                 trials=(),
                 best=arm,
-                finalists=(Standing(arm=arm, speedup=gain, n_pairs=1, pairs=(pair,)),),
+                finalists=(Standing(arm=arm, speedup=gain, pairs=(pair,)),),
                 verdict=judge(gain, min_gain=0.02),
                 lossless=None,
                 interrupted=False,
