@@ -147,12 +147,12 @@ def cases(
         on_event=lambda _event: None,
     ).run()
     sampling = workload.sampling
-    for recording, config in product(tracing.recordings, _NGRAMS):
+    for recording, config in product(tracing.trace.recordings, _NGRAMS):
         yield Case(recording=recording, draft=None, sampling=sampling, config=config)
     for candidate in candidates:
         engine.load_draft(candidate.options)
         chained = [config.after((one,)) for config in configs[:_CHAINED] for one in AHEAD]
-        for recording, config in product(tracing.recordings, (*configs, *chained)):
+        for recording, config in product(tracing.trace.recordings, (*configs, *chained)):
             yield Case(recording=recording, draft=candidate.name, sampling=sampling, config=config)
 
 

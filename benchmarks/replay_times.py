@@ -49,7 +49,7 @@ def main() -> None:
     arguments = parsed()
     with Engine() as engine:
         workload, tracing = record(engine, arguments)
-        before = predict(tracing, tracing.costs[DRAFT])
+        before = predict(tracing, tracing.trace.costs[DRAFT])
         chosen = choose(before, arguments.settings)
         runs, costs = measure(engine, workload, chosen, arguments.repeats)
     predicted = predict(tracing, costs)
@@ -64,7 +64,7 @@ def main() -> None:
             "n_repeats": arguments.repeats,
             **agreement(rows),
             "verify": verify_costs(costs),
-            "verify_before": verify_costs(tracing.costs[DRAFT]),
+            "verify_before": verify_costs(tracing.trace.costs[DRAFT]),
             "rows": rows,
         },
     )
@@ -122,7 +122,7 @@ def agreement(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def predict(tracing: Tracing, costs: Costs) -> dict[Speculation, float]:
     """Predicted speedup of every setting."""
-    totals = replay_trace(tracing.recordings, DRAFT, GRID, costs)
+    totals = replay_trace(tracing.trace.recordings, DRAFT, GRID, costs)
     return {total.speculation: total.speedup or 0.0 for total in totals}
 
 

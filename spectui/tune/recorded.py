@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from spectui.documents import Json, Known, fields_of, head
 from spectui.format import counted, percent_text, times_text
@@ -12,7 +13,7 @@ from spectui.trace.costs import Costs
 from spectui.trace.ngrams import NGRAM_COSTS, hashes_tokens, ngram_costs, replay_settings
 from spectui.trace.policies import replay_policies
 from spectui.trace.probabilistic import NOT_SAMPLED, Sampled, best_sampled
-from spectui.trace.record import Recording
+from spectui.trace.record import Recording, Trace
 from spectui.trace.replay import Total, off_part_seconds, replay_trace
 from spectui.tune.forecast import UNKNOWN, Adaptive, Answers, Forecast, Outlook, best_of_each_length
 from spectui.tune.space import SearchSpace
@@ -39,6 +40,12 @@ class Recorded:
     has_text: bool = True
     """Whether tokens are those of the vocabulary; otherwise n-gram drafters that hash them cannot
     be replayed."""
+
+    @classmethod
+    def of(cls, trace: Trace, space: SearchSpace) -> Self:
+        """A trace, of which the settings of a space are replayed."""
+        recordings, has_text = trace.recordings, trace.has_text
+        return cls(recordings=recordings, costs=trace.costs, space=space, has_text=has_text)
 
     def outlook(self) -> Outlook:
         """Forecasts of the whole space."""

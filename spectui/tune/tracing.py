@@ -58,12 +58,11 @@ def never(_share: float) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tracing:
-    """Recordings, and the time that they took."""
+    """A trace, and how its recording went."""
 
-    recordings: tuple[Recording, ...]
-    """All with the chains of the same drafts: of every one, unless it was interrupted."""
-    costs: dict[str, Costs]
-    """Costs of rounds by draft; without one, under ``NGRAM_COSTS``."""
+    trace: Trace
+    """Its recordings have the chains of the same drafts: of every one, unless it was interrupted.
+    Its costs are by draft; without one, under ``NGRAM_COSTS``."""
     readings: dict[str, Readings]
     """Prompts that were evaluated, by draft; by the target alone under ``NGRAM_COSTS``."""
     left_out: dict[str, str]
@@ -133,8 +132,7 @@ class Tracer:
         except EngineDiedError as error:
             interrupted, failure = True, error
         return Tracing(
-            recordings=complete(self._recordings),
-            costs=self._costs,
+            trace=self._trace(),
             readings={
                 name: Readings(target=tuple(self._target_read.values()), draft=tuple(read))
                 for name, read in {NGRAM_COSTS: [], **self._draft_read}.items()
@@ -142,6 +140,28 @@ class Tracer:
             left_out=self._left_out,
             interrupted=interrupted,
             error=failure,
+        )
+
+    def _trace(self) -> Trace:
+        """What is recorded so far; recordings of another machine have no text."""
+        recordings = complete(self._recordings)
+        recorded = {name for one in recordings for name in one.chains}
+        drafts = identities(self.loader.candidates)
+        return Trace(
+            spectui=__version__,
+            recorded=datetime.now(UTC).isoformat(timespec="seconds"),
+            machine=this_machine().fingerprint,
+            llama_cpp=(binding_version(), llama_cpp_version()),
+            target=identity(self.target),
+            drafts={name: one for name, one in drafts.items() if name in recorded},
+            sampling=self.workload.sampling,
+            costs={
+                name: costs
+                for name, costs in self._costs.items()
+                if name in recorded or name == NGRAM_COSTS
+            },
+            has_text=not self.recordings,
+            recordings=recordings,
         )
 
     def _record(self) -> None:
@@ -355,26 +375,3 @@ def identity(loaded: ModelLoaded) -> ModelIdentity:
 def identities(candidates: Sequence[Candidate]) -> dict[str, ModelIdentity]:
     """The drafts that can be loaded, by name."""
     return {one.name: identity(one.loaded) for one in candidates if one.loaded is not None}
-
-
-def trace_of(
-    tracing: Tracing, *, target: ModelLoaded, candidates: Sequence[Candidate], workload: Workload
-) -> Trace:
-    """The recordings as they are stored, with text."""
-    recorded = {name for recording in tracing.recordings for name in recording.chains}
-    return Trace(
-        spectui=__version__,
-        recorded=datetime.now(UTC).isoformat(timespec="seconds"),
-        machine=this_machine().fingerprint,
-        llama_cpp=(binding_version(), llama_cpp_version()),
-        target=identity(target),
-        drafts={name: one for name, one in identities(candidates).items() if name in recorded},
-        sampling=workload.sampling,
-        costs={
-            name: costs
-            for name, costs in tracing.costs.items()
-            if name in recorded or name == NGRAM_COSTS
-        },
-        has_text=True,
-        recordings=tracing.recordings,
-    )
