@@ -145,10 +145,7 @@ class Forecasting:
         n_steps = forecaster.n_steps(n_prompts)
         self.setup.on_event(PhaseStarted(phase=Phase.RECORDING, text=text, n_steps=n_steps))
         outlook = forecaster.run(
-            n_prompts,
-            n_tokens,
-            self.pace.step,
-            lambda share: self.pace.left_of(share) <= 0,
+            n_prompts, n_tokens, self.pace.step, lambda share: self.pace.left_of(share) <= 0
         )
         if forecaster.not_kept is not None:
             text = f"the recording is not kept for a search that goes on: {forecaster.not_kept}"

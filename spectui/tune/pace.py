@@ -42,9 +42,10 @@ class Pace:
         Args:
             setup: inputs of the search.
             clock: seconds; what the engine gave to others meanwhile is taken off.
-            spent_s: seconds of the time budget that are gone.
+            spent_s: seconds of the time budget that are gone, as for finding the target's place.
         """
         self.setup = setup
+        self.spent_s = spent_s
         self._clock = clock
         budget_s = setup.limits.time_budget_s
         self.budget_s = None if budget_s is None else max(0.0, budget_s - spent_s)

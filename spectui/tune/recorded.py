@@ -198,11 +198,7 @@ class Recorded:
 
 def replayed_document(totals: Sequence[Total], path: Path) -> Json:
     """``spectui.replay/1``: every setting; ``path`` is the trace's."""
-    return {
-        **head("replay"),
-        "trace": str(path),
-        "configs": [_config(total) for total in totals],
-    }
+    return {**head("replay"), "trace": str(path), "configs": [_config(total) for total in totals]}
 
 
 def replayed_page(recorded: Recorded, totals: Sequence[Total]) -> Page:

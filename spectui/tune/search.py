@@ -6,8 +6,6 @@ off by 1 to 2 %, a trial by 5 %: trials choose where nothing can be forecast, an
 forecasts only where the user asks for them.
 """
 
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from operator import itemgetter
 
@@ -40,7 +38,7 @@ from spectui.tune.progress import Phase, PhaseStarted, TrialFinished
 from spectui.tune.race import LOOK_EVERY, finalist
 from spectui.tune.result import TuneResult, why_nothing
 from spectui.tune.served_forecast import ServedForecaster
-from spectui.tune.setup import MOST_TRIALS, SearchSetup
+from spectui.tune.setup import MOST_TRIALS
 from spectui.tune.trials import TrialRecord, TrialState, best_trial, n_measured, score
 
 _HOPELESS = 3
@@ -208,25 +206,15 @@ class TrialRunner:
 class Search:
     """Runs a study on the engine. Use it once."""
 
-    def __init__(
-        self,
-        setup: SearchSetup,
-        *,
-        forecaster: Forecaster | ServedForecaster | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        spent_s: float = 0.0,
-    ) -> None:
+    def __init__(self, pace: Pace, forecaster: Forecaster | ServedForecaster | None = None) -> None:
         """Prepare; nothing is measured yet.
 
         Args:
-            setup: study, prompts, what decodes them, and limits.
+            pace: has study, prompts, what decodes them, and limits.
             forecaster: forecasts settings; None where trials have to choose.
-            clock: seconds; what the engine gave to others meanwhile is taken off.
-            spent_s: seconds of the budget that went into finding the target's place.
         """
-        self._setup = setup
-        self._spent_s = spent_s
-        self._pace = Pace(setup, clock, spent_s=spent_s)
+        self._pace = pace
+        self._setup = pace.setup
         self._forecasting = Forecasting(self._pace, forecaster)
         self._trials = TrialRunner(self._pace, self._forecasting)
         self._depths = DepthRuns(self._pace)
@@ -304,7 +292,7 @@ class Search:
             interrupted=interrupted,
             error=error,
             outlook=self._forecasting.outlook,
-            took_s=self._spent_s + self._pace.took_s,
+            took_s=self._pace.spent_s + self._pace.took_s,
             cut_trials=self._cut_trials,
             cut_race=None if interrupted else self._confirmation.cut,
         )

@@ -21,6 +21,7 @@ from spectui.page import Page
 from spectui.tune.backends import OwnEngine, Served, study_name
 from spectui.tune.explain import explain_result
 from spectui.tune.forecast import Outlook, best_by_drafter
+from spectui.tune.pace import Pace
 from spectui.tune.places import Placing
 from spectui.tune.progress import Notice, SearchEnded, StudyOpened, TuneEvent
 from spectui.tune.race import BASELINE_SHARE
@@ -111,7 +112,7 @@ class Tuning:
             on_event=on_event,
             requests=setup.shapes,
         )
-        return Search(search, forecaster=forecaster, spent_s=settled_s)
+        return Search(Pace(search, spent_s=settled_s), forecaster)
 
     def keep_report(self, document: Json, page: Page = ()) -> str | None:
         """Keep the report that is printed in the end; return why not, None where it is kept."""

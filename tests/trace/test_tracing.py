@@ -261,7 +261,7 @@ def test_where_a_draft_moves_the_target_costs_are_measured_in_each_place(tiny: T
 
 def test_an_answer_that_is_there_is_recorded_as_it_is(tiny: TinyPath) -> None:
     whole, _events = trace(tiny)
-    answers = {one.id: one.output for one in whole.recordings}
+    answers = {one.id: one.output for one in whole.trace.recordings}
 
     def given_one(item: WorkItem, stop: Stop, n: int) -> WorkItem:
         tokens = answers[item.id][:n]
@@ -277,7 +277,7 @@ def test_an_answer_that_is_there_is_recorded_as_it_is(tiny: TinyPath) -> None:
     )
     found, events = trace(tiny, workload=replace(WORKLOAD, items=items))
     assert [one.id for one in found.trace.recordings] == [one.id for one in items]
-    decoded = {one.id: one for one in whole.recordings}
+    decoded = {one.id: one for one in whole.trace.recordings}
     assert found.trace.recordings[:2] == (decoded["p0"], decoded["p3"])
     broken_off, ended = found.trace.recordings[2:]
     assert (broken_off.output, broken_off.stop) == (answers["p1"][:9], Stop.CANCELLED)

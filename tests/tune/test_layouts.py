@@ -27,6 +27,7 @@ from spectui.options.speculation import Speculation
 from spectui.tune.candidates import Candidate, Loader
 from spectui.tune.explain import explain_result
 from spectui.tune.layouts import Layout, at_least, cache_sizes_mib, place_experts
+from spectui.tune.pace import Pace
 from spectui.tune.race import LOOK_EVERY, Race, RaceRuns
 from spectui.tune.result import TuneResult
 from spectui.tune.search import Search
@@ -212,7 +213,7 @@ def run(
             limits=Limits(n_trials=n_trials),
             on_event=lambda _event: None,
         )
-        return Search(setup).run()
+        return Search(Pace(setup)).run()
 
 
 @pytest.mark.parametrize(("gain", "pays"), [(1.1, False), (1.5, True)])

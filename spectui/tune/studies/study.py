@@ -97,12 +97,7 @@ class TuningStudy(Closing):
     """
 
     def __init__(
-        self,
-        name: str,
-        options: StudyOptions,
-        *,
-        spec: dict[str, Any],
-        space: SearchSpace,
+        self, name: str, options: StudyOptions, *, spec: dict[str, Any], space: SearchSpace
     ) -> None:
         """Open the study, or create it.
 
