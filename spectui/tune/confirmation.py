@@ -20,7 +20,7 @@ from spectui.tune.evidence import Evidence
 from spectui.tune.forecast import Forecast, best_by_drafter
 from spectui.tune.forecasting import Forecasting
 from spectui.tune.pace import RESERVED, OutOfTimeError, Pace
-from spectui.tune.progress import Looked, Notice, Phase, PhaseStarted
+from spectui.tune.progress import Looked, Notice, Phase
 from spectui.tune.race import LOOK_EVERY, Race, Standing, choosable, finalist
 from spectui.tune.setup import mixed
 from spectui.tune.trials import TrialRecord
@@ -124,7 +124,8 @@ class Confirmation:
         if n > n_prompts:
             on = f"in {counted(n, 'timing')} of {counted(n_prompts, 'prompt')}"
         until = "" if self.setup.limits.until_precise else ", until it is decided"
-        self._begin(arm, f"confirming {arm.label} against off{until}, {on} at most", n)
+        text = f"confirming {arm.label} against off{until}, {on} at most"
+        self.pace.begin(Phase.CONFIRMING, text, n, arm)
         with suppress(OutOfTimeError):
             race.run()
             while self._goes_on(race):
@@ -136,9 +137,6 @@ class Confirmation:
         if evidence is not None and evidence.share < 1:
             return math.inf
         return self.pace.race_s(race.arm, race.left)
-
-    def _begin(self, arm: Arm, text: str, n: int) -> None:
-        self.setup.on_event(PhaseStarted(phase=Phase.CONFIRMING, text=text, n_steps=n, arm=arm))
 
     def _text(
         self, arm: Arm, forecasts: Sequence[Forecast]
@@ -180,7 +178,8 @@ class Confirmation:
             return False
         race.extend(more, self._recorded(more.prompts[len(evidence.prompts) :]))
         if not race.is_timed and (n := self.pace.n_affordable(race.arm, race.left)):
-            self._begin(race.arm, f"timing it on {counted(n, 'more prompt')} at most", n)
+            text = f"timing it on {counted(n, 'more prompt')} at most"
+            self.pace.begin(Phase.CONFIRMING, text, n, race.arm)
         return True
 
     def _is_precise(self, race: Race) -> bool:
@@ -238,9 +237,9 @@ class Confirmation:
 
     def _timed(self, arm: Arm, items: Sequence[WorkItem]) -> Sequence[PairedMeasurement]:
         """Runs of a setting that choose a draft."""
-        n = len(items)
-        on = counted(n, "prompt")
-        self._begin(arm, f"timing {arm.label} against off on {on}, to choose a draft", n)
+        on = counted(len(items), "prompt")
+        text = f"timing {arm.label} against off on {on}, to choose a draft"
+        self.pace.begin(Phase.CONFIRMING, text, len(items), arm)
         runs = self.pace.runs(arm, lambda _n: self.pace.check())
         runs.measure(items)
         return measurements(steady(runs.pairs))

@@ -12,7 +12,7 @@ from spectui.tune.evidence import Evidence, evidence_of
 from spectui.tune.forecast import Forecast, Outlook
 from spectui.tune.forecaster import Forecaster
 from spectui.tune.pace import Pace
-from spectui.tune.progress import ForecastMade, Notice, Phase, PhaseStarted
+from spectui.tune.progress import ForecastMade, Notice, Phase
 from spectui.tune.race import LOOK_EVERY
 from spectui.tune.served_forecast import ServedForecaster
 from spectui.tune.tracing import MOST_SHARE, WRITTEN_FIRST
@@ -104,7 +104,7 @@ class Forecasting:
         why = "decided; for a narrower interval " if is_decided else ""
         text = f"{why}recording {counted(n, 'further prompt')}"
         n_steps = n if evidence.chosen.draft is None else 2 * n
-        self.setup.on_event(PhaseStarted(phase=Phase.RECORDING, text=text, n_steps=n_steps))
+        self.pace.begin(Phase.RECORDING, text, n_steps)
         found = forecaster.further(evidence.chosen, n, self.pace.step)
         if found is None:
             return None
@@ -142,8 +142,7 @@ class Forecasting:
             self.setup.on_event(Notice(text=_taken(forecaster.taken)))
         elif n_prompts < few or n_tokens < forecaster.workload.n_predict:
             self.setup.on_event(Notice(text=_short(n_prompts, n_tokens, token_s)))
-        n_steps = forecaster.n_steps(n_prompts)
-        self.setup.on_event(PhaseStarted(phase=Phase.RECORDING, text=text, n_steps=n_steps))
+        self.pace.begin(Phase.RECORDING, text, forecaster.n_steps(n_prompts))
         outlook = forecaster.run(
             n_prompts, n_tokens, self.pace.step, lambda share: self.pace.left_of(share) <= 0
         )

@@ -8,7 +8,7 @@ from spectui.engine.events import GenerationResult
 from spectui.format import rate_text
 from spectui.measure.arm import Arm
 from spectui.measure.workload import WorkItem
-from spectui.tune.progress import StepDone
+from spectui.tune.progress import Phase, PhaseStarted, StepDone
 from spectui.tune.race import BASELINE_SHARE, LOOK_EVERY, RaceRuns
 from spectui.tune.setup import SearchSetup, divide
 
@@ -156,6 +156,10 @@ class Pace:
             on_pair=lambda pair: self.decoded(pair.item, pair.speculative),
             check_time=check_time,
         )
+
+    def begin(self, phase: Phase, text: str, n_steps: int, arm: Arm | None = None) -> None:
+        """Emit the event of a phase that begins."""
+        self.setup.on_event(PhaseStarted(phase=phase, text=text, n_steps=n_steps, arm=arm))
 
     def decoded(self, item: WorkItem, result: GenerationResult) -> None:
         """Emit the event of a prompt."""

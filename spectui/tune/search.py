@@ -34,7 +34,7 @@ from spectui.tune.forecast import in_order
 from spectui.tune.forecaster import Forecaster
 from spectui.tune.forecasting import Forecasting
 from spectui.tune.pace import ENDED, NO_TIME, RESERVED, OutOfTimeError, Pace
-from spectui.tune.progress import Phase, PhaseStarted, TrialFinished
+from spectui.tune.progress import Phase, TrialFinished
 from spectui.tune.race import LOOK_EVERY, finalist
 from spectui.tune.result import TuneResult, why_nothing
 from spectui.tune.served_forecast import ServedForecaster
@@ -131,14 +131,8 @@ class TrialRunner:
         self._began_s = pace.took_s
         proposal = study.ask()
         number, arm = proposal.number, proposal.arm
-        self.setup.on_event(
-            PhaseStarted(
-                phase=Phase.SEARCHING,
-                text=f"trial {number}: {arm.label}",
-                n_steps=len(pace.division.trial_items),
-                arm=arm,
-            )
-        )
+        n_steps = len(pace.division.trial_items)
+        pace.begin(Phase.SEARCHING, f"trial {number}: {arm.label}", n_steps, arm)
         try:
             record = self._measured(proposal)
         except (CancelledError, KeyboardInterrupt, OutOfTimeError) as error:
@@ -230,9 +224,7 @@ class Search:
         if isinstance(engine, Engine):
             engine.check = self._pace.check_end
         try:
-            self._setup.on_event(
-                PhaseStarted(phase=Phase.STARTING, text=str(Phase.STARTING), n_steps=0)
-            )
+            self._pace.begin(Phase.STARTING, str(Phase.STARTING), 0)
             self._setup.measurer.warm_up(None)
             self._forecasting.look_ahead()
             self._pace.expected_s = self._forecasting.seconds(self._setup.study.space.off)

@@ -67,7 +67,9 @@ class Tuning:
             ServerError: llama-server measured nothing, so that nothing can be advised.
             UsageError: the study belongs to another machine, pair or workload.
         """
-        with self._open() as study:
+        spec = self.backend.spec(self.setup)
+        with TuningStudy(self.name, self.setup.study, spec=spec, space=self.setup.space) as study:
+            self.name = study.name
             self._begin(study, on_event)
             began_s = time.monotonic()
             self.setup, self.placing = self.backend.settle(
@@ -129,13 +131,6 @@ class Tuning:
             if not is_file(storage):
                 return machines_of(self.name, list_studies(storage))
         return ()
-
-    def _open(self) -> TuningStudy:
-        study = TuningStudy(
-            self.name, self.setup.study, spec=self.backend.spec(self.setup), space=self.setup.space
-        )
-        self.name = study.name
-        return study
 
     def _kept(self, study: TuningStudy, result: TuneResult) -> TuneResult:
         """Store the verdict and the promise; both are in the result if the storage fails, too.
