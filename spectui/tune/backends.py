@@ -32,7 +32,7 @@ from spectui.tune.places import Parameter, Placing, moved
 from spectui.tune.placing import PlaceSearch
 from spectui.tune.served_forecast import ServedForecaster
 from spectui.tune.setup import TuningSetup, mixed
-from spectui.tune.studies.recordings import KeptTrace, study_trace
+from spectui.tune.studies.records import KeptTrace, study_trace
 from spectui.tune.studies.study import TuningStudy
 from spectui.tune.tracing import identities, identity
 

@@ -15,7 +15,7 @@ from spectui.tune.forecast import Answers, Forecast, Outlook
 from spectui.tune.probing import N_TOKENS
 from spectui.tune.recorded import Recorded
 from spectui.tune.space import SearchSpace
-from spectui.tune.studies.recordings import KeptTrace
+from spectui.tune.studies.records import KeptTrace
 from spectui.tune.tracing import COST_PROMPTS, Tracer, Tracing, never
 
 _TEXT_PASSES = 0.5

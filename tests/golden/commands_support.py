@@ -62,8 +62,7 @@ from spectui.tune.backends import served_spec, study_name
 from spectui.tune.result import Outcome
 from spectui.tune.space import SearchSpace
 from spectui.tune.studies.listing import list_studies
-from spectui.tune.studies.recordings import study_trace
-from spectui.tune.studies.records import from_plain
+from spectui.tune.studies.records import from_plain, study_trace
 from spectui.tune.studies.study import StudyOptions, TuningStudy
 
 DIALECTS = tuple(map(str, Dialect))

@@ -26,7 +26,7 @@ from spectui.tune.forecast import Answers, Forecast, in_order, promising
 from spectui.tune.forecaster import Forecaster
 from spectui.tune.recorded import Recorded
 from spectui.tune.space import SearchSpace
-from spectui.tune.studies.recordings import KeptTrace, Recordings, study_trace
+from spectui.tune.studies.records import KeptTrace, Recordings, study_trace
 from tests.support.layouts import expert_layouts
 from tests.support.replay import COSTS, DEPTH, DRAFT, SCENE, TARGET, record, trace_of
 from tests.support.scripted import hashed_draft

@@ -25,7 +25,6 @@ from spectui.tune.places import Knob, PlaceTrial
 from spectui.tune.space import SearchSpace
 from spectui.tune.studies import records
 from spectui.tune.studies.parameters import parameters_of, suggest_arm
-from spectui.tune.studies.recordings import Recordings
 from spectui.tune.studies.storage import (
     RETRY,
     address_of,
@@ -147,7 +146,8 @@ class TuningStudy(Closing):
             self.stored = self._created(self.name)
             self.stored.set_user_attr("group", name)
         group = self.stored.user_attrs.get("group", self.name)
-        self.recordings = Recordings(self._url, self._database, group) if is_shared else None
+        recordings = records.Recordings(self._url, self._database, group)
+        self.recordings = recordings if is_shared else None
         """Recordings of all machines; None in a file."""
         self.stored.set_user_attr(records.SCHEMA, records.STUDY_SCHEMA)
         if is_shared:
