@@ -25,7 +25,7 @@ from spectui.trace.file import (
     write_trace,
 )
 from spectui.trace.record import ModelIdentity, Trace, bare
-from spectui.tune.studies.storage import storage_errors
+from spectui.tune.studies.storage import Storage
 from spectui.tune.trials import LEFT, TrialRecord, TrialState
 
 SPEC = "spec"
@@ -73,10 +73,8 @@ _RECORDING = "recording"
 class Recordings:
     """Traces without text as bytes, a trial of Optuna's each."""
 
-    url: str
-    """Address of the storage."""
-    storage: BaseStorage
-    """Storage of the study that they belong to."""
+    storage: Storage
+    """That of the study that they belong to."""
     study: str
     """Name under which all machines have theirs."""
 
@@ -86,12 +84,12 @@ class Recordings:
         Raises:
             BadInputError: the storage failed, or takes no text of this length.
         """
-        with storage_errors(self.url):
+        with self.storage.errors():
             self._part().keep(_RECORDING, base64.b64encode(packed).decode(), value=n_prompts)
 
     def read(self) -> Iterator[bytes]:
         """Yield all traces, the latest first."""
-        with storage_errors(self.url):
+        with self.storage.errors():
             found = self._part().values(_RECORDING)
         for one in reversed(found):
             with suppress(TypeError, ValueError):
@@ -99,7 +97,7 @@ class Recordings:
 
     def _part(self) -> Part:
         # Opened each time: it would keep all recordings in memory.
-        return Part(self.storage, self.study, ".recordings")
+        return Part(self.storage.database, self.study, ".recordings")
 
 
 @dataclass(eq=False)

@@ -11,7 +11,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,6 +24,7 @@ from optuna.storages import BaseStorage, RDBStorage, RetryHeartbeatStaleTrialCal
 from sqlalchemy import URL, Dialect, event, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
+from spectui.closing import Closing
 from spectui.errors import BadInputError, UsageError
 from spectui.files import PRIVATE
 from spectui.paths import STORAGE_VARIABLE, data_dir, ensure_dir, own_storage_file
@@ -67,6 +68,47 @@ def file_of(storage: str | None) -> Path | None:
     path = address.database or ":memory:"
     is_kept = address.get_backend_name() == "sqlite" and path != ":memory:" and not address.query
     return Path(path) if is_kept else None
+
+
+class Storage(Closing):
+    """An open storage of studies, with the locks of those that this process works on."""
+
+    def __init__(self, storage: str | None) -> None:
+        """Open it by its URL; None for spectui's own.
+
+        Raises:
+            BadInputError: it cannot be used.
+        """
+        self.url = address_of(storage)
+        self.database = open_storage(self.url)
+        """Optuna's."""
+        self._locks = ExitStack()
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several processes may work on a study."""
+        return not is_file(self.url)
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Turn errors of the storage inside the block into a ``BadInputError``.
+
+        Raises:
+            BadInputError: the storage failed.
+        """
+        try:
+            yield
+        except (StorageInternalError, SQLAlchemyError) as error:
+            raise _unusable(self.url, error) from error
+
+    def lock(self, name: str) -> None:
+        """Keep a study for this process until this is closed; raises as ``lock_study``."""
+        self._locks.enter_context(lock_study(self.url, name))
+
+    def close(self) -> None:
+        """Let go of connections and locks."""
+        close_storage(self.database)
+        self._locks.close()
 
 
 def open_storage(url: str) -> RDBStorage:
@@ -223,19 +265,6 @@ def _acquired(lock: FileLock | None, wait_s: float) -> AbstractContextManager[ob
     except (OSError, NotImplementedError):
         # The folder takes no file, or the file system has no locks.
         return nullcontext()
-
-
-@contextmanager
-def storage_errors(url: str) -> Iterator[None]:
-    """Turn a storage's errors inside the block into a ``BadInputError``.
-
-    Raises:
-        BadInputError: the storage failed.
-    """
-    try:
-        yield
-    except (StorageInternalError, SQLAlchemyError) as error:
-        raise _unusable(url, error) from error
 
 
 _BESIDE = ("-journal", "-wal", "-shm", "")
