@@ -143,7 +143,7 @@ class Tracer:
         )
 
     def _trace(self) -> Trace:
-        """What is recorded so far; recordings of another machine have no text."""
+        """The recordings so far, as they are stored; those of another machine have no text."""
         recordings = complete(self._recordings)
         recorded = {name for one in recordings for name in one.chains}
         drafts = identities(self.loader.candidates)
