@@ -18,9 +18,8 @@ from spectui.llama.native import library_facts
 from spectui.measure.arm import Arm
 from spectui.measure.backend import ENGINE
 from spectui.measure.comparable import as_stored, conditions, digest, model_identity, spec_digest
-from spectui.measure.served_models import ServedModel
 from spectui.measure.server_backend import ServerBackend
-from spectui.measure.servers import measuring_arguments
+from spectui.measure.servers import ServedModel, measuring_arguments
 from spectui.measure.workload import Workload
 from spectui.monitor.machine import Machine, this_machine
 from spectui.options.setup import ModelOptions, Setup

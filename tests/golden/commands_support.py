@@ -31,7 +31,7 @@ from spectui.llama import devices, library, native
 from spectui.llama.facts import LibraryFacts
 from spectui.measure.comparable import spec_digest
 from spectui.measure.promise import digest_of
-from spectui.measure.served_models import ServedModel
+from spectui.measure.servers import ServedModel
 from spectui.measure.workload import WorkItem, Workload
 from spectui.monitor import machine as machines
 from spectui.options.drafters import (
