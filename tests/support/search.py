@@ -190,7 +190,10 @@ def time_told(
 
 def target_of(n_ctx: int = 512, rollback: Rollback = Rollback.TRUNCATE) -> ModelLoaded:
     """A loaded target, as far as its recording asks for it."""
-    return cast("ModelLoaded", SimpleNamespace(n_ctx=n_ctx, rollback=rollback))
+    info = SimpleNamespace(
+        path=Path("target.gguf"), arch="llama", n_params=1, size_bytes=1, n_vocab=9
+    )
+    return cast("ModelLoaded", SimpleNamespace(n_ctx=n_ctx, rollback=rollback, info=info))
 
 
 def forecast_of(arm: Arm, speedup: float, *, n_drafted: int = 9, n_accepted: int = 6) -> Forecast:
