@@ -67,7 +67,7 @@ def replay_settings(
         A total per setting, in their order.
 
     Raises:
-        UsageError: the chains do not answer for a setting.
+        ValueError: the chains do not answer for a setting.
     """
     found = list[Total]()
     for setting in settings:

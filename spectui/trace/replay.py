@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from spectui.errors import UsageError
 from spectui.options.drafters import DraftMtp, DraftSimple, Model
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Tally
@@ -214,7 +213,7 @@ def replay_trace(
         A total per setting, in the order of ``grid.settings``.
 
     Raises:
-        UsageError: the chains do not answer for a setting.
+        ValueError: the chains do not answer for a setting.
     """
     depth = max(recording.chains[draft].depth for recording in recordings)
     prices = None if costs is None else costs.prices(depth)
@@ -246,7 +245,7 @@ def replay_grid(
             which is below the floor of the chains; llama.cpp's is that of each.
 
     Raises:
-        UsageError: the chains do not answer for a setting.
+        ValueError: the chains do not answer for a setting.
         ValueError: the chains belong to another output.
     """
     of_p_min, of_max, of_min = np.indices(grid.shape).reshape(3, -1)
@@ -277,20 +276,13 @@ def check_covered(grid: Grid, chains: Chains) -> None:
     """Refuse settings that ``chains`` do not answer for.
 
     Raises:
-        UsageError: a ``draft_max`` is longer than the chains, or below 1; a ``draft_p_min`` is
-            above 0 and below their floor.
+        ValueError: a ``draft_max`` is longer than the chains, or below 1; a ``draft_p_min`` is
+            above 0 and below their floor. No command asks for such settings.
     """
-    if any(0 < p_min < chains.floor for p_min in grid.draft_p_min):
-        raise UsageError(
-            f"this recording answers for draft_p_min 0 and from {chains.floor:g} on; record a trace"
-        )
-    if not grid.draft_max or min(grid.draft_max) < 1:
-        raise UsageError("draft_max must be at least 1; to run without a draft, give no draft")
-    if max(grid.draft_max) > chains.depth:
-        raise UsageError(
-            f"draft_max {max(grid.draft_max)} is longer than the {chains.depth} tokens that this "
-            "trace was recorded for; record it again with a larger --draft-max"
-        )
+    is_long = not 1 <= min(grid.draft_max) <= max(grid.draft_max) <= chains.depth
+    if is_long or any(0 < p_min < chains.floor for p_min in grid.draft_p_min):
+        known = f"{chains.depth} tokens, with draft_p_min 0 or from {chains.floor:g} on"
+        raise ValueError(f"{grid} was not recorded, but drafts of up to {known}")
 
 
 class Rounds:
