@@ -292,12 +292,11 @@ class Search:
 
 def read_experts(pace: Pace, forecaster: Forecaster | None) -> Known[ExpertUse]:
     """Read what there is time for of the answers that ``forecaster`` has recorded."""
-    texts = () if forecaster is None else forecaster.texts
-    if forecaster is None or not texts:
+    if forecaster is None or not forecaster.texts:
         return Known(None, "no answers were recorded in this process")
     token_s, left_s = _SLOWER * pace.setup.measurer.prompt_token_s, pace.left_s
     chosen, n_left = list[tuple[tuple[int, ...], tuple[int, ...]]](), _MOST_TOKENS
-    for prompt, answer in filter(itemgetter(1), texts):
+    for prompt, answer in filter(itemgetter(1), forecaster.texts):
         left_s -= token_s * (len(prompt) + len(answer))
         if left_s < 0 or n_left <= 0:
             break

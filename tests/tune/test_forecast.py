@@ -229,6 +229,7 @@ def test_a_kept_trace_of_other_models_damaged_or_too_short_is_as_good_as_none(
     kept.keep(TRACE)
     assert kept_at(path, replace(TARGET, n_params=11)).read() is None
     assert kept_at(path, TARGET, TARGET).read() is None
+    assert KeptTrace(path, TARGET, {"other": DRAFT}).read() is None
     longer = SearchSpace(drafts=("draft",), max_draft=DEPTH + 1)
     assert forecaster(kept, longer).recall(1, 1) is None
     assert forecaster(kept).recall(1, 1) is not None

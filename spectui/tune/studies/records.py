@@ -16,14 +16,7 @@ from spectui.errors import BadInputError, UsageError
 from spectui.measure.comparable import counted, differences, spec_digest
 from spectui.options.stored import check_schema, current, is_of_fast_schedule
 from spectui.paths import data_dir
-from spectui.trace.file import (
-    SUFFIX,
-    check_pair,
-    packed_trace,
-    read_trace,
-    unpacked_trace,
-    write_trace,
-)
+from spectui.trace.file import SUFFIX, packed_trace, read_trace, unpacked_trace, write_trace
 from spectui.trace.record import ModelIdentity, Trace, bare
 from spectui.tune.studies.storage import Storage
 from spectui.tune.trials import LEFT, TrialRecord, TrialState
@@ -123,18 +116,22 @@ class KeptTrace:
     def read(self) -> Trace | None:
         """Return it; None where there is none that can be used, which costs time and no more."""
         with suppress(BadInputError):
-            return self._checked(read_trace(self.path))
+            trace = read_trace(self.path)
+            return trace if self._is_of_these(trace) else None
         return None
 
     def shared(self) -> Iterator[Trace]:
         """Yield the study's recordings of these models, the latest first, without prices."""
         for packed in () if self.database is None else self.database.read():
             with suppress(BadInputError):
-                yield self._checked(unpacked_trace(packed, Path("the study's recording")))
+                trace = unpacked_trace(packed, Path("the study's recording"))
+                if self._is_of_these(trace):
+                    yield trace
 
-    def _checked(self, trace: Trace) -> Trace:
-        check_pair(trace, self.target, self.drafts)
-        return trace
+    def _is_of_these(self, trace: Trace) -> bool:
+        """Whether a trace was recorded with these models."""
+        drafts = {name: trace.drafts.get(name) for name in self.drafts}
+        return (trace.target, drafts) == (self.target, self.drafts)
 
 
 def study_trace(study: str, spec: dict[str, Any]) -> Path:
