@@ -114,9 +114,7 @@ def compare(
     with watch:
         watch.start()
         try:
-            for setting in (None, speculation):
-                measurer.warm_up(setting)
-            for pair in measurer.pairs(measurer.workload.items, speculation, repeats):
+            for pair in _decoded(measurer, speculation, repeats):
                 pairs.append(pair)
                 on_pair(pair)
             if measurer.workload.sampling.is_greedy:
@@ -138,6 +136,12 @@ def compare(
         disturbance=disturbance,
         ended=ended,
     )
+
+
+def _decoded(measurer: Measurer, speculation: Speculation, repeats: int) -> Iterator[Pair]:
+    measurer.warm_up(None)
+    measurer.warm_up(speculation)
+    yield from measurer.pairs(measurer.workload.items, speculation, repeats)
 
 
 def nothing_decoded() -> BadInputError:
