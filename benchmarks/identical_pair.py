@@ -85,7 +85,7 @@ def _raced(engine: Engine, workload: Workload, number: int) -> dict[str, Any]:
     return {
         "answer": str(verdict.answer),
         "reason": verdict.reason,
-        "n_prompts": leader.n_pairs,
+        "n_prompts": len(leader.pairs),
         "speedup": leader.speedup.estimate,
         "low": low,
         "high": high,

@@ -365,7 +365,7 @@ def simulate(setting: Setting, seed: int, *, n: int, n_resamples: int) -> dict[s
             widths.append(high - low)
         answers.append(str(verdict.answer))
         wrong += verdict.answer is Answer.USE and true <= 1 + MIN_GAIN
-        n_pairs.append(leader.n_pairs)
+        n_pairs.append(len(leader.pairs))
     return {
         "n_prompts": setting.n_prompts,
         "n_settings": setting.n_settings,

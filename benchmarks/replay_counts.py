@@ -29,10 +29,9 @@ from spectui.options.drafters import NgramSimple
 from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite
-from spectui.trace.grid import Grid
 from spectui.trace.ngrams import replay_settings
 from spectui.trace.record import Recording
-from spectui.trace.replay import Total, replay_trace
+from spectui.trace.replay import Grid, Total, replay_trace
 from spectui.tune.candidates import Candidate, Loader
 from spectui.tune.space import AHEAD
 from spectui.tune.tracing import Tracer
@@ -148,12 +147,12 @@ def cases(
         on_event=lambda _event: None,
     ).run()
     sampling = workload.sampling
-    for recording, config in product(tracing.recordings, _NGRAMS):
+    for recording, config in product(tracing.trace.recordings, _NGRAMS):
         yield Case(recording=recording, draft=None, sampling=sampling, config=config)
     for candidate in candidates:
         engine.load_draft(candidate.options)
         chained = [config.after((one,)) for config in configs[:_CHAINED] for one in AHEAD]
-        for recording, config in product(tracing.recordings, (*configs, *chained)):
+        for recording, config in product(tracing.trace.recordings, (*configs, *chained)):
             yield Case(recording=recording, draft=candidate.name, sampling=sampling, config=config)
 
 

@@ -16,8 +16,8 @@ from benchmarks.common import write_results
 from spectui.speculative.decoder import Stop
 from spectui.speculative.models import Rollback
 from spectui.trace.costs import Costs, Prices
-from spectui.trace.grid import Grid, replay_grid
 from spectui.trace.record import Chains, Recording, Tail, mismatches
+from spectui.trace.replay import Grid, replay_grid
 
 DEPTH = 16
 ACCEPTANCE = 0.75

@@ -30,10 +30,9 @@ from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite
 from spectui.trace.costs import Costs
 from spectui.trace.fit import Probed, fit_costs, pooled
-from spectui.trace.grid import Grid
-from spectui.trace.replay import replay_trace
+from spectui.trace.replay import Grid, replay_trace
 from spectui.tune.candidates import Candidate, Loader
-from spectui.tune.probing import CostProbe
+from spectui.tune.probing import probe_costs
 from spectui.tune.tracing import Tracer, Tracing
 
 DEPTH = 16
@@ -50,7 +49,7 @@ def main() -> None:
     arguments = parsed()
     with Engine() as engine:
         workload, tracing = record(engine, arguments)
-        before = predict(tracing, tracing.costs[DRAFT])
+        before = predict(tracing, tracing.trace.costs[DRAFT])
         chosen = choose(before, arguments.settings)
         runs, costs = measure(engine, workload, chosen, arguments.repeats)
     predicted = predict(tracing, costs)
@@ -65,7 +64,7 @@ def main() -> None:
             "n_repeats": arguments.repeats,
             **agreement(rows),
             "verify": verify_costs(costs),
-            "verify_before": verify_costs(tracing.costs[DRAFT]),
+            "verify_before": verify_costs(tracing.trace.costs[DRAFT]),
             "rows": rows,
         },
     )
@@ -124,7 +123,7 @@ def agreement(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def predict(tracing: Tracing, costs: Costs) -> dict[Speculation, float]:
     """Predicted speedup of every setting."""
-    totals = replay_trace(tracing.recordings, DRAFT, GRID, costs)
+    totals = replay_trace(tracing.trace.recordings, DRAFT, GRID, costs)
     return {total.speculation: total.speedup or 0.0 for total in totals}
 
 
@@ -176,13 +175,9 @@ def measure(
             ]
             before = after
             if index % _PROBE_EVERY == 0:
-                probe = CostProbe(
-                    engine,
-                    workload,
-                    drafter=DraftSimple(draft_max=DEPTH),
-                    seed=len(probed),
-                )
-                probed += filter(None, [probe.run([item])])
+                drafter = DraftSimple(draft_max=DEPTH)
+                found = probe_costs(engine, workload.sampling, drafter, [item], seed=len(probed))
+                probed += filter(None, [found])
         print(item.id, file=sys.stderr, flush=True)
     return runs, fit_costs(pooled(probed))
 

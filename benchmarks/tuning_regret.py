@@ -40,6 +40,7 @@ from spectui.prompts import builtin_suite
 from spectui.server.process import LlamaServer
 from spectui.tune.candidates import Candidate, Loader
 from spectui.tune.forecaster import Forecaster
+from spectui.tune.pace import Pace
 from spectui.tune.result import TuneResult
 from spectui.tune.search import Search
 from spectui.tune.setup import Limits, SearchSetup, divide
@@ -249,7 +250,7 @@ def tune(
                 limits=limits,
                 on_event=lambda event: print(name, type(event).__name__, file=sys.stderr),
             )
-            result = Search(setup, forecaster=forecaster if forecasting else None).run()
+            result = Search(Pace(setup), forecaster if forecasting else None).run()
         return result, time.perf_counter() - began
 
 

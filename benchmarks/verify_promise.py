@@ -24,7 +24,7 @@ from spectui.demo import DemoModel
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
 from spectui.measure.measurer import Measurer, Pair
-from spectui.measure.observed import observed_of, totals
+from spectui.measure.promise import observed_of, totals
 from spectui.measure.server_backend import result_of
 from spectui.measure.statistics import paired_speedup
 from spectui.measure.workload import WorkItem, Workload

@@ -47,14 +47,14 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "measure/verdict": (("if low >= 1 - min_gain", "if low >= 1"),),
     "measure/requests": (("1 + math.ceil(", "math.ceil("),),
-    "trace/replay": (("(2 * after - part_tokens - 1) / 2", "after"),),
     "trace/fit": (
         ("relative.clip(1 - reach, 1 + reach)", "relative"),
         ("weights=weights[i:j]", "weights=None"),
         ("return self.is_repeat and not self.round.n_drafted", "return not self.round.n_drafted"),
         ("far = np.abs(depth[second] - depth[first]) >= apart", "far = first != second"),
     ),
-    "trace/grid": (
+    "trace/replay": (
+        ("(2 * after - part_tokens - 1) / 2", "after"),
         ("at_end = drafted >= run", "at_end = drafted > run"),
         ("(chain < bound)", "(chain <= bound)"),
     ),

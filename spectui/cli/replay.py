@@ -46,12 +46,7 @@ def replay(request: Replay) -> None:
 
     check_writable(request.json_path, (request.trace,))
     trace = read_trace(request.trace)
-    recorded = Recorded(
-        recordings=trace.recordings,
-        costs=trace.costs,
-        space=_space_of(trace),
-        has_text=trace.has_text,
-    )
+    recorded = Recorded.of(trace, _space_of(trace))
     totals = tuple(recorded.totals())
     if not totals:
         raise BadInputError(f"{request.trace} holds too little to replay; record it again")

@@ -30,9 +30,8 @@ from spectui.llama.native import known_library
 from spectui.measure.backend import ENGINE, Backend, load_setup
 from spectui.measure.chats import MOST_ANSWERS
 from spectui.measure.comparison import NO_MODEL, BenchRun, Comparison, compare
-from spectui.measure.served_models import look_at
 from spectui.measure.server_backend import REMEMBERS, ServerBackend, measurer_of, remembers
-from spectui.measure.servers import measuring_arguments
+from spectui.measure.servers import look_at, measuring_arguments
 from spectui.measure.workload import Workload, lengthened
 from spectui.models.facts import unmeasured_sentences
 from spectui.monitor.watch import MachineWatch

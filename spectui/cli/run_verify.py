@@ -13,8 +13,7 @@ from spectui.format import counted
 from spectui.interrupts import interrupts, raise_ended
 from spectui.measure.backend import header
 from spectui.measure.promise import Promise
-from spectui.measure.served_models import keeps_off
-from spectui.measure.servers import Fleet
+from spectui.measure.servers import Fleet, keeps_off
 from spectui.models.facts import unmeasured_sentences
 from spectui.monitor.machine import this_machine
 from spectui.prompts import Prompt, builtin_suite

@@ -30,8 +30,7 @@ from spectui.llama.library import has_library, library
 from spectui.llama.log import native_log
 from spectui.llama.search import LIBRARY_VARIABLE, find_server
 from spectui.measure.chats import tokenize_with_chats
-from spectui.measure.served_models import keeps_off
-from spectui.measure.servers import Fleet, turns
+from spectui.measure.servers import Fleet, keeps_off, turns
 from spectui.measure.workload import Workload, tokenize
 from spectui.models.gguf import read_gguf
 from spectui.options import placement

@@ -84,8 +84,8 @@ def trace(request: Trace) -> None:
     _check_files(options, request.out)
     check_drafting(options.context, request.depth)
     with options.shown() as shown:
-        tracing, recorded, notes = _recorded(request, shown)
-    _write(recorded, tracing, notes, request)
+        tracing, notes = _recorded(request, shown)
+    _write(tracing, notes, request)
 
 
 def _check_files(options: RunOptions, out: Path | None) -> None:
@@ -99,8 +99,8 @@ def _check_files(options: RunOptions, out: Path | None) -> None:
         check_writable(str(out), inputs, option="--out", must_be_file=True)
 
 
-def _recorded(request: Trace, options: RunOptions) -> "tuple[Tracing, Recorded, tuple[str, ...]]":
-    """Record; return the tracing, the trace to store, and notes on what was recorded."""
+def _recorded(request: Trace, options: RunOptions) -> "tuple[Tracing, tuple[str, ...]]":
+    """Record; return the tracing, and notes on what was recorded."""
     from spectui.cli.named_models import mtp_files
     from spectui.cli.session import (
         find_candidates,
@@ -113,7 +113,7 @@ def _recorded(request: Trace, options: RunOptions) -> "tuple[Tracing, Recorded, 
     )
     from spectui.engine.commands import LoadTarget
     from spectui.tune.candidates import Loader
-    from spectui.tune.tracing import Tracer, trace_of
+    from spectui.tune.tracing import Tracer
 
     read, chats, depth = read_prompts(options), read_chats(options), request.depth
     path, drafts = find_candidates(options)
@@ -137,19 +137,19 @@ def _recorded(request: Trace, options: RunOptions) -> "tuple[Tracing, Recorded, 
             on_event=options.progress.say,
         ).run()
         interrupts.hold()
-    recorded = trace_of(tracing, target=target, candidates=candidates, workload=workload)
     notes = (target.info.alteration, workload.note)
-    return tracing, recorded, tuple(f"note: {one}." for one in notes if one is not None)
+    return tracing, tuple(f"note: {one}." for one in notes if one is not None)
 
 
-def _write(recorded: "Recorded", tracing: "Tracing", notes: Sequence[str], request: Trace) -> None:
+def _write(tracing: "Tracing", notes: Sequence[str], request: Trace) -> None:
     """Write the trace, and print where it is; raise what has ended the recording early."""
     from spectui.cli.page import next_lines, write_result
     from spectui.page import Paragraph
     from spectui.trace.file import write_trace
     from spectui.trace.record import bare
 
-    if not tracing.recordings:
+    recorded = tracing.trace
+    if not recorded.recordings:
         if tracing.error is not None:
             raise tracing.error
         raise CancelledError("interrupted before a recording was complete; nothing was written")
@@ -161,7 +161,7 @@ def _write(recorded: "Recorded", tracing: "Tracing", notes: Sequence[str], reque
         path = _new_file(recorded)
     write_trace(recorded, path, is_own=path != request.out)
     n_prompts = len(recorded.recordings)
-    n_tokens = sum(recording.n_decoded for recording in tracing.recordings)
+    n_tokens = sum(recording.n_decoded for recording in recorded.recordings)
     document = {
         "schema": "spectui.recorded/1",
         "spectui": recorded.spectui,

@@ -29,9 +29,8 @@ from spectui.errors import UsageError
 from spectui.llama.buffers import HOST
 from spectui.llama.planned import PlanRequest
 from spectui.measure.chats import MOST_ANSWERS
-from spectui.measure.served_models import ServedModel, look_at
 from spectui.measure.server_backend import ServerBackend
-from spectui.measure.servers import measuring_arguments
+from spectui.measure.servers import ServedModel, look_at, measuring_arguments
 from spectui.measure.workload import Workload
 from spectui.models.gguf import read_gguf
 from spectui.options.drafters import MTP_KIND, NGRAM_KINDS

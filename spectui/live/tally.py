@@ -20,7 +20,7 @@ from spectui.monitor.bottleneck import ratio
 from spectui.monitor.readings import Reading, Snapshot
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, Round, count
-from spectui.trace.expectation import ExpectationState, expectation_state
+from spectui.trace.terms import ExpectationState, expectation_state
 
 WINDOW_S = 2.0
 """Length of "now". Shorter, and a round more or less moves the number."""

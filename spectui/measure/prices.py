@@ -57,9 +57,7 @@ def steady_seconds(answers: Sequence[Sequence[Segment]]) -> list[SteadySeconds]:
             alone += [_Row(index, (False, 0, 0), mean_s / level_s, n) for mean_s, n in span]
             together += [
                 _Row(
-                    index,
-                    (one.is_redone, one.n_drafted, one.n_steps),
-                    one.times.total_s / level_s,
+                    index, (one.is_redone, one.n_drafted, one.n_steps), one.times.total_s / level_s
                 )
                 for one in part.rounds
             ]

@@ -129,10 +129,7 @@ NOT_READ = "it is not known how long a prompt is read: none was for the first ti
 
 
 def prompt_times(
-    pairs: Sequence[Pair],
-    *,
-    apart: Readings = NONE_APART,
-    reads: bool = True,
+    pairs: Sequence[Pair], *, apart: Readings = NONE_APART, reads: bool = True
 ) -> Known[PromptTimes]:
     """How long prompts take without and with a setting.
 

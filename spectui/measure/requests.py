@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import NamedTuple
 
 from spectui.documents import Json, Known, or_reason
 from spectui.format import time_text, times_text
@@ -197,22 +196,17 @@ def binding(requests: Sequence[Request]) -> tuple[Request, ...]:
     return tuple(one for one in requests if not one.pays_later)
 
 
-class Together(NamedTuple):
-    """Speedup of several requests, one of each."""
+def together(requests: Sequence[Request]) -> tuple[float, ...]:
+    """Speedup of all requests, one of each, and the ends of its interval; empty of no request.
 
-    estimate: float
-    interval: tuple[float, float] | None
-    """None where that of any request is not known."""
-
-
-def together(requests: Sequence[Request]) -> Together | None:
-    """Speedup of all requests, one of each; None of no request."""
+    It has no ends where those of any request are not known.
+    """
     if not requests:
-        return None
+        return ()
     off_s = sum(one.off_s for one in requests)
     estimate = off_s / sum(one.on_s for one in requests)
     ends = [ends for one in requests if (ends := one.ends_s) is not None]
     if len(ends) < len(requests):
-        return Together(estimate, None)
+        return (estimate,)
     slowest_s, fastest_s = (sum(each) for each in zip(*ends, strict=True))
-    return Together(estimate, (off_s / slowest_s, off_s / fastest_s))
+    return estimate, off_s / slowest_s, off_s / fastest_s

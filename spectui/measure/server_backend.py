@@ -134,7 +134,7 @@ class ServerBackend:
             (result_of(one, len(command.prompt), redoes_rounds=self.redoes_rounds), took_s)
             for command, (one, took_s) in zip(commands, done, strict=True)
         ]
-        if setup.used_draft is not None and not self.servers.prompt_times_include_draft:
+        if setup.used_draft is not None and not self.servers.binary.prompt_times_include_draft:
             found = [(replace(one, n_evaluated=None), took_s) for one, took_s in found]
         return found
 

@@ -1,9 +1,11 @@
-"""Starts the llama-servers that decode in measurements, and ends them."""
+"""The llama-servers that decode in measurements: facts of their models, their starts and ends."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from spectui.closing import Closing
 from spectui.commands.items import divide, words_of
@@ -11,14 +13,17 @@ from spectui.commands.launch import ExportSetup
 from spectui.commands.measured import own_arguments
 from spectui.documents import Json, fields_of, or_reason
 from spectui.engine.guard import Guard
-from spectui.errors import DoesNotFitError, HopelessError
+from spectui.errors import BadInputError, DoesNotFitError, HopelessError
 from spectui.format import bytes_text
+from spectui.gguf_names import shard_names
+from spectui.llama.architectures import architecture
 from spectui.llama.planned import PlanRequest
 from spectui.llama.rpc import ensure_free
-from spectui.measure.served_models import size_bytes
 from spectui.measure.workload import WARM_UP_TOKENS
+from spectui.models.facts import ModelFacts, facts_of
+from spectui.models.gguf import read_gguf
 from spectui.options.option import Dialect
-from spectui.options.setup import Setup
+from spectui.options.setup import ModelOptions, Setup
 from spectui.paths import data_dir, ensure_dir
 from spectui.server.binary import ServerBinary, Version
 from spectui.server.process import LlamaServer
@@ -28,6 +33,86 @@ _CACHE = "--cache-ram"
 SYNTHETIC_RATES = "--spec-synth-rates"
 """Option by which a llama-server accepts drafted tokens at random, for measurements alone."""
 _WARM_UP_TEXT = "The quick brown fox"
+
+
+class ServedModel(NamedTuple):
+    """A model that was not loaded in this process."""
+
+    options: ModelOptions
+    file_bytes: int
+    """Size of its files, including headers."""
+    facts: ModelFacts | None = None
+    """As its header has them; None where spectui's llama.cpp cannot read it."""
+
+    @property
+    def path(self) -> Path:
+        """Path of its file."""
+        return self.options.path
+
+    @property
+    def reader(self) -> str | None:
+        """Kind of a draft that reads the target's hidden states; None for a model of its own."""
+        return None if self.facts is None else self.facts.draft_kind
+
+    @property
+    def mtp_layers(self) -> int:
+        """Number of MTP layers, as the header has it; 0 where it cannot be read."""
+        return 0 if self.facts is None else self.facts.mtp_layers
+
+    @property
+    def redoes_rounds(self) -> bool:
+        """Whether llama-server has to redo rounds that reject something; True if unknown."""
+        known = None if self.facts is None else architecture(self.facts.arch)
+        return known is None or known.has_state or not known.is_known
+
+    @property
+    def alteration(self) -> str | None:
+        """The effect of ``--override-kv`` on its output, in a sentence; None without overrides."""
+        return None if self.facts is None else self.facts.alteration
+
+    def document(self, n_ctx: int) -> Json:
+        """The model in documents, as those of loaded models, as far as that is known."""
+        if self.facts is None:
+            return {"path": str(self.path), **or_reason("arch", None, UNREAD), "n_ctx": n_ctx}
+        return self.facts.document(rollback=None, n_ctx=n_ctx)
+
+
+UNREAD = "spectui's llama.cpp cannot read the file's header"
+
+
+def look_at(options: ModelOptions) -> ServedModel:
+    """Read as much of the header as possible: the engine may not understand the file."""
+    try:
+        facts = facts_of(options.path, read_gguf(options.path))
+    except BadInputError:
+        return ServedModel(options=options, file_bytes=size_bytes(options.path))
+    facts = replace(facts, overridden=tuple(one.text for one in options.override_kv))
+    return ServedModel(options=options, file_bytes=facts.file_bytes, facts=facts)
+
+
+def keeps_off(setup: Setup, drafts: Iterable[ModelOptions] = ()) -> bool:
+    """Whether the server of the target alone stays alive beside one that speculates.
+
+    That is so where both fit, by llama.cpp's plans; an RPC server serves one client at a time.
+
+    Args:
+        setup: of the servers, with the most slots.
+        drafts: drafts of servers that speculate, one at a time; of none, that of ``setup``.
+    """
+    if setup.target.devices.rpc:
+        return False
+    alone, own = PlanRequest.of(setup.off), PlanRequest.of(setup)
+    with Guard(is_here=False) as guard, suppress(DoesNotFitError):
+        each = [own.beside(draft) for draft in drafts] or [own]
+        # Models that cannot be planned may not fit.
+        return all(guard.fit_together(alone, one) or False for one in each)
+    return False
+
+
+def size_bytes(path: Path) -> int:
+    """Return the size of a model, with all of its shards."""
+    shards = (path.with_name(name) for name in shard_names(path.name))
+    return sum(shard.stat().st_size for shard in shards if shard.exists())
 
 
 def measuring_arguments(setup: Setup, binary: ServerBinary) -> tuple[str, ...]:
@@ -71,7 +156,7 @@ class Fleet(Closing):
     _: KW_ONLY
     keeps_off: bool
     """Whether the target alone stays alive beside one that speculates, for which there must be room
-    (``served_models.keeps_off``)."""
+    (``keeps_off``)."""
     timeout_s: float
     """Most seconds for loading the models, and for an answer."""
     say: Callable[[str], None]
@@ -83,11 +168,6 @@ class Fleet(Closing):
         self._guard = Guard(is_here=False, from_disk=self.from_disk)
         self._alive: dict[Setup, LlamaServer] = {}
         self.n_starts = 0
-
-    @property
-    def prompt_times_include_draft(self) -> bool:
-        """Whether prompt seconds that the servers report include the reading by a draft model."""
-        return self.binary.prompt_times_include_draft
 
     def of(self, setup: Setup) -> LlamaServer:
         """The server of a setup, started if it is not running.

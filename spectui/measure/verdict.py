@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from spectui.documents import Json, or_reason
 from spectui.format import counted, gain_percent
-from spectui.measure.requests import Request, Together, binding, together
+from spectui.measure.requests import Request, binding, together
 from spectui.measure.speedup import NO_INTERVAL, Speedup, gain_texts, spread_text
 from spectui.measure.statistics import MIN_PROMPTS
 from spectui.options.setup import SamplingConfig
@@ -117,7 +117,7 @@ def judge(
         others: gain on prompts like these, where the answer is for just these; else None.
     """
     unjudged = _unjudged(speedup, basis, min_gain)
-    answer = _answer(None if unjudged else speedup.capped.interval, min_gain)
+    answer = _answer(() if unjudged else speedup.values[1:], min_gain)
     more = _more_prompts(speedup, min_gain, is_open=answer is Answer.UNDECIDED and not unjudged)
     measured, whole = _measured(speedup, basis, temp), together(binding(requests))
     reason = f"{_ADVICE[answer]}: {what} gives {measured}"
@@ -125,8 +125,8 @@ def judge(
         reason = f"{reason}; {unjudged or _what_decides(more, min_gain)}"
     elif answer is Answer.USE:
         reason = f"{_use_it(requests)}: {what} is worth {measured}{_request_gains(requests)}"
-        if whole is not None:
-            answer = _answer(whole.interval, min_gain)
+        if whole:
+            answer = _answer(whole[1:], min_gain)
             if answer is not Answer.USE:
                 advice = _refusal(answer, binding(requests))
                 reason = f"{advice}: {what} gives {measured} in decoding, but {_with_prompt(whole)}"
@@ -148,9 +148,9 @@ _ADVICE = {
 }
 
 
-def _answer(interval: tuple[float, float] | None, min_gain: float) -> Answer:
-    """The answer that follows from an interval; ``UNDECIDED`` without one."""
-    low, high = interval or (0.0, math.inf)
+def _answer(ends: Sequence[float], min_gain: float) -> Answer:
+    """The answer that follows from the ends of an interval; ``UNDECIDED`` without them."""
+    low, high = ends or (0.0, math.inf)
     if low > 1 + min_gain:
         return Answer.USE
     if high > 1 + min_gain:
@@ -243,9 +243,9 @@ def _refusal(answer: Answer, requests: Sequence[Request]) -> str:
     return f"Leave it off for {shapes}"
 
 
-def _with_prompt(whole: Together) -> str:
+def _with_prompt(whole: Sequence[float]) -> str:
     """The gain of requests with their prompts."""
-    value, *ends = gain_texts((whole.estimate, *(whole.interval or ())))
+    value, *ends = gain_texts(whole)
     return f"{value} ({' to '.join(ends) or 'without an interval'}) with the prompt"
 
 

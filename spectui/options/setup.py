@@ -6,7 +6,7 @@ Field names are llama-server's long option names where it has one.
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from spectui.options.speculation import Speculation
 
@@ -265,6 +265,11 @@ class Setup:
         """A setup of another kind with the same models and options, but for fields that change."""
         same = {one.name: getattr(self, one.name) for one in fields(Setup)}
         return kind(**{**same, **changed})
+
+    def absolute(self) -> Self:
+        """The setup with models whose paths are valid from any folder."""
+        draft = None if self.draft is None else self.draft.absolute()
+        return replace(self, target=self.target.absolute(), draft=draft)
 
     @property
     def shared_context(self) -> ContextOptions:

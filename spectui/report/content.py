@@ -17,8 +17,7 @@ from spectui.documents import Known
 from spectui.errors import SpectuiError
 from spectui.format import counted, printable, rate_text, speedup_percent, time_text, times_text
 from spectui.measure.arm import Arm
-from spectui.measure.observed import totals
-from spectui.measure.promise import Promise
+from spectui.measure.promise import Promise, totals
 from spectui.measure.verdict import Answer, Basis, Verdict
 from spectui.options.setup import ModelOptions
 from spectui.report.document import ModelPart, SidePart, TuneDocument, arm_of, read_document, short

@@ -8,7 +8,7 @@ from spectui.documents import Json, or_reason
 from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck
 from spectui.measure.measurer import Pair, sha256
-from spectui.measure.observed import Observed, observed_of
+from spectui.measure.promise import Observed, observed_of
 from spectui.monitor.disturbance import DisturbanceSummary
 from spectui.options.drafters import MTP_KIND, numbers_of
 from spectui.options.speculation import Speculation

@@ -18,8 +18,7 @@ from spectui.llama.native import library_facts
 from spectui.measure.arm import Arm
 from spectui.measure.backend import ENGINE
 from spectui.measure.comparable import as_stored, conditions, model_identity, spec_digest
-from spectui.measure.served_models import size_bytes
-from spectui.measure.servers import version_document
+from spectui.measure.servers import size_bytes, version_document
 from spectui.monitor.machine import Machine
 from spectui.options.drafters import FILE_KINDS, MODEL_KIND, MTP_KIND, drafter_class, numbers_of
 from spectui.options.setup import ModelOptions, SamplingConfig, Setup

@@ -11,9 +11,8 @@ from spectui.measure.backend import Backend
 from spectui.measure.comparison import nothing_decoded
 from spectui.measure.lossless import check_lossless
 from spectui.measure.measurer import Measurer, steady
-from spectui.measure.served_models import look_at
 from spectui.measure.server_backend import ServerBackend, measurer_of
-from spectui.measure.servers import Fleet
+from spectui.measure.servers import Fleet, look_at
 from spectui.measure.workload import Workload, lengthened, tokenize
 from spectui.monitor.watch import MachineWatch
 from spectui.options.drafters import MTP_KIND

@@ -8,7 +8,7 @@ from operator import itemgetter
 from spectui.documents import Json, or_reason
 from spectui.measure.lossless import LosslessCheck, lossless_document
 from spectui.measure.measurer import NOTHING_DRAFTED
-from spectui.measure.observed import Totals, totals
+from spectui.measure.promise import Totals, totals
 from spectui.measure.speedup import Speedup
 from spectui.measure.statistics import paired_speedup
 from spectui.monitor.disturbance import DisturbanceSummary, joined

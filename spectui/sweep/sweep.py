@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from spectui.documents import Json, or_reason
 from spectui.errors import CancelledError, HopelessError, SpectuiError, UsageError
-from spectui.measure.served_models import UNREAD, look_at
+from spectui.measure.servers import UNREAD, look_at
 from spectui.models.gguf import weights_bytes
 from spectui.options.drafters import MODEL_KIND, MTP_KIND
 from spectui.options.setup import ModelOptions

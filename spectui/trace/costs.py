@@ -127,24 +127,18 @@ class Costs:
     def prices(self, depth: int) -> Prices:
         """Prices in an empty context, for drafts of up to ``depth`` tokens."""
         empty, lengths = self.at(0), np.arange(depth + 1.0)
-        marks_s = self.mark_s * (lengths > 0)
+        curves = empty.verify_s, empty.again_s, self.verify_growth_s, self.again_growth_s
+        verify, again, *growth = (along(self.lengths, curve, lengths) for curve in curves)
         return Prices(
             chain=empty.step_s * lengths,
             chain_growth=self.step_growth_s * lengths,
-            batch=self._along(empty.verify_s, lengths)
-            + self._along(empty.again_s, lengths)
-            + marks_s,
-            batch_growth=self._along(self.verify_growth_s, lengths)
-            + self._along(self.again_growth_s, lengths),
+            batch=verify + again + self.mark_s * (lengths > 0),
+            batch_growth=growth[0] + growth[1],
             token=self.token_s,
             fixed=self.fixed_s,
             rollback=self.rollback_s,
             rollback_token=self.rollback_token_s,
         )
-
-    def _along(self, curve: Sequence[float], lengths: Vector) -> Vector:
-        """A curve over ``self.lengths`` at other lengths of drafts."""
-        return along(self.lengths, curve, lengths)
 
     def without_draft(self) -> "Costs":
         """These costs if drafts cost nothing: those of an n-gram drafter, which look something up.

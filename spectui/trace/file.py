@@ -18,7 +18,7 @@ from spectui.paths import ensure_dir
 from spectui.speculative.decoder import Stop
 from spectui.speculative.drafters import Drafter
 from spectui.trace.ngrams import decoder_along
-from spectui.trace.record import ModelIdentity, Recording, Trace, spread_out
+from spectui.trace.record import Recording, Trace, spread_out
 
 SUFFIX = ".trace.json.gz"
 _SCHEMA: Literal["spectui.trace/4"] = "spectui.trace/4"
@@ -132,17 +132,6 @@ def _unpacked(packed: bytes) -> bytes:
     if not member.eof or member.unused_data:
         raise ValueError("it is cut off, or bytes were appended")
     return content
-
-
-def check_pair(trace: Trace, target: ModelIdentity, drafts: dict[str, ModelIdentity]) -> None:
-    """Refuse a trace that other models made.
-
-    Raises:
-        BadInputError: the target differs, or one of the drafts.
-    """
-    known = {name: trace.drafts.get(name) for name in drafts}
-    if (trace.target, known) != (target, drafts):
-        raise BadInputError("the trace was recorded with other models; record it again with these")
 
 
 def check_trace(trace: Trace) -> None:

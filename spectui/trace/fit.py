@@ -100,7 +100,8 @@ class Curve:
         lengths, row = np.unique([o.round.n_drafted for o in observed], return_inverse=True)
         groups, column = np.unique([o.group for o in observed], return_inverse=True)
         growth_s = _growth_by_length(lengths, row, more, values)
-        flat = flattened(values, growth_s[row] * more)
+        # Growth that was seen too large must not leave less than nothing of a deep round.
+        flat = np.maximum(values - growth_s[row] * more, values * _LEAST_FLAT)
         # The target alone has a row of its own: behind other batches the graph is built anew.
         kinds, kind = np.unique(2 * row + [o.is_alone for o in observed], return_inverse=True)
         found, spread, levels = _polished(np.log(flat), kind, column)
@@ -230,15 +231,6 @@ def usual(values: Sequence[float] | Vector) -> float:
 def floats(values: Iterable[float]) -> tuple[float, ...]:
     """Numpy's numbers as Python's own, for JSON."""
     return tuple(map(float, values))
-
-
-def flattened(seconds: Vector, grown_s: Vector) -> Vector:
-    """Seconds without what their depth has added.
-
-    Growth that was seen too large must not leave less than nothing of a deep round.
-    """
-    found: Vector = np.maximum(seconds - grown_s, seconds * _LEAST_FLAT)
-    return found
 
 
 _MAX_GROWN = 0.9

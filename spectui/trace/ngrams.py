@@ -13,9 +13,8 @@ from spectui.speculative.models import Outputs, can_forget, usable_snapshots
 from spectui.speculative.mtp import MtpDrafter
 from spectui.speculative.ngram import ngram_drafter
 from spectui.trace.costs import Costs
-from spectui.trace.grid import Grid, Outcome, Replay, check_covered
 from spectui.trace.record import Chains, Recording, spread_out
-from spectui.trace.replay import Total, totals
+from spectui.trace.replay import Grid, Outcome, Replay, Total, check_covered
 
 NGRAM_COSTS = "ngram"
 """Among a trace's costs, those of rounds that no model drafts for."""
@@ -68,7 +67,7 @@ def replay_settings(
         A total per setting, in their order.
 
     Raises:
-        UsageError: the chains do not answer for a setting.
+        ValueError: the chains do not answer for a setting.
     """
     found = list[Total]()
     for setting in settings:
@@ -86,7 +85,7 @@ def replay_settings(
                 counts = one.n_drafted, one.n_accepted, n_emitted, is_wrong, one.is_redone
                 replay.add(answer, position, 0, one.n_steps, Outcome(*counts))
                 position += n_emitted
-        found += totals(replay, recordings, draft, (setting,), costs)
+        found += replay.totals(draft, (setting,), costs)
     return tuple(found)
 
 

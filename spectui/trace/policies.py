@@ -2,7 +2,7 @@
 
 The bound knows the text: each round drafts what makes the whole answer cheapest. No rule knows as
 much, so the bound is loose. A rule's rounds are counted and priced as those of a setting in
-``grid``. It drafts no more tokens than were recorded, and begins anew with an answer where its
+``replay``. It drafts no more tokens than were recorded, and begins anew with an answer where its
 program does so with a request.
 
 Left out are rules that need more than probabilities and accepted tokens of earlier rounds:
@@ -24,8 +24,8 @@ import numpy as np
 from spectui.options.drafters import ModelDrafter
 from spectui.speculative.drafters import float32
 from spectui.trace.costs import Costs, Prices
-from spectui.trace.grid import Grid, Rounds, ascending_floors, replay_grid
 from spectui.trace.record import Recording
+from spectui.trace.replay import Grid, Rounds, ascending_floors, replay_grid
 
 
 class Setting(NamedTuple):

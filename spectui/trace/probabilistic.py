@@ -15,12 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spectui.documents import Json, Known
+from spectui.documents import Json, Known, fields_of
 from spectui.speculative.models import Rollback
 from spectui.trace.costs import Costs, Prices, Vector
-from spectui.trace.grid import Rounds
 from spectui.trace.record import Chains, Recording
-from spectui.trace.replay import off_seconds
+from spectui.trace.replay import Rounds, off_seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,12 +41,7 @@ class Sampled:
 
     def document(self) -> Json:
         """The forecast as JSON."""
-        return {
-            "draft": self.draft,
-            "draft_max": self.draft_max,
-            "speedup": self.speedup,
-            "acceptance_rate": self.acceptance_rate,
-        }
+        return fields_of(self, "", "draft", "draft_max", "speedup", "acceptance_rate")
 
 
 NOT_SAMPLED = Known[Sampled](None, "probabilities of sampled text were not recorded")

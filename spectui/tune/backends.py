@@ -18,9 +18,8 @@ from spectui.llama.native import library_facts
 from spectui.measure.arm import Arm
 from spectui.measure.backend import ENGINE
 from spectui.measure.comparable import as_stored, conditions, digest, model_identity, spec_digest
-from spectui.measure.served_models import ServedModel
 from spectui.measure.server_backend import ServerBackend
-from spectui.measure.servers import measuring_arguments
+from spectui.measure.servers import ServedModel, measuring_arguments
 from spectui.measure.workload import Workload
 from spectui.monitor.machine import Machine, this_machine
 from spectui.options.setup import ModelOptions, Setup
@@ -32,9 +31,9 @@ from spectui.tune.places import Parameter, Placing, moved
 from spectui.tune.placing import PlaceSearch
 from spectui.tune.served_forecast import ServedForecaster
 from spectui.tune.setup import TuningSetup, mixed
-from spectui.tune.studies.recordings import KeptTrace, identities, study_trace
+from spectui.tune.studies.records import KeptTrace, study_trace
 from spectui.tune.studies.study import TuningStudy
-from spectui.tune.tracing import identity
+from spectui.tune.tracing import identities, identity
 
 _PLACES_SHARE = 0.3
 """Share of the time budget in which the target's place is searched."""
@@ -104,7 +103,7 @@ class OwnEngine:
     """Candidate that is loaded already."""
     keeps_trace: bool = True
     """Whether the recording is kept beside the study, without text."""
-    why_unforecast: None = None
+    why_unforecast = None
     """Settings are always forecast."""
 
     @property
@@ -234,11 +233,12 @@ class OwnEngine:
 
 def _largest_draft(candidates: Sequence[Candidate]) -> ModelOptions | None:
     """The draft in a file of its own that takes most memory; None without one."""
-    usable = [one for one in candidates if one.loaded is not None and not one.is_mtp]
-    largest = max(
-        usable, key=lambda one: one.loaded.info.size_bytes if one.loaded else 0, default=None
-    )
-    return None if largest is None else largest.options
+    sizes = {
+        one.options: one.loaded.info.size_bytes
+        for one in candidates
+        if one.loaded is not None and not one.is_mtp
+    }
+    return max(sizes, key=sizes.__getitem__, default=None)
 
 
 @dataclass(eq=False)
@@ -252,17 +252,14 @@ class Served:
     _: KW_ONLY
     why_unforecast: str | None
     """Why no setting is forecast; None where all are."""
+    library = None
+    """The binary is known by its version."""
 
     @property
     def llama_cpp(self) -> str:
         """Version of the binary."""
         version = self.binary.version
         return "unknown" if version is None else version.text
-
-    @property
-    def library(self) -> None:
-        """None: the binary is known by its version."""
-        return None
 
     @property
     def alteration(self) -> str | None:

@@ -118,19 +118,18 @@ def load_draft(
         target: as it was loaded.
         mtp: whether the draft is a file of MTP layers alone.
     """
+    candidate = Candidate(name=name, options=options, loaded=None, is_mtp_file=mtp)
     try:
         loaded = engine.load_draft(options, mtp=mtp)
     except (BadInputError, DoesNotFitError) as error:
-        return Candidate(name=name, options=options, loaded=None, error=error, is_mtp_file=mtp)
+        return replace(candidate, error=error)
     finally:
         engine.unload_draft()
     reason = unserved(target.rollback, loaded.rollback)
     if reason is None:
-        return Candidate(name=name, options=options, loaded=loaded, is_mtp_file=mtp)
-    text = (
-        f"{options.path} cannot draft for {target.info.path.name}: {reason}; choose another draft"
-    )
-    return Candidate(name=name, options=options, loaded=None, error=BadInputError(text))
+        return replace(candidate, loaded=loaded)
+    what = f"{options.path} cannot draft for {target.info.path.name}"
+    return replace(candidate, error=BadInputError(f"{what}: {reason}; choose another draft"))
 
 
 def none_fits(drafts: Sequence[Candidate]) -> SpectuiError:

@@ -20,7 +20,7 @@ from spectui.tune.evidence import Evidence
 from spectui.tune.forecast import Forecast, best_by_drafter
 from spectui.tune.forecasting import Forecasting
 from spectui.tune.pace import RESERVED, OutOfTimeError, Pace
-from spectui.tune.progress import Looked, Notice, Phase, PhaseStarted
+from spectui.tune.progress import Looked, Notice, Phase
 from spectui.tune.race import LOOK_EVERY, Race, Standing, choosable, finalist
 from spectui.tune.setup import mixed
 from spectui.tune.trials import TrialRecord
@@ -106,7 +106,17 @@ class Confirmation:
         if arm is None:
             return
         evidence, items = self._text(arm, forecasts)
-        race = self._race = self._prepared(arm, items, evidence)
+        race = self._race = Race(
+            self.pace.runs(arm, self.pace.check_race),
+            items,
+            min_gain=self.setup.limits.min_gain,
+            n_affordable=partial(self.pace.n_affordable, arm),
+            requests=lambda one: self.depths.requests(one).value or (),
+            basis=self.basis,
+            evidence=evidence,
+            until_decided=not self.setup.limits.until_precise,
+            on_look=lambda found: self.setup.on_event(Looked(arm=arm, speedup=found)),
+        )
         self.pace.race_left_s = lambda: self._race_left_s(race)
         n = min(len(items), max(LOOK_EVERY, self.pace.n_affordable(arm, items)))
         n_prompts = len({one.id for one in items})
@@ -114,7 +124,8 @@ class Confirmation:
         if n > n_prompts:
             on = f"in {counted(n, 'timing')} of {counted(n_prompts, 'prompt')}"
         until = "" if self.setup.limits.until_precise else ", until it is decided"
-        self._begin(arm, f"confirming {arm.label} against off{until}, {on} at most", n)
+        text = f"confirming {arm.label} against off{until}, {on} at most"
+        self.pace.begin(Phase.CONFIRMING, text, n, arm)
         with suppress(OutOfTimeError):
             race.run()
             while self._goes_on(race):
@@ -126,9 +137,6 @@ class Confirmation:
         if evidence is not None and evidence.share < 1:
             return math.inf
         return self.pace.race_s(race.arm, race.left)
-
-    def _begin(self, arm: Arm, text: str, n: int) -> None:
-        self.setup.on_event(PhaseStarted(phase=Phase.CONFIRMING, text=text, n_steps=n, arm=arm))
 
     def _text(
         self, arm: Arm, forecasts: Sequence[Forecast]
@@ -158,19 +166,6 @@ class Confirmation:
             return None
         return len(race.items) - len(race.left), len(race.items)
 
-    def _prepared(self, arm: Arm, items: Sequence[WorkItem], evidence: Evidence | None) -> Race:
-        return Race(
-            self.pace.runs(arm, self.pace.check_race),
-            items,
-            min_gain=self.setup.limits.min_gain,
-            n_affordable=partial(self.pace.n_affordable, arm),
-            requests=lambda one: self.depths.requests(one).value or (),
-            basis=self.basis,
-            evidence=evidence,
-            until_decided=not self.setup.limits.until_precise,
-            on_look=lambda found: self.setup.on_event(Looked(arm=arm, speedup=found)),
-        )
-
     def _goes_on(self, race: Race) -> bool:
         """Look again with further prompts; False where no more are needed, or none are left."""
         evidence = race.evidence
@@ -183,7 +178,8 @@ class Confirmation:
             return False
         race.extend(more, self._recorded(more.prompts[len(evidence.prompts) :]))
         if not race.is_timed and (n := self.pace.n_affordable(race.arm, race.left)):
-            self._begin(race.arm, f"timing it on {counted(n, 'more prompt')} at most", n)
+            text = f"timing it on {counted(n, 'more prompt')} at most"
+            self.pace.begin(Phase.CONFIRMING, text, n, race.arm)
         return True
 
     def _is_precise(self, race: Race) -> bool:
@@ -241,9 +237,9 @@ class Confirmation:
 
     def _timed(self, arm: Arm, items: Sequence[WorkItem]) -> Sequence[PairedMeasurement]:
         """Runs of a setting that choose a draft."""
-        n = len(items)
-        on = counted(n, "prompt")
-        self._begin(arm, f"timing {arm.label} against off on {on}, to choose a draft", n)
+        on = counted(len(items), "prompt")
+        text = f"timing {arm.label} against off on {on}, to choose a draft"
+        self.pace.begin(Phase.CONFIRMING, text, len(items), arm)
         runs = self.pace.runs(arm, lambda _n: self.pace.check())
         runs.measure(items)
         return measurements(steady(runs.pairs))
@@ -283,4 +279,4 @@ class Confirmation:
         leader = replace(leader, categories=categories, of_others=of_others)
         if own is None or own == race.arm or evidence.answers(own) is None:
             return (leader,)
-        return leader, Standing(arm=own, speedup=evidence.beside(own, timed), n_pairs=0)
+        return leader, Standing(arm=own, speedup=evidence.beside(own, timed))

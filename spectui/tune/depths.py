@@ -18,7 +18,7 @@ from spectui.measure.speedup import Speedup
 from spectui.measure.statistics import FEWEST_CHANGED, rescaled
 from spectui.measure.workload import with_length
 from spectui.tune.pace import Pace
-from spectui.tune.progress import Phase, PhaseStarted
+from spectui.tune.progress import Phase
 from spectui.tune.race import Standing
 
 _MOST = 4
@@ -92,8 +92,7 @@ class DepthRuns:
         items, pairs = lengthened.items[:n_prompts], list[Pair]()
         on = f"{counted(len(items), 'prompt')} of {n_tokens:,} tokens"
         what = f"measuring {leader.arm.label} against off on {on}"
-        n, arm = len(items), leader.arm
-        setup.on_event(PhaseStarted(phase=Phase.CONFIRMING, text=what, n_steps=n, arm=arm))
+        self.pace.begin(Phase.CONFIRMING, what, len(items), leader.arm)
         setup.loader.load(leader.arm.draft)
         began_s = self.pace.took_s
         for pair in setup.measurer.pairs(items, speculation):

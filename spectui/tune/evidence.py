@@ -23,7 +23,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from spectui.documents import Json, or_reason
+from spectui.documents import Json, fields_of
 from spectui.measure.arm import Arm
 from spectui.measure.measurer import NOTHING_DRAFTED
 from spectui.measure.reading import NONE_APART, Readings
@@ -53,10 +53,8 @@ class CategoryGain(Drafted):
     def document(self) -> Json:
         """The category as JSON."""
         return {
-            "category": self.category,
-            "n_prompts": self.n_prompts,
-            **or_reason("speedup", self.speedup, "nothing was decoded"),
-            **or_reason("acceptance_rate", self.acceptance_rate, NOTHING_DRAFTED),
+            **fields_of(self, "nothing was decoded", "category", "n_prompts", "speedup"),
+            **fields_of(self, NOTHING_DRAFTED, "acceptance_rate"),
         }
 
 

@@ -139,11 +139,11 @@ def explained(found: Findings, *, recommended: bool) -> Explanation:
 
 def _shares(terms: RoundTerms) -> str:
     """The parts that make up a round, but for what rounds to nothing."""
-    parts, total_s = sorted(terms.parts, key=lambda part: -part[1]), terms.total_s
-    (first, share), *others = [(name, s / total_s) for name, s in parts if s >= _SMALL * total_s]
-    shares = [f"{first} takes {percent_text(share)}"]
-    shares += [f"{name} {percent_text(share)}" for name, share in others]
-    return ", ".join(shares)
+    parts = [(words, seconds / terms.total_s) for _name, words, seconds in terms.parts]
+    parts.sort(key=lambda part: -part[1])
+    (first, most), *others = [part for part in parts if part[1] >= _SMALL]
+    shares = [f"{words} {percent_text(share)}" for words, share in others]
+    return ", ".join((f"{first} takes {percent_text(most)}", *shares))
 
 
 def _margins(found: Findings, *, recommended: bool) -> str:
@@ -191,14 +191,7 @@ def _terms_document(found: Findings) -> Json:
         "drafted_per_round": terms.drafted,
         "tokens_per_round": terms.emitted,
         "verify_ratio": terms.verify_ratio,
-        "round_s": {
-            "draft": terms.chain_s,
-            "second_draft_pass": terms.again_s,
-            "verify": terms.verify_s,
-            "sample": terms.sample_s,
-            "rollback": terms.rollback_s,
-            "other": terms.fixed_s,
-        },
+        "round_s": {name: seconds for name, _words, seconds in terms.parts},
         "speedup": found.speedup,
     }
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spectui.documents import Json, Known
+from spectui.documents import Json, Known, fields_of
 from spectui.format import counted, percent_text
 from spectui.measure.arm import Arm
 from spectui.measure.reading import Readings
@@ -155,9 +155,7 @@ class Forecast(Drafted):
         return {
             "source": "replayed",
             "params": self.arm.document(),
-            "speedup": self.speedup,
-            "n_drafted": self.n_drafted,
-            "n_accepted": self.n_accepted,
+            **fields_of(self, "", "speedup", "n_drafted", "n_accepted"),
         }
 
 

@@ -1,6 +1,6 @@
 """The recorder of a search: prompts with every draft, and the replay of its space on them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any
@@ -9,15 +9,14 @@ from spectui.engine.events import ModelLoaded
 from spectui.errors import BadInputError
 from spectui.measure.arm import Arm
 from spectui.measure.workload import Workload
-from spectui.trace.costs import Costs
-from spectui.trace.record import Recording
+from spectui.trace.record import Recording, Trace
 from spectui.tune.candidates import Loader
 from spectui.tune.forecast import Answers, Forecast, Outlook
 from spectui.tune.probing import N_TOKENS
 from spectui.tune.recorded import Recorded
 from spectui.tune.space import SearchSpace
-from spectui.tune.studies.recordings import KeptTrace
-from spectui.tune.tracing import COST_PROMPTS, Tracer, Tracing, never, trace_of
+from spectui.tune.studies.records import KeptTrace
+from spectui.tune.tracing import COST_PROMPTS, Tracer, Tracing, never
 
 _TEXT_PASSES = 0.5
 """Cost of writing a text beside others in one batch, in decodes of that text alone."""
@@ -125,27 +124,18 @@ class Forecaster:
             floor=self.space.floor,
             on_event=on_event,
             is_over=is_over,
-            hopeless=self._hopeless,
+            hopeless=lambda draft, first, costs: Recorded(
+                recordings=first, costs=costs, space=self.space
+            ).hopeless(draft),
         )
-        if self.kept is not None and tracing.recordings:
-            trace = trace_of(
-                tracing,
-                target=self.target,
-                candidates=self.loader.candidates,
-                workload=self.workload,
-            )
+        if self.kept is not None and tracing.trace.recordings:
             try:
-                self.kept.keep(trace, is_new=not self.taken)
+                self.kept.keep(tracing.trace, is_new=not self.taken)
             except BadInputError as error:
                 # It would save time where the study goes on, no more.
                 self.not_kept = str(error)
-        outlook = self._outlook(tracing.recordings, tracing.costs, has_text=not self.taken)
+        outlook = self._outlook(tracing.trace)
         return replace(outlook, readings=tracing.readings, left_out=tracing.left_out)
-
-    def _hopeless(
-        self, draft: str, first: Sequence[Recording], costs: Mapping[str, Costs]
-    ) -> str | None:
-        return Recorded(recordings=first, costs=costs, space=self.space).hopeless(draft)
 
     def recall(self, n_prompts: int, n_tokens: int) -> Outlook | None:
         """Replay what an earlier run of the study has recorded.
@@ -157,7 +147,7 @@ class Forecaster:
             return None
         trace, enough = self.kept.read(), partial(self._is_enough, n_prompts, n_tokens)
         if trace is not None and enough(trace.recordings):
-            return self._outlook(trace.recordings, trace.costs, has_text=trace.has_text)
+            return self._outlook(trace)
         shared = (one.recordings for one in self.kept.shared())
         self.taken = next((one for one in shared if enough(one) and self._may_take(one)), ())
         return None
@@ -179,12 +169,8 @@ class Forecaster:
             and names.issuperset(one.id for one in recordings)
         )
 
-    def _outlook(
-        self, recordings: Sequence[Recording], costs: Mapping[str, Costs], *, has_text: bool
-    ) -> Outlook:
-        self._recorded = Recorded(
-            recordings=recordings, costs=costs, space=self.space, has_text=has_text
-        )
+    def _outlook(self, trace: Trace) -> Outlook:
+        self._recorded = Recorded.of(trace, self.space)
         return self._recorded.outlook()
 
     @property
@@ -243,7 +229,7 @@ class Forecaster:
             with_costs=False,
             drafts=() if arm.draft is None else (arm.draft,),
             on_event=on_event,
-        ).recordings
+        ).trace.recordings
         found = replace(known, recordings=more).replay(arm)
         if found is None:
             return None
@@ -252,8 +238,7 @@ class Forecaster:
 
     def _traced(self, workload: Workload, **how: Any) -> Tracing:  # noqa: ANN401 - as ``Tracer``
         """Record a workload whole."""
-        tracer = Tracer(workload, self.loader, target=self.target, **how)
-        tracing = tracer.run()
+        tracing = Tracer(workload, self.loader, target=self.target, **how).run()
         if tracing.interrupted:
             raise tracing.error or KeyboardInterrupt
         return tracing

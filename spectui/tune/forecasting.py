@@ -12,7 +12,7 @@ from spectui.tune.evidence import Evidence, evidence_of
 from spectui.tune.forecast import Forecast, Outlook
 from spectui.tune.forecaster import Forecaster
 from spectui.tune.pace import Pace
-from spectui.tune.progress import ForecastMade, Notice, Phase, PhaseStarted, StepDone
+from spectui.tune.progress import ForecastMade, Notice, Phase
 from spectui.tune.race import LOOK_EVERY
 from spectui.tune.served_forecast import ServedForecaster
 from spectui.tune.tracing import MOST_SHARE, WRITTEN_FIRST
@@ -104,8 +104,8 @@ class Forecasting:
         why = "decided; for a narrower interval " if is_decided else ""
         text = f"{why}recording {counted(n, 'further prompt')}"
         n_steps = n if evidence.chosen.draft is None else 2 * n
-        self.setup.on_event(PhaseStarted(phase=Phase.RECORDING, text=text, n_steps=n_steps))
-        found = forecaster.further(evidence.chosen, n, self._step)
+        self.pace.begin(Phase.RECORDING, text, n_steps)
+        found = forecaster.further(evidence.chosen, n, self.pace.step)
         if found is None:
             return None
         return evidence.followed_by(*found)
@@ -142,13 +142,9 @@ class Forecasting:
             self.setup.on_event(Notice(text=_taken(forecaster.taken)))
         elif n_prompts < few or n_tokens < forecaster.workload.n_predict:
             self.setup.on_event(Notice(text=_short(n_prompts, n_tokens, token_s)))
-        n_steps = forecaster.n_steps(n_prompts)
-        self.setup.on_event(PhaseStarted(phase=Phase.RECORDING, text=text, n_steps=n_steps))
+        self.pace.begin(Phase.RECORDING, text, forecaster.n_steps(n_prompts))
         outlook = forecaster.run(
-            n_prompts,
-            n_tokens,
-            self._step,
-            lambda share: self.pace.left_of(share) <= 0,
+            n_prompts, n_tokens, self.pace.step, lambda share: self.pace.left_of(share) <= 0
         )
         if forecaster.not_kept is not None:
             text = f"the recording is not kept for a search that goes on: {forecaster.not_kept}"
@@ -173,11 +169,6 @@ class Forecasting:
         while n > 1 and not fits(n, n_tokens, left_s if n > WRITTEN_FIRST else most_s):
             n -= 1
         return n, n_tokens, 1 / tokens_per_s
-
-    def _step(self, text: str) -> None:
-        left_s = max(0.0, self.pace.left_s)
-        known_s = left_s if math.isfinite(left_s) else None
-        self.setup.on_event(StepDone(text=text, seconds_left=known_s))
 
     def forecast_also(self, arm: Arm) -> bool:
         """Replay a setting outside the replayed ones; whether there is a forecast of it."""

@@ -190,27 +190,23 @@ def place_experts(
     refused: dict[str, SpectuiError] = {}
     for name, options in drafts.items():
         try:
-            beside[name] = _least_beside(plan, request, options, free)
+            least = smallest_n_cpu_moe(plan, request.beside(options), free)
         except (BadInputError, DoesNotFitError, UsageError) as error:
             # The target alone could be planned: whatever is wrong is the draft's.
             refused[name] = error
+            continue
+        if least is None:
+            refused[name] = DoesNotFitError(
+                f"{options.path} does not fit beside the target even with the experts of all "
+                "layers in RAM; give a smaller draft, or keep it in RAM with -ngld 0"
+            )
+        else:
+            beside[name] = least
     layouts = Layouts(
         alone=_layout(request.target, without),
         beside={name: _layout(request.target, n) for name, n in beside.items()},
     )
     return layouts, refused
-
-
-def _least_beside(
-    plan: PlanCall, request: PlanRequest, draft: ModelOptions, free: FreeMemory
-) -> int:
-    found = smallest_n_cpu_moe(plan, request.beside(draft), free)
-    if found is None:
-        raise DoesNotFitError(
-            f"{draft.path} does not fit beside the target even with the experts of all layers in "
-            "RAM; give a smaller draft, or keep it in RAM with -ngld 0"
-        )
-    return found
 
 
 def _layout(target: ModelOptions, n_cpu_moe: int) -> Layout:

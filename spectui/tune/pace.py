@@ -8,7 +8,7 @@ from spectui.engine.events import GenerationResult
 from spectui.format import rate_text
 from spectui.measure.arm import Arm
 from spectui.measure.workload import WorkItem
-from spectui.tune.progress import StepDone
+from spectui.tune.progress import Phase, PhaseStarted, StepDone
 from spectui.tune.race import BASELINE_SHARE, LOOK_EVERY, RaceRuns
 from spectui.tune.setup import SearchSetup, divide
 
@@ -42,9 +42,10 @@ class Pace:
         Args:
             setup: inputs of the search.
             clock: seconds; what the engine gave to others meanwhile is taken off.
-            spent_s: seconds of the time budget that are gone.
+            spent_s: seconds of the time budget that are gone, as for finding the target's place.
         """
         self.setup = setup
+        self.spent_s = spent_s
         self._clock = clock
         budget_s = setup.limits.time_budget_s
         self.budget_s = None if budget_s is None else max(0.0, budget_s - spent_s)
@@ -156,9 +157,16 @@ class Pace:
             check_time=check_time,
         )
 
+    def begin(self, phase: Phase, text: str, n_steps: int, arm: Arm | None = None) -> None:
+        """Emit the event of a phase that begins."""
+        self.setup.on_event(PhaseStarted(phase=phase, text=text, n_steps=n_steps, arm=arm))
+
     def decoded(self, item: WorkItem, result: GenerationResult) -> None:
-        """Emit the event of a prompt, with the most seconds until the end of race or budget."""
+        """Emit the event of a prompt."""
+        self.step(f"{item.id}: {rate_text(result.tokens_per_s)} tokens/s")
+
+    def step(self, text: str) -> None:
+        """Emit the event of a step, with the most seconds until the end of race or budget."""
         left_s = max(0.0, min(self.race_left_s(), self.left_s))
-        text = f"{item.id}: {rate_text(result.tokens_per_s)} tokens/s"
         known_s = left_s if math.isfinite(left_s) else None
         self.setup.on_event(StepDone(text=text, seconds_left=known_s))

@@ -11,8 +11,7 @@ from spectui.format import counted, percent_text, rate_text, speedup_percent, ti
 from spectui.llama.facts import price_note
 from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck
-from spectui.measure.observed import totals
-from spectui.measure.promise import Promise
+from spectui.measure.promise import Promise, totals
 from spectui.measure.server_backend import REMEMBERS, remembers
 from spectui.measure.speedup import gain_text
 from spectui.measure.statistics import product
@@ -153,9 +152,8 @@ def _forecast_error(result: TuneResult) -> str | None:
     if forecast_s and timed_s and abs(timed_s / forecast_s - 1) >= _LARGE_ERROR:
         text = (
             f"{text}, and a token of the target alone took {time_text(timed_s)} then, "
-            f"{time_text(forecast_s)} when prices were measured"
+            f"{time_text(forecast_s)} when prices were measured: the machine changes"
         )
-        text = f"{text}: the machine changes"
     if result.speedup.interval is None or result.speedup.n_timed is None:
         return f"{text}; what was timed decides."
     return f"{text}; the interval reaches to the forecast."

@@ -39,7 +39,7 @@ _STEPS = 4
 """Steps between the fewest layers with experts in RAM and all of them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Knob:
     """One parameter of a place."""
 
@@ -98,18 +98,12 @@ def knobs_of(
         n_layers: layers of the target; 0 where experts have one place.
         moe_caches_mib: caches of experts that a GPU has room for; none where there can be none.
     """
+    cache_mib, mode = place.context.moe_cache_mib, str(place.options.devices.split_mode)
+    modes = tuple(map(str, SplitMode)) if n_devices > 1 else ()
     found = (
         _experts_knob(place, least_n_cpu_moe, n_layers),
-        Knob(
-            parameter=Parameter.MOE_CACHE_MIB,
-            own=place.context.moe_cache_mib,
-            values=tuple(sorted({0, place.context.moe_cache_mib, *moe_caches_mib})),
-        ),
-        Knob(
-            parameter=Parameter.SPLIT_MODE,
-            own=str(place.options.devices.split_mode),
-            values=tuple(map(str, SplitMode)) if n_devices > 1 else (),
-        ),
+        Knob(Parameter.MOE_CACHE_MIB, cache_mib, tuple(sorted({0, cache_mib, *moe_caches_mib}))),
+        Knob(Parameter.SPLIT_MODE, mode, modes),
         *_context_knobs(place.context, n_processors),
     )
     return tuple(one for one in found if one.parameter in tuned and len(one.values) > 1)
@@ -122,12 +116,9 @@ def _context_knobs(context: ContextOptions, n_processors: int) -> Iterator[Knob]
     # 0, as many as ``threads``, stands where that number would.
     batch = sorted(counts - {threads} | {context.threads_batch}, key=lambda n: n or threads)
     ubatches = {n for n in _UBATCHES if n <= context.batch_size} | {context.ubatch_size}
-    for parameter, own, values in (
-        (Parameter.THREADS, threads, sorted(counts | {threads})),
-        (Parameter.THREADS_BATCH, context.threads_batch, batch),
-        (Parameter.UBATCH_SIZE, context.ubatch_size, sorted(ubatches)),
-    ):
-        yield Knob(parameter=parameter, own=own, values=tuple(values))
+    yield Knob(Parameter.THREADS, threads, tuple(sorted(counts | {threads})))
+    yield Knob(Parameter.THREADS_BATCH, context.threads_batch, tuple(batch))
+    yield Knob(Parameter.UBATCH_SIZE, context.ubatch_size, tuple(sorted(ubatches)))
 
 
 def _experts_knob(place: LoadTarget, least: int, n_layers: int) -> Knob:
@@ -139,11 +130,8 @@ def _experts_knob(place: LoadTarget, least: int, n_layers: int) -> Knob:
     if n_layers:
         steps = {least + (n_layers - least) * n // _STEPS for n in range(_STEPS + 1)}
         counts = tuple(sorted(steps | ({own} if isinstance(own, int) else set())))
-    return Knob(
-        parameter=Parameter.N_CPU_MOE,
-        own=own,
-        values=(*([GIVEN] if own == GIVEN else []), *counts) if counts else (),
-    )
+    first = (GIVEN,) if counts and own == GIVEN else ()
+    return Knob(Parameter.N_CPU_MOE, own, (*first, *counts))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -195,9 +195,8 @@ class PlaceSearch:
                 values = best if is_best else self._given
                 found[is_best] += [self._decode(item, values) for item in half]
         given, ours = found[False], found[True]
-        tokens_s = [[median(_token_times_s(one)) for one in runs] for runs in (given, ours)]
-        decoding = paired_speedup(_pairs(*tokens_s))
-        requests = paired_speedup(_pairs(self._requests_s(given), self._requests_s(ours)))
+        decoding = paired_speedup(_pairs(given, ours, _token_s))
+        requests = paired_speedup(_pairs(given, ours, self._seconds))
         takes = requests.low is not None and requests.low > 1
         takes = takes and requests.estimate > 1 + self.min_gain
         changed = {name: value for name, value in best.items() if value != self._given[name]}
@@ -206,17 +205,13 @@ class PlaceSearch:
             best=changed if takes else {},
             decoding=decoding,
             requests=requests,
-            given_tokens_per_s=1 / fmean(tokens_s[0]),
-            best_tokens_per_s=1 / fmean(tokens_s[1]),
+            given_tokens_per_s=1 / fmean(map(_token_s, given)),
+            best_tokens_per_s=1 / fmean(map(_token_s, ours)),
         )
 
-    def _requests_s(self, results: Sequence[GenerationResult]) -> list[float]:
-        """Seconds of a request each, by what its tokens took."""
-        shape = self.shape
-        return [
-            shape.n_prompt * _read_s(one) + shape.n_answer * median(_token_times_s(one))
-            for one in results
-        ]
+    def _seconds(self, result: GenerationResult) -> float:
+        """Seconds of a request, by what the tokens of a result took."""
+        return self.shape.n_prompt * _read_s(result) + self.shape.n_answer * _token_s(result)
 
 
 def _read_s(result: GenerationResult) -> float:
@@ -229,9 +224,18 @@ def _token_times_s(result: GenerationResult) -> list[float]:
     return [one.times.total_s for one in result.rounds]
 
 
-def _pairs(given_s: Sequence[float], best_s: Sequence[float]) -> list[PairedMeasurement]:
+def _token_s(result: GenerationResult) -> float:
+    """Seconds of a usual token of the answer."""
+    return median(_token_times_s(result))
+
+
+def _pairs(
+    given: Sequence[GenerationResult],
+    best: Sequence[GenerationResult],
+    seconds: Callable[[GenerationResult], float],
+) -> list[PairedMeasurement]:
     """Seconds of the same work in two places."""
     return [
-        PairedMeasurement(prompt_id=str(n), baseline_s=before_s, speculative_s=after_s)
-        for n, (before_s, after_s) in enumerate(zip(given_s, best_s, strict=True))
+        PairedMeasurement(prompt_id=str(n), baseline_s=seconds(one), speculative_s=seconds(other))
+        for n, (one, other) in enumerate(zip(given, best, strict=True))
     ]

@@ -1,16 +1,16 @@
 """Measuring what rounds cost: generations in which every round drafts another number of tokens."""
 
-import random
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass
 from functools import partial
+from random import Random
 
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.measure.backend import again_after_a_death
 from spectui.measure.measurer import uncancelled
-from spectui.measure.workload import WorkItem, Workload
+from spectui.measure.workload import WorkItem
 from spectui.options.drafters import DrafterSetting
+from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Round
 from spectui.trace.fit import Observed, Probed
@@ -30,71 +30,60 @@ _FIRST = (0, 0)
 one of the target alone, and drafts behind it."""
 
 
-@dataclass(eq=False)
-class CostProbe:
-    """Measures the loaded models on prompts of a workload."""
+def probe_costs(
+    engine: Engine,
+    sampling: SamplingConfig,
+    drafter: DrafterSetting,
+    items: Iterable[WorkItem],
+    on_probed: Callable[[WorkItem], None] = lambda _item: None,
+    *,
+    seed: int = 0,
+) -> Probed | None:
+    """Measure the loaded models on prompts.
 
-    engine: Engine
-    """Has loaded the target, and the draft that drafts."""
-    workload: Workload
-    """How to sample."""
-    _: KW_ONLY
-    drafter: DrafterSetting
-    """Drafts, with its longest draft to be measured."""
-    seed: int = 0
-    """Seed of the order of lengths."""
+    Args:
+        engine: has loaded the target, and the draft that drafts.
+        sampling: how answers are sampled.
+        drafter: drafts, with its longest draft to be measured.
+        items: the prompts.
+        on_probed: called with each prompt that is done.
+        seed: of the order of lengths.
 
-    def __post_init__(self) -> None:
-        self._random = random.Random(self.seed)  # noqa: S311 - an order of measurements needs no secrets
+    Returns:
+        The rounds; None if every text ended before a round drafted anything.
 
-    def run(
-        self, items: Iterable[WorkItem], on_probed: Callable[[WorkItem], None] = lambda _item: None
-    ) -> Probed | None:
-        """Measure on each of ``items``.
-
-        Args:
-            items: prompts.
-            on_probed: called with each prompt that is done.
-
-        Returns:
-            The rounds; None if every text ended before a round drafted anything.
-
-        Raises:
-            CancelledError: it was stopped.
-        """
-        observed: list[Observed] = []
-        for group, item in enumerate(items):
-            # The first round after a prompt is slower than the rest.
-            rounds = again_after_a_death(partial(self._rounds_of, item, self._lengths()))
-            found = observed_rounds(rounds, len(item.tokens), group)[1:]
-            # A text that ended before has nothing to compare.
-            if any(one.round.n_drafted for one in found):
-                observed += found
-            on_probed(item)
-        return observed if any(one.is_alone for one in observed) else None
-
-    def _lengths(self) -> tuple[int, ...]:
-        lengths = [length for length in _LENGTHS if length < self.drafter.longest] + [
-            self.drafter.longest
-        ]
-        shuffled = [self._random.sample(lengths, len(lengths)) for _ in range(_REPEATS)]
-        for block in shuffled:
-            at = self._random.randint(1, len(block))
-            block[at:at] = [0] * _ALONE
-        return *_FIRST, *(length for block in shuffled for length in block)
-
-    def _rounds_of(self, item: WorkItem, lengths: tuple[int, ...]) -> Sequence[Round]:
-        result = self.engine.generate(
-            Generate(
-                prompt=item.tokens,
-                n_predict=N_TOKENS,
-                sampling=self.workload.sampling,
-                speculation=Speculation(self.drafter),
-                draft_lengths=lengths,
-                reuse_prompt=True,
-            )
+    Raises:
+        CancelledError: it was stopped.
+    """
+    dice = Random(seed)  # noqa: S311 - an order of measurements needs no secrets
+    observed: list[Observed] = []
+    for group, item in enumerate(items):
+        command = Generate(
+            prompt=item.tokens,
+            n_predict=N_TOKENS,
+            sampling=sampling,
+            speculation=Speculation(drafter),
+            draft_lengths=_lengths(drafter.longest, dice),
+            reuse_prompt=True,
         )
-        return uncancelled(result).rounds
+        result = uncancelled(again_after_a_death(partial(engine.generate, command)))
+        # The first round after a prompt is slower than the rest.
+        found = observed_rounds(result.rounds, len(item.tokens), group)[1:]
+        # A text that ended before has nothing to compare.
+        if any(one.round.n_drafted for one in found):
+            observed += found
+        on_probed(item)
+    return observed if any(one.is_alone for one in observed) else None
+
+
+def _lengths(longest: int, dice: Random) -> tuple[int, ...]:
+    """Lengths of the drafts of a generation, one after the other."""
+    lengths = [*(length for length in _LENGTHS if length < longest), longest]
+    shuffled = [dice.sample(lengths, len(lengths)) for _ in range(_REPEATS)]
+    for block in shuffled:
+        at = dice.randint(1, len(block))
+        block[at:at] = [0] * _ALONE
+    return *_FIRST, *(length for block in shuffled for length in block)
 
 
 def observed_rounds(rounds: Sequence[Round], n_prompt: int, group: int) -> list[Observed]:

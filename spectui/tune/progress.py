@@ -160,7 +160,7 @@ class TuningState:
 
     def _speedups(self, *, timed: bool) -> "Mapping[Arm, float]":
         standings = () if self.result is None else self.result.finalists
-        found = ((one.arm, one.speedup) for one in standings if bool(one.n_pairs) is timed)
+        found = ((one.arm, one.speedup) for one in standings if bool(one.pairs) is timed)
         return {arm: speedup.capped.estimate for arm, speedup in found if speedup is not None}
 
     @property

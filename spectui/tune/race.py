@@ -144,7 +144,6 @@ class Standing:
     arm: Arm
     speedup: Speedup | None
     """Over off; its interval holds for all looks together. None if nothing was decoded."""
-    n_pairs: int
     pairs: tuple[Pair, ...] = ()
     """Paired measurements against off; empty for a setting that was only counted and priced."""
     apart: Readings = NONE_APART
@@ -276,7 +275,6 @@ class Race:
         return Standing(
             arm=self.arm,
             speedup=self.speedup,
-            n_pairs=len(self.runs.pairs),
             pairs=self.pairs,
             apart=NONE_APART if evidence is None else evidence.reading,
             moved=steady(self.runs.pairs_where_target_moved),

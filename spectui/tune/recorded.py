@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from spectui.documents import Json, Known, fields_of, head
 from spectui.format import counted, percent_text, times_text
@@ -12,7 +13,7 @@ from spectui.trace.costs import Costs
 from spectui.trace.ngrams import NGRAM_COSTS, hashes_tokens, ngram_costs, replay_settings
 from spectui.trace.policies import replay_policies
 from spectui.trace.probabilistic import NOT_SAMPLED, Sampled, best_sampled
-from spectui.trace.record import Recording
+from spectui.trace.record import Recording, Trace
 from spectui.trace.replay import Total, off_part_seconds, replay_trace
 from spectui.tune.forecast import UNKNOWN, Adaptive, Answers, Forecast, Outlook, best_of_each_length
 from spectui.tune.space import SearchSpace
@@ -40,6 +41,12 @@ class Recorded:
     """Whether tokens are those of the vocabulary; otherwise n-gram drafters that hash them cannot
     be replayed."""
 
+    @classmethod
+    def of(cls, trace: Trace, space: SearchSpace) -> Self:
+        """A trace, of which the settings of a space are replayed."""
+        recordings, has_text = trace.recordings, trace.has_text
+        return cls(recordings=recordings, costs=trace.costs, space=space, has_text=has_text)
+
     def outlook(self) -> Outlook:
         """Forecasts of the whole space."""
         found = self.forecasts(self.totals())
@@ -52,8 +59,7 @@ class Recorded:
 
     def forecasts(self, totals: Iterable[Total]) -> tuple[Forecast, ...]:
         """Forecasts of the replayed settings that have a price, best first."""
-        priced = (one for one in totals if one.seconds is not None)
-        found = [self.forecast(one) for one in priced if self._off_costs(one.draft) is not None]
+        found = filter(None, map(self.forecast, totals))
         return tuple(sorted(found, key=lambda one: -one.speedup))
 
     def totals(self) -> Iterator[Total]:
@@ -80,7 +86,8 @@ class Recorded:
             own = one.arm.speculation
             settings = [] if own is None else [own.after((drafter,)) for drafter in ahead]
             for total in replay_settings(self.recordings, settings, costs, draft=draft):
-                if self.forecast(total).speedup > _CHAIN_GAIN * one.speedup:
+                found = self.forecast(total)
+                if found is not None and found.speedup > _CHAIN_GAIN * one.speedup:
                     yield total
 
     def replay(self, arm: Arm) -> Forecast | None:
@@ -95,16 +102,19 @@ class Recorded:
         if is_beyond or is_below or (hashes_tokens(speculation) and not self.has_text):
             return None
         own = ngram_costs(self.costs) if draft is None else self.costs.get(draft)
-        if own is None or self._off_costs(draft) is None:
+        if own is None:
             return None
         (total,) = replay_settings(self.recordings, (speculation,), own, draft=draft)
         return self.forecast(total)
 
-    def forecast(self, total: Total) -> Forecast:
-        """The forecast that a replay gives, over the target alone as the costs of off price it."""
+    def forecast(self, total: Total) -> Forecast | None:
+        """The forecast that a replay gives, over the target alone as the costs of off price it.
+
+        None where the round, or the target alone, has no price.
+        """
         costs = self._off_costs(total.draft)
-        if costs is None:
-            raise ValueError(f"the target alone was not measured for {total.draft}")
+        if costs is None or total.seconds is None:
+            return None
         off_s = off_part_seconds(self.recordings, total.parts.tokens, costs)
         return Forecast(
             arm=self.space.placed(Arm(draft=total.draft, speculation=total.speculation)),
@@ -188,11 +198,7 @@ class Recorded:
 
 def replayed_document(totals: Sequence[Total], path: Path) -> Json:
     """``spectui.replay/1``: every setting; ``path`` is the trace's."""
-    return {
-        **head("replay"),
-        "trace": str(path),
-        "configs": [_config(total) for total in totals],
-    }
+    return {**head("replay"), "trace": str(path), "configs": [_config(total) for total in totals]}
 
 
 def replayed_page(recorded: Recorded, totals: Sequence[Total]) -> Page:

@@ -11,7 +11,7 @@ from spectui.documents import Json, Known, or_reason
 from spectui.errors import SpectuiError
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.lossless import LosslessCheck
-from spectui.measure.measurer import Pair, measurements
+from spectui.measure.measurer import Pair, throughput
 from spectui.measure.promise import Case
 from spectui.measure.requests import Request
 from spectui.measure.speedup import Speedup
@@ -85,9 +85,8 @@ class TuneResult:
     @property
     def off_token_s(self) -> float | None:
         """Seconds per token of the target alone in the race; None if there was none."""
-        timed = measurements(self.pairs)
-        n_tokens = sum(one.baseline_tokens for one in timed)
-        return sum(one.baseline_s for one in timed) / n_tokens if n_tokens else None
+        rate = throughput([pair.baseline for pair in self.pairs])
+        return 1 / rate if rate else None
 
     def raced(self, arm: Arm) -> Speedup | None:
         """Speedup of a setting in the race; None where the race was without it."""
@@ -181,8 +180,7 @@ def outcome_of(result: TuneResult, *, setup: ExportSetup, dialect: Dialect) -> O
         setup: setup of the advised arm.
         dialect: dialect of the printed command.
     """
-    speedup, draft = result.speedup, setup.draft
-    gain = None
+    speedup, gain = result.speedup, None
     if speedup is not None:
         gain = Gain(
             speedup=speedup.estimate,
@@ -190,12 +188,10 @@ def outcome_of(result: TuneResult, *, setup: ExportSetup, dialect: Dialect) -> O
             high=speedup.high,
             n_prompts=speedup.n_prompts,
         )
-    return setup.converted(
+    return setup.absolute().converted(
         Outcome,
         ended=datetime.now(UTC),
         verdict=result.verdict,
-        target=setup.target.absolute(),
-        draft=None if draft is None else draft.absolute(),
         gain=gain,
         given=setup.given,
         dialect=dialect,

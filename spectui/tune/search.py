@@ -6,8 +6,6 @@ off by 1 to 2 %, a trial by 5 %: trials choose where nothing can be forecast, an
 forecasts only where the user asks for them.
 """
 
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from operator import itemgetter
 
@@ -36,11 +34,11 @@ from spectui.tune.forecast import in_order
 from spectui.tune.forecaster import Forecaster
 from spectui.tune.forecasting import Forecasting
 from spectui.tune.pace import ENDED, NO_TIME, RESERVED, OutOfTimeError, Pace
-from spectui.tune.progress import Phase, PhaseStarted, TrialFinished
+from spectui.tune.progress import Phase, TrialFinished
 from spectui.tune.race import LOOK_EVERY, finalist
 from spectui.tune.result import TuneResult, why_nothing
 from spectui.tune.served_forecast import ServedForecaster
-from spectui.tune.setup import MOST_TRIALS, SearchSetup
+from spectui.tune.setup import MOST_TRIALS
 from spectui.tune.trials import TrialRecord, TrialState, best_trial, n_measured, score
 
 _HOPELESS = 3
@@ -133,14 +131,8 @@ class TrialRunner:
         self._began_s = pace.took_s
         proposal = study.ask()
         number, arm = proposal.number, proposal.arm
-        self.setup.on_event(
-            PhaseStarted(
-                phase=Phase.SEARCHING,
-                text=f"trial {number}: {arm.label}",
-                n_steps=len(pace.division.trial_items),
-                arm=arm,
-            )
-        )
+        n_steps = len(pace.division.trial_items)
+        pace.begin(Phase.SEARCHING, f"trial {number}: {arm.label}", n_steps, arm)
         try:
             record = self._measured(proposal)
         except (CancelledError, KeyboardInterrupt, OutOfTimeError) as error:
@@ -208,25 +200,15 @@ class TrialRunner:
 class Search:
     """Runs a study on the engine. Use it once."""
 
-    def __init__(
-        self,
-        setup: SearchSetup,
-        *,
-        forecaster: Forecaster | ServedForecaster | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        spent_s: float = 0.0,
-    ) -> None:
+    def __init__(self, pace: Pace, forecaster: Forecaster | ServedForecaster | None = None) -> None:
         """Prepare; nothing is measured yet.
 
         Args:
-            setup: study, prompts, what decodes them, and limits.
+            pace: has study, prompts, what decodes them, and limits.
             forecaster: forecasts settings; None where trials have to choose.
-            clock: seconds; what the engine gave to others meanwhile is taken off.
-            spent_s: seconds of the budget that went into finding the target's place.
         """
-        self._setup = setup
-        self._spent_s = spent_s
-        self._pace = Pace(setup, clock, spent_s=spent_s)
+        self._pace = pace
+        self._setup = pace.setup
         self._forecasting = Forecasting(self._pace, forecaster)
         self._trials = TrialRunner(self._pace, self._forecasting)
         self._depths = DepthRuns(self._pace)
@@ -242,9 +224,7 @@ class Search:
         if isinstance(engine, Engine):
             engine.check = self._pace.check_end
         try:
-            self._setup.on_event(
-                PhaseStarted(phase=Phase.STARTING, text=str(Phase.STARTING), n_steps=0)
-            )
+            self._pace.begin(Phase.STARTING, str(Phase.STARTING), 0)
             self._setup.measurer.warm_up(None)
             self._forecasting.look_ahead()
             self._pace.expected_s = self._forecasting.seconds(self._setup.study.space.off)
@@ -304,7 +284,7 @@ class Search:
             interrupted=interrupted,
             error=error,
             outlook=self._forecasting.outlook,
-            took_s=self._spent_s + self._pace.took_s,
+            took_s=self._pace.spent_s + self._pace.took_s,
             cut_trials=self._cut_trials,
             cut_race=None if interrupted else self._confirmation.cut,
         )
@@ -312,12 +292,11 @@ class Search:
 
 def read_experts(pace: Pace, forecaster: Forecaster | None) -> Known[ExpertUse]:
     """Read what there is time for of the answers that ``forecaster`` has recorded."""
-    texts = () if forecaster is None else forecaster.texts
-    if forecaster is None or not texts:
+    if forecaster is None or not forecaster.texts:
         return Known(None, "no answers were recorded in this process")
     token_s, left_s = _SLOWER * pace.setup.measurer.prompt_token_s, pace.left_s
     chosen, n_left = list[tuple[tuple[int, ...], tuple[int, ...]]](), _MOST_TOKENS
-    for prompt, answer in filter(itemgetter(1), texts):
+    for prompt, answer in filter(itemgetter(1), forecaster.texts):
         left_s -= token_s * (len(prompt) + len(answer))
         if left_s < 0 or n_left <= 0:
             break

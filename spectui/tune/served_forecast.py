@@ -25,7 +25,7 @@ from spectui.options.drafters import MTP_KIND, DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.server.binary import ServerBinary
 from spectui.server.replies import Round
-from spectui.trace.grid import N_PARTS, Parts, part_ends
+from spectui.trace.replay import N_PARTS, Parts, part_ends
 from spectui.tune.forecast import Answers, Forecast, Outlook
 from spectui.tune.space import SearchSpace
 from spectui.tune.tracing import COSTS_SHARE, MOST_SHARE, TEXT_SHARE, never

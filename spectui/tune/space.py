@@ -27,7 +27,7 @@ from spectui.options.drafters import (
 from spectui.options.setup import ContextOptions
 from spectui.options.speculation import Speculation
 from spectui.speculative.mtp import longest_draft as longest_mtp_draft
-from spectui.trace.grid import Grid
+from spectui.trace.replay import Grid
 from spectui.tune.layouts import Layouts
 
 MAX_DRAFT = 16

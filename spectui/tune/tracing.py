@@ -22,7 +22,7 @@ from spectui.trace.fit import Probed, fit_costs
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.trace.record import ModelIdentity, Recording, Trace, complete
 from spectui.tune.candidates import Candidate, Loader
-from spectui.tune.probing import CostProbe
+from spectui.tune.probing import probe_costs
 
 COST_PROMPTS = 8
 """Prompts that costs are measured on: lengths are compared within each. Of a later drafter half as
@@ -58,12 +58,11 @@ def never(_share: float) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tracing:
-    """Recordings, and the time that they took."""
+    """A trace, and how its recording went."""
 
-    recordings: tuple[Recording, ...]
-    """All with the chains of the same drafts: of every one, unless it was interrupted."""
-    costs: dict[str, Costs]
-    """Costs of rounds by draft; without one, under ``NGRAM_COSTS``."""
+    trace: Trace
+    """Its recordings have the chains of the same drafts: of every one, unless it was interrupted.
+    Its costs are by draft; without one, under ``NGRAM_COSTS``."""
     readings: dict[str, Readings]
     """Prompts that were evaluated, by draft; by the target alone under ``NGRAM_COSTS``."""
     left_out: dict[str, str]
@@ -133,8 +132,7 @@ class Tracer:
         except EngineDiedError as error:
             interrupted, failure = True, error
         return Tracing(
-            recordings=complete(self._recordings),
-            costs=self._costs,
+            trace=self._trace(),
             readings={
                 name: Readings(target=tuple(self._target_read.values()), draft=tuple(read))
                 for name, read in {NGRAM_COSTS: [], **self._draft_read}.items()
@@ -142,6 +140,28 @@ class Tracer:
             left_out=self._left_out,
             interrupted=interrupted,
             error=failure,
+        )
+
+    def _trace(self) -> Trace:
+        """The recordings so far, as they are stored; those of another machine have no text."""
+        recordings = complete(self._recordings)
+        recorded = {name for one in recordings for name in one.chains}
+        drafts = identities(self.loader.candidates)
+        return Trace(
+            spectui=__version__,
+            recorded=datetime.now(UTC).isoformat(timespec="seconds"),
+            machine=this_machine().fingerprint,
+            llama_cpp=(binding_version(), llama_cpp_version()),
+            target=identity(self.target),
+            drafts={name: one for name, one in drafts.items() if name in recorded},
+            sampling=self.workload.sampling,
+            costs={
+                name: costs
+                for name, costs in self._costs.items()
+                if name in recorded or name == NGRAM_COSTS
+            },
+            has_text=not self.recordings,
+            recordings=recordings,
         )
 
     def _record(self) -> None:
@@ -314,8 +334,10 @@ class Tracer:
         n_most, name = COST_PROMPTS, draft or NGRAM_COSTS
         if self._beside(draft):
             n_most //= 2
-        probe = CostProbe(self.loader.engine, self.workload, drafter=drafter)
-        probed = probe.run(
+        probed = probe_costs(
+            self.loader.engine,
+            self.workload.sampling,
+            drafter,
             self._in_time(spread_out(items, n_most), n_most),
             lambda item: self.on_event(f"{item.id}: measured rounds of every length with {name}"),
         )
@@ -350,28 +372,6 @@ def identity(loaded: ModelLoaded) -> ModelIdentity:
     )
 
 
-def trace_of(
-    tracing: Tracing, *, target: ModelLoaded, candidates: Sequence[Candidate], workload: Workload
-) -> Trace:
-    """The recordings as they are stored, with text."""
-    recorded = {name for recording in tracing.recordings for name in recording.chains}
-    return Trace(
-        spectui=__version__,
-        recorded=datetime.now(UTC).isoformat(timespec="seconds"),
-        machine=this_machine().fingerprint,
-        llama_cpp=(binding_version(), llama_cpp_version()),
-        target=identity(target),
-        drafts={
-            c.name: identity(c.loaded)
-            for c in candidates
-            if c.loaded is not None and c.name in recorded
-        },
-        sampling=workload.sampling,
-        costs={
-            name: costs
-            for name, costs in tracing.costs.items()
-            if name in recorded or name == NGRAM_COSTS
-        },
-        has_text=True,
-        recordings=tracing.recordings,
-    )
+def identities(candidates: Sequence[Candidate]) -> dict[str, ModelIdentity]:
+    """The drafts that can be loaded, by name."""
+    return {one.name: identity(one.loaded) for one in candidates if one.loaded is not None}

@@ -12,8 +12,7 @@ from spectui.measure.arm import Arm
 from spectui.measure.backend import header
 from spectui.measure.lossless import lossless_document
 from spectui.measure.measurer import throughput, throughput_document
-from spectui.measure.observed import observed_of
-from spectui.measure.promise import Case, Promise, lasting
+from spectui.measure.promise import Case, Promise, lasting, observed_of
 from spectui.measure.server_backend import measurer_of
 from spectui.monitor.machine import this_machine
 from spectui.monitor.watch import MachineWatch
@@ -22,6 +21,7 @@ from spectui.page import Page
 from spectui.tune.backends import OwnEngine, Served, study_name
 from spectui.tune.explain import explain_result
 from spectui.tune.forecast import Outlook, best_by_drafter
+from spectui.tune.pace import Pace
 from spectui.tune.places import Placing
 from spectui.tune.progress import Notice, SearchEnded, StudyOpened, TuneEvent
 from spectui.tune.race import BASELINE_SHARE
@@ -51,8 +51,6 @@ class Tuning:
         self.name = setup.study.name or study_name(setup.off.target.path, backend.spec(setup))
         self.placing: Placing | None = None
         """How the target's place was found; None where it was not searched."""
-        self.space = setup.space
-        """Search space, with the layouts that the study keeps once it was opened."""
 
     def run(self, on_event: Callable[[TuneEvent], None]) -> "Tuned":
         """Search, and keep the result.
@@ -69,13 +67,15 @@ class Tuning:
             ServerError: llama-server measured nothing, so that nothing can be advised.
             UsageError: the study belongs to another machine, pair or workload.
         """
-        with self._open() as study:
+        spec = self.backend.spec(self.setup)
+        with TuningStudy(self.name, self.setup.study, spec=spec, space=self.setup.space) as study:
+            self.name = study.name
             self._begin(study, on_event)
             began_s = time.monotonic()
             self.setup, self.placing = self.backend.settle(
                 self.setup, study, lambda text: on_event(Notice(text=text))
             )
-            self.space = study.space
+            self.setup = replace(self.setup, space=study.space)
             settled_s = time.monotonic() - began_s
             search = self._search(study, on_event, settled_s)
             with MachineWatch(rpc=self.setup.off.target.devices.rpc) as watch:
@@ -114,7 +114,7 @@ class Tuning:
             on_event=on_event,
             requests=setup.shapes,
         )
-        return Search(search, forecaster=forecaster, spent_s=settled_s)
+        return Search(Pace(search, spent_s=settled_s), forecaster)
 
     def keep_report(self, document: Json, page: Page = ()) -> str | None:
         """Keep the report that is printed in the end; return why not, None where it is kept."""
@@ -131,13 +131,6 @@ class Tuning:
             if not is_file(storage):
                 return machines_of(self.name, list_studies(storage))
         return ()
-
-    def _open(self) -> TuningStudy:
-        study = TuningStudy(
-            self.name, self.setup.study, spec=self.backend.spec(self.setup), space=self.setup.space
-        )
-        self.name, self.space = study.name, study.space
-        return study
 
     def _kept(self, study: TuningStudy, result: TuneResult) -> TuneResult:
         """Store the verdict and the promise; both are in the result if the storage fails, too.
@@ -189,7 +182,7 @@ class Tuning:
         command = self.setup.command
         given = command.given
         target = self._target_beside(arm.draft)
-        if given is not None and self.space.layouts is not None and target.n_cpu_moe:
+        if given is not None and self.setup.space.layouts is not None and target.n_cpu_moe:
             given |= _PLACING
         if given is not None and self.placing is not None:
             changed = [one.option for one in self.setup.knobs if one.name in self.placing.best]
@@ -212,7 +205,7 @@ class Tuning:
 
     def _target_beside(self, draft: str | None) -> ModelOptions:
         """The target with its placement for a draft; None for no draft."""
-        target, layouts = self.setup.off.target, self.space.layouts
+        target, layouts = self.setup.off.target, self.setup.space.layouts
         return target if layouts is None else layouts.of(draft).on(target)
 
 
@@ -229,7 +222,7 @@ class Tuned:
         Args:
             unmeasured: parts of the ``--from`` command that are not measured.
         """
-        result, setup, layouts = self.result, self.tuning.setup, self.tuning.space.layouts
+        result, setup, layouts = self.result, self.tuning.setup, self.tuning.setup.space.layouts
         placing, leader = self.tuning.placing, result.leader
         unknown = "no speculative setting could be measured"
         advice = self.launch(result.advised)

@@ -6,8 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from spectui.measure.arm import Arm
-from spectui.measure.observed import Observed
-from spectui.measure.promise import Case
+from spectui.measure.promise import Case, Observed
 from spectui.measure.speedup import Speedup, gain_text
 from spectui.measure.statistics import paired_ratio
 from spectui.measure.verdict import doubt

@@ -9,11 +9,9 @@ from spectui.format import NONE, counted, first_of, percent_text, rate_text, tim
 from spectui.measure.comparison import Comparison, compare
 from spectui.measure.lossless import differs
 from spectui.measure.measurer import Pair
-from spectui.measure.observed import Observed, Totals, observed_of, totals
-from spectui.measure.promise import Case, Promise
-from spectui.measure.served_models import look_at
+from spectui.measure.promise import Case, Observed, Promise, Totals, observed_of, totals
 from spectui.measure.server_backend import ServerBackend, measurer_of
-from spectui.measure.servers import Fleet, measuring_arguments, turns, version_document
+from spectui.measure.servers import Fleet, look_at, measuring_arguments, turns, version_document
 from spectui.measure.speedup import NO_INTERVAL, Speedup, gain_texts, interval_text
 from spectui.measure.verdict import doubt, judge
 from spectui.measure.workload import Workload, left_out_note, tokenize

@@ -10,7 +10,7 @@ import pytest
 from spectui.engine.demand import FreeMemory
 from spectui.engine.planning import Planner
 from spectui.llama.planned import PlanRequest
-from spectui.measure.served_models import keeps_off
+from spectui.measure.servers import keeps_off
 from spectui.options.setup import ContextOptions, ModelOptions, Setup
 from spectui.options.speculation import Speculation
 from spectui.tune.studies.listing import list_studies

@@ -16,12 +16,12 @@ from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.speculative.models import Rollback
 from spectui.trace.fit import fit_costs
-from spectui.trace.grid import Grid, replay_grid
 from spectui.trace.ngrams import NGRAM_COSTS, replay_settings
 from spectui.trace.record import Chains, Recording
+from spectui.trace.replay import Grid, replay_grid
 from spectui.tune.candidates import Loader
 from spectui.tune.forecaster import Forecaster
-from spectui.tune.probing import CostProbe
+from spectui.tune.probing import probe_costs
 from spectui.tune.space import SearchSpace
 from tests.support.engine import (
     ENDLESS,
@@ -199,10 +199,8 @@ def test_a_probe_tells_what_rounds_and_the_target_alone_cost(
 ) -> None:
     engine.load_draft(ModelOptions(path=tiny(CLOSE_DRAFT)))
     items = tuple(WorkItem(id=f"p{n}", category="code", tokens=REPEATED[n:]) for n in range(3))
-    workload = Workload(items=items, n_predict=6, sampling=ENDLESS)
     for seed in range(8):
-        probe = CostProbe(engine, workload, drafter=DraftSimple(draft_max=16), seed=seed)
-        probed = probe.run(workload.items)
+        probed = probe_costs(engine, ENDLESS, DraftSimple(draft_max=16), items, seed=seed)
         assert probed is not None
         costs = fit_costs(probed)
         assert costs.lengths[-1] == 16

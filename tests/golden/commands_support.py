@@ -30,8 +30,8 @@ from spectui.live.sessions import SessionLog, read_session
 from spectui.llama import devices, library, native
 from spectui.llama.facts import LibraryFacts
 from spectui.measure.comparable import spec_digest
-from spectui.measure.observed import digest_of
-from spectui.measure.served_models import ServedModel
+from spectui.measure.promise import digest_of
+from spectui.measure.servers import ServedModel
 from spectui.measure.workload import WorkItem, Workload
 from spectui.monitor import machine as machines
 from spectui.options.drafters import (
@@ -62,8 +62,7 @@ from spectui.tune.backends import served_spec, study_name
 from spectui.tune.result import Outcome
 from spectui.tune.space import SearchSpace
 from spectui.tune.studies.listing import list_studies
-from spectui.tune.studies.recordings import study_trace
-from spectui.tune.studies.records import from_plain
+from spectui.tune.studies.records import from_plain, study_trace
 from spectui.tune.studies.study import StudyOptions, TuningStudy
 
 DIALECTS = tuple(map(str, Dialect))

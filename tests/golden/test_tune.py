@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from spectui import __version__
-from spectui.tune.search import Search
+from spectui.tune.pace import Pace
 from tests.golden.conftest import Golden
 from tests.golden.support import (
     Cost,
@@ -88,8 +88,7 @@ def test_few_prompts_few_trials_and_a_sampled_search(golden: Golden, place: Plac
 
 @pytest.mark.ci
 def test_little_time(golden: Golden, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    timed = partial(Search, clock=place.time)
-    monkeypatch.setattr("spectui.tune.tuning.Search", timed)
+    monkeypatch.setattr("spectui.tune.tuning.Pace", partial(Pace, clock=place.time))
     texts: dict[str, str] = {}
     for seconds in (1, 6, 12):
         budget = ("--trials", 3, "--time-budget", f"{seconds}s")

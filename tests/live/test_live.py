@@ -19,8 +19,7 @@ from spectui.monitor.readings import Reading, Snapshot
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, Round, RoundTimes
-from spectui.trace.expectation import ExpectationState
-from spectui.trace.terms import Term, expected_tokens, ideal_speedup
+from spectui.trace.terms import ExpectationState, Term, expected_tokens, ideal_speedup
 from tests.support.constructed import snapshots
 from tests.support.live import (
     NO_GPU,

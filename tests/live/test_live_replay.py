@@ -26,8 +26,7 @@ from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
 from spectui.speculative.models import Rollback
 from spectui.trace.chains import read_chains
-from spectui.trace.grid import Grid, replay_grid
-from spectui.trace.replay import Total
+from spectui.trace.replay import Grid, Total, replay_grid
 from spectui.tui.tune.ledger import replay_chat
 from tests.live.conftest import Watched
 from tests.support.engine import ENDLESS, drafting, load_target, speculation

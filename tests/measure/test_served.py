@@ -19,9 +19,8 @@ from spectui.measure.arm import OFF, Arm
 from spectui.measure.comparable import spec_digest
 from spectui.measure.measurer import Measurer, Pair, total_counters
 from spectui.measure.promise import Case
-from spectui.measure.served_models import ServedModel
 from spectui.measure.server_backend import ServerBackend, result_of
-from spectui.measure.servers import Fleet, measuring_arguments
+from spectui.measure.servers import Fleet, ServedModel, measuring_arguments
 from spectui.measure.workload import WorkItem, Workload
 from spectui.monitor.machine import Machine
 from spectui.options.drafters import DraftSimple, NgramMapK

@@ -10,8 +10,8 @@ from spectui.speculative.drafters import Drafter
 from spectui.speculative.models import Outputs, Rollback
 from spectui.trace.chains import record_chains
 from spectui.trace.costs import Costs
-from spectui.trace.grid import Grid
 from spectui.trace.record import Chains, ModelIdentity, Recording, Trace
+from spectui.trace.replay import Grid
 from tests.support.scripted import (
     EOG,
     Choose,

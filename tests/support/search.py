@@ -20,6 +20,7 @@ from spectui.speculative.decoder import Stop
 from spectui.speculative.models import Rollback
 from spectui.tune.candidates import Candidate, Loader
 from spectui.tune.forecast import Answers, Forecast
+from spectui.tune.pace import Pace
 from spectui.tune.progress import TuneEvent
 from spectui.tune.search import Search
 from spectui.tune.setup import Limits, SearchSetup
@@ -160,17 +161,16 @@ def search(
     workload = Workload(items=items(16), n_predict=33, sampling=SamplingConfig(temp=0.0))
     driver = cast("Engine", NoModels())
     drafts = [Candidate(name="good", options=ModelOptions(path=Path("good.gguf")), loaded=None)]
-    return Search(
-        SearchSetup(
-            engine=driver,
-            study=study,
-            workload=workload,
-            measurer=cast("Measurer", measurer),
-            loader=Loader(driver, drafts),
-            limits=Limits(n_trials=n_trials, time_budget_s=time_budget_s),
-            on_event=on_event,
-        )
+    setup = SearchSetup(
+        engine=driver,
+        study=study,
+        workload=workload,
+        measurer=cast("Measurer", measurer),
+        loader=Loader(driver, drafts),
+        limits=Limits(n_trials=n_trials, time_budget_s=time_budget_s),
+        on_event=on_event,
     )
+    return Search(Pace(setup))
 
 
 def time_told(
@@ -190,7 +190,10 @@ def time_told(
 
 def target_of(n_ctx: int = 512, rollback: Rollback = Rollback.TRUNCATE) -> ModelLoaded:
     """A loaded target, as far as its recording asks for it."""
-    return cast("ModelLoaded", SimpleNamespace(n_ctx=n_ctx, rollback=rollback))
+    info = SimpleNamespace(
+        path=Path("target.gguf"), arch="llama", n_params=1, size_bytes=1, n_vocab=9
+    )
+    return cast("ModelLoaded", SimpleNamespace(n_ctx=n_ctx, rollback=rollback, info=info))
 
 
 def forecast_of(arm: Arm, speedup: float, *, n_drafted: int = 9, n_accepted: int = 6) -> Forecast:

@@ -41,7 +41,7 @@ class Recorded:
     """Servers that answer at once, and remember in which order they were asked."""
 
     n_starts = 0
-    prompt_times_include_draft = True
+    binary = SimpleNamespace(prompt_times_include_draft=True)
 
     def __init__(self, *, keeps_off: bool) -> None:
         self.keeps_off = keeps_off

@@ -10,7 +10,7 @@ from spectui.engine.events import GenerationResult, PairGenerated
 from spectui.errors import SpectuiError
 from spectui.measure.arm import Arm
 from spectui.measure.backend import Backend
-from spectui.measure.observed import digest_of
+from spectui.measure.promise import digest_of
 from spectui.measure.server_backend import ServerBackend
 from spectui.measure.speedup import PairedMeasurement
 from spectui.measure.workload import WorkItem

@@ -13,8 +13,7 @@ from spectui.measure.speedup import Speedup
 from spectui.measure.verdict import judge
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, RoundTimes
-from spectui.trace.grid import Grid
-from spectui.trace.replay import replay_trace
+from spectui.trace.replay import Grid, replay_trace
 from spectui.trace.terms import Findings, RoundTerms, Term, expected_tokens, measured_terms
 from spectui.tune.explain import explain_measured, explain_result, explained
 from spectui.tune.race import Standing
@@ -246,7 +245,7 @@ def test_a_confirmation_is_explained_with_what_it_measured() -> None:
             TuneResult(
                 trials=(),
                 best=arm,
-                finalists=(Standing(arm=arm, speedup=gain, n_pairs=1, pairs=(pair,)),),
+                finalists=(Standing(arm=arm, speedup=gain, pairs=(pair,)),),
                 verdict=judge(gain, min_gain=0.02),
                 lossless=None,
                 interrupted=False,

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from spectui.options.drafters import MTP_KIND, DraftSimple
 from spectui.trace.costs import Prices
-from spectui.trace.grid import Grid, replay_grid
 from spectui.trace.policies import (
     AUTOTUNE,
     CUMULATIVE,
@@ -25,6 +24,7 @@ from spectui.trace.policies import (
     run_rule,
 )
 from spectui.trace.record import Recording, spread_out
+from spectui.trace.replay import Grid, replay_grid
 from tests.support.replay import COSTS, DEPTH, FLOORS, SCENE, Scene, covered, record, scenes
 from tests.support.scripted import hashed_draft, hashed_target
 from tests.trace.test_replay_mtp import record_mtp

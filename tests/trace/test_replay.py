@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from spectui.errors import UsageError
 from spectui.options.drafters import DraftMtp, DraftSimple
 from spectui.speculative.counters import Counters, Round, count
 from spectui.speculative.decoder import Decoder
 from spectui.speculative.drafters import DraftModelDrafter
 from spectui.speculative.models import Outputs, Rollback
 from spectui.trace.costs import Prices
-from spectui.trace.grid import Grid, replay_grid
+from spectui.trace.replay import Grid, replay_grid
 from tests.support.replay import DEPTH, FLOORS, SCENE, Scene, covered, record, scenes
 from tests.support.scripted import EOG, ScriptedDraft, ScriptedTarget, Stream
 
@@ -132,10 +131,9 @@ def test_the_seconds_of_a_replay_are_those_of_the_loop(scene: Scene) -> None:
 
 def test_a_draft_longer_than_the_trace_is_refused() -> None:
     recording, _chains = record(SCENE)
-    with pytest.raises(UsageError, match="recorded for"):
-        replay_grid([recording], "draft", Grid(draft_max=(DEPTH + 1,)))
-    with pytest.raises(UsageError, match="at least 1"):
-        replay_grid([recording], "draft", Grid(draft_max=(0, 3)))
+    for lengths in ((DEPTH + 1,), (0, 3)):
+        with pytest.raises(ValueError, match=f"drafts of up to {DEPTH} tokens"):
+            replay_grid([recording], "draft", Grid(draft_max=lengths))
 
 
 def test_a_floor_leaves_chains_out_and_settings_below_it_are_refused() -> None:
@@ -145,7 +143,7 @@ def test_a_floor_leaves_chains_out_and_settings_below_it_are_refused() -> None:
         lengths[floor] = sum(len(tail.tokens) for tail in chains.tails)
         replay_grid([recording], "draft", Grid(draft_max=(3,), draft_p_min=(0.0, 0.5 + floor)))
         if floor:
-            with pytest.raises(UsageError, match=f"draft_p_min 0 and from {floor:g} on"):
+            with pytest.raises(ValueError, match=f"draft_p_min 0 or from {floor:g} on"):
                 replay_grid([recording], "draft", Grid(draft_max=(3,), draft_p_min=(floor / 2,)))
     assert lengths[0.0] > lengths[0.3] > lengths[0.5] > lengths[2.0] == 0
 

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectui.errors import UsageError
 from spectui.options.drafters import DraftSimple, NgramMapK, NgramSimple
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Round, RoundEnd, count
@@ -85,5 +84,5 @@ def test_only_the_models_own_chains_take_a_chains_time() -> None:
 def test_a_draft_longer_than_the_trace_is_refused() -> None:
     recording, _chains = record(SCENE)
     longer = Speculation(DraftSimple(draft_max=DEPTH + 1)).after((SIMPLE,))
-    with pytest.raises(UsageError, match="recorded for"):
+    with pytest.raises(ValueError, match=f"drafts of up to {DEPTH} tokens"):
         replay_settings((recording,), [longer], draft="draft")

@@ -17,10 +17,9 @@ from spectui.speculative.mtp import MtpDrafter
 from spectui.speculative.ngram import ngram_drafter
 from spectui.trace.chains import record_own_chains
 from spectui.trace.file import check_trace
-from spectui.trace.grid import Grid, replay_grid
 from spectui.trace.ngrams import replay_settings
 from spectui.trace.record import Chains, Recording, bare, spread_out
-from spectui.trace.replay import replay_trace
+from spectui.trace.replay import Grid, replay_grid, replay_trace
 from tests.support.replay import (
     COSTS,
     DEPTH,

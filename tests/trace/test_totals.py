@@ -5,9 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spectui.trace.grid import Grid, replay_grid
 from spectui.trace.record import Recording
-from spectui.trace.replay import off_part_seconds, replay_trace
+from spectui.trace.replay import Grid, off_part_seconds, replay_grid, replay_trace
 from tests.support.replay import COSTS, DEPTH, Scene, record
 from tests.support.scripted import hashed_draft, hashed_target
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from spectui.errors import BadInputError
 from spectui.speculative.decoder import Stop
-from spectui.trace.file import check_pair, read_trace, write_trace
-from spectui.trace.grid import Grid, replay_grid
+from spectui.trace.file import read_trace, write_trace
 from spectui.trace.record import Chains, Trace, bare, without_text
+from spectui.trace.replay import Grid, replay_grid
 from tests.support.disk import no_file_above
 from tests.support.replay import COSTS, DRAFT, SCENE, TARGET, Scene, record, scenes, trace_of
 
@@ -210,18 +210,6 @@ def test_a_file_that_unpacks_to_no_end_takes_no_more_memory_than_the_largest(
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 1 << 23
-
-
-def test_a_trace_of_another_pair_is_refused(path: Path) -> None:
-    trace = read_trace(path)
-    check_pair(trace, TARGET, {"draft": DRAFT})
-    for target, drafts in (
-        (replace(TARGET, size_bytes=41), {"draft": DRAFT}),
-        (TARGET, {"draft": replace(DRAFT, n_params=2)}),
-        (TARGET, {"other": DRAFT}),
-    ):
-        with pytest.raises(BadInputError, match="recorded with other models; record it again"):
-            check_pair(trace, target, drafts)
 
 
 @settings(max_examples=30, deadline=None)

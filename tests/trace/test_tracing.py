@@ -107,7 +107,7 @@ def kinds(events: list[str]) -> list[str]:
 def test_costs_are_measured_on_prompts_that_are_spread_out(tiny: TinyPath) -> None:
     tracing, events = trace(tiny)
     assert sorted(probed(events)) == ["p0", "p1", "p2", "p3", "p5", "p6", "p7", "p8"]
-    assert set(tracing.costs) == {"draft"}
+    assert set(tracing.trace.costs) == {"draft"}
 
 
 def test_without_time_costs_are_measured_on_fewer_prompts_that_are_spread_out(
@@ -115,9 +115,9 @@ def test_without_time_costs_are_measured_on_fewer_prompts_that_are_spread_out(
 ) -> None:
     tracing, events = trace(tiny, lambda: False)
     assert probed(events) == ["p0", "p2", "p5", "p7"]
-    assert set(tracing.costs) == {"draft"}
+    assert set(tracing.trace.costs) == {"draft"}
     # What is counted is recorded on all of them.
-    assert [len(one.chains) for one in tracing.recordings] == [1] * 10
+    assert [len(one.chains) for one in tracing.trace.recordings] == [1] * 10
     for n in (1, 3):
         _tracing, events = trace(tiny, lambda: False, replace(WORKLOAD, items=WORKLOAD.items[:n]))
         assert len(probed(events)) == n
@@ -141,8 +141,8 @@ def test_an_interrupt_while_costs_are_fitted_loses_nothing(
         for number, handler in handlers.items():
             signal.signal(number, handler)
     assert tracing.interrupted
-    assert set(tracing.costs) == {"draft"}
-    assert len(tracing.recordings) == 10
+    assert set(tracing.trace.costs) == {"draft"}
+    assert len(tracing.trace.recordings) == 10
 
 
 def test_text_ends_where_its_time_does(tiny: TinyPath) -> None:
@@ -153,8 +153,8 @@ def test_text_ends_where_its_time_does(tiny: TinyPath) -> None:
         workload=replace(WORKLOAD, items=items),
         may_write=lambda: next(may_write),
     )
-    assert len(tracing.recordings) == 24
-    assert all(set(one.chains) == {"draft"} for one in tracing.recordings)
+    assert len(tracing.trace.recordings) == 24
+    assert all(set(one.chains) == {"draft"} for one in tracing.trace.recordings)
 
 
 def test_a_recording_goes_on_after_a_death(tiny: TinyPath) -> None:
@@ -165,20 +165,20 @@ def test_a_recording_goes_on_after_a_death(tiny: TinyPath) -> None:
     assert worker.deaths == []
     assert tracing.error is None
     assert not tracing.interrupted
-    assert tracing.recordings == alive.recordings
-    assert set(tracing.costs) == {"draft"}
+    assert tracing.trace.recordings == alive.trace.recordings
+    assert set(tracing.trace.costs) == {"draft"}
     assert len(probed(events)) == 3
     # One that ends twice keeps what is whole.
     tracing, _events = trace(tiny, workload=workload, worker=Mortal(WriteAnswers, WriteAnswers))
     assert isinstance(tracing.error, EngineDiedError)
     assert tracing.interrupted
-    assert tracing.recordings == ()
+    assert tracing.trace.recordings == ()
 
 
 def test_a_recording_that_is_late_does_what_has_to_be(tiny: TinyPath) -> None:
     tracing, events = trace(tiny, is_late=lambda: True)
-    assert [one.id for one in tracing.recordings] == ["p0"]
-    assert set(tracing.recordings[0].chains) == {"draft"}
+    assert [one.id for one in tracing.trace.recordings] == ["p0"]
+    assert set(tracing.trace.recordings[0].chains) == {"draft"}
     assert kinds(events) == [WRITTEN, ALONG, PROBED, PRICED]
     assert not tracing.interrupted
 
@@ -189,9 +189,9 @@ def test_a_recording_that_gets_late_goes_on_with_what_every_draft_was_recorded_a
     # Before two commands of text, and before the second and third prompt of the draft.
     asked = iter([False] * 2 + [False] * 2 + [True] * 20)
     tracing, _events = trace(tiny, is_late=lambda: next(asked))
-    assert [one.id for one in tracing.recordings] == ["p0", "p1", "p2"]
-    assert all(set(one.chains) == {"draft"} for one in tracing.recordings)
-    assert set(tracing.costs) == {"draft"}
+    assert [one.id for one in tracing.trace.recordings] == ["p0", "p1", "p2"]
+    assert all(set(one.chains) == {"draft"} for one in tracing.trace.recordings)
+    assert set(tracing.trace.costs) == {"draft"}
 
 
 def test_a_hopeless_draft_is_left_out_after_a_few_prompts(tiny: TinyPath) -> None:
@@ -222,8 +222,8 @@ def test_a_hopeless_draft_is_left_out_after_a_few_prompts(tiny: TinyPath) -> Non
     assert asked == [("other", ["p0", "p1", "p2", "p3"], {"draft"})]
     assert tracing.left_out == {"other": "it is hopeless"}
     assert "left out other: it is hopeless" in events
-    assert set(tracing.costs) == {"draft"}
-    assert [set(one.chains) for one in tracing.recordings] == [{"draft"}] * 10
+    assert set(tracing.trace.costs) == {"draft"}
+    assert [set(one.chains) for one in tracing.trace.recordings] == [{"draft"}] * 10
 
 
 def test_where_a_draft_moves_the_target_costs_are_measured_in_each_place(tiny: TinyPath) -> None:
@@ -255,13 +255,13 @@ def test_where_a_draft_moves_the_target_costs_are_measured_in_each_place(tiny: T
     assert list(dict.fromkeys(kinds(events))) == [WRITTEN, PROBED, ALONG, PRICED]
     drafters = [event.split()[-1] for event in events if PROBED in event]
     assert drafters == [*[NGRAM_COSTS] * 8, *["draft"] * 8]
-    assert set(tracing.costs) == {NGRAM_COSTS, "draft"}
-    assert [len(one.chains) for one in tracing.recordings] == [1] * 10
+    assert set(tracing.trace.costs) == {NGRAM_COSTS, "draft"}
+    assert [len(one.chains) for one in tracing.trace.recordings] == [1] * 10
 
 
 def test_an_answer_that_is_there_is_recorded_as_it_is(tiny: TinyPath) -> None:
     whole, _events = trace(tiny)
-    answers = {one.id: one.output for one in whole.recordings}
+    answers = {one.id: one.output for one in whole.trace.recordings}
 
     def given_one(item: WorkItem, stop: Stop, n: int) -> WorkItem:
         tokens = answers[item.id][:n]
@@ -276,17 +276,17 @@ def test_an_answer_that_is_there_is_recorded_as_it_is(tiny: TinyPath) -> None:
         given_one(third, Stop.END_OF_GENERATION, 5),
     )
     found, events = trace(tiny, workload=replace(WORKLOAD, items=items))
-    assert [one.id for one in found.recordings] == [one.id for one in items]
-    decoded = {one.id: one for one in whole.recordings}
-    assert found.recordings[:2] == (decoded["p0"], decoded["p3"])
-    broken_off, ended = found.recordings[2:]
+    assert [one.id for one in found.trace.recordings] == [one.id for one in items]
+    decoded = {one.id: one for one in whole.trace.recordings}
+    assert found.trace.recordings[:2] == (decoded["p0"], decoded["p3"])
+    broken_off, ended = found.trace.recordings[2:]
     assert (broken_off.output, broken_off.stop) == (answers["p1"][:9], Stop.CANCELLED)
     assert (ended.output, ended.stop) == (answers["p2"][:5], Stop.END_OF_GENERATION)
     # Its prompt was evaluated before it was read.
     assert [one.seconds for one in found.readings[NGRAM_COSTS].target].count(0.5) == 3
     assert kinds(events).count(WRITTEN) == 4
     found, _events = trace(tiny, workload=replace(WORKLOAD, items=items, n_predict=4))
-    assert {(len(one.output), one.stop) for one in found.recordings} == {(4, Stop.LENGTH)}
+    assert {(len(one.output), one.stop) for one in found.trace.recordings} == {(4, Stop.LENGTH)}
 
 
 def test_a_shorter_recording_takes_a_beginning_of_an_answer() -> None:

@@ -116,7 +116,7 @@ def tuned(
     return TuneResult(
         trials=tuple(records),
         best=None if best is None else best.arm,
-        finalists=(Standing(arm=best.arm, speedup=speedup, n_pairs=1, pairs=(MEASURED,)),)
+        finalists=(Standing(arm=best.arm, speedup=speedup, pairs=(MEASURED,)),)
         if best is not None and speedup is not None
         else (),
         verdict=judge(speedup, min_gain=0.02, what=best.arm.label if best else "")
@@ -143,7 +143,7 @@ DECIDED = replace(
     result=replace(
         tuned(RECORDS[:1], RACED),
         best=FORECASTS[0].arm,
-        finalists=(Standing(arm=FORECASTS[0].arm, speedup=RACED, n_pairs=8, pairs=(MEASURED,)),),
+        finalists=(Standing(arm=FORECASTS[0].arm, speedup=RACED, pairs=(MEASURED,)),),
         verdict=judge(RACED, min_gain=0.02, what=FORECASTS[0].arm.label),
     ),
 )

@@ -12,4 +12,4 @@ def in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: defaultdict[str, optuna.storages.InMemoryStorage] = defaultdict(
         optuna.storages.InMemoryStorage
     )
-    monkeypatch.setattr("spectui.tune.studies.study.open_storage", lambda url: opened[url])
+    monkeypatch.setattr("spectui.tune.studies.storage.open_storage", lambda url: opened[url])

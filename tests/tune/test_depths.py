@@ -108,7 +108,7 @@ class Loads:
 def standing(arm: Arm = LEADER) -> Standing:
     pairs = tuple(pair_of(item, reads=arm.draft is not None) for item in items())
     measured = [one for pair in pairs if (one := pair.measurement) is not None]
-    return Standing(arm=arm, speedup=paired_speedup(measured), n_pairs=len(pairs), pairs=pairs)
+    return Standing(arm=arm, speedup=paired_speedup(measured), pairs=pairs)
 
 
 class Ground:

@@ -26,7 +26,7 @@ from spectui.tune.forecast import Answers, Forecast, in_order, promising
 from spectui.tune.forecaster import Forecaster
 from spectui.tune.recorded import Recorded
 from spectui.tune.space import SearchSpace
-from spectui.tune.studies.recordings import KeptTrace, Recordings, study_trace
+from spectui.tune.studies.records import KeptTrace, Recordings, study_trace
 from tests.support.layouts import expert_layouts
 from tests.support.replay import COSTS, DEPTH, DRAFT, SCENE, TARGET, record, trace_of
 from tests.support.scripted import hashed_draft
@@ -229,6 +229,7 @@ def test_a_kept_trace_of_other_models_damaged_or_too_short_is_as_good_as_none(
     kept.keep(TRACE)
     assert kept_at(path, replace(TARGET, n_params=11)).read() is None
     assert kept_at(path, TARGET, TARGET).read() is None
+    assert KeptTrace(path, TARGET, {"other": DRAFT}).read() is None
     longer = SearchSpace(drafts=("draft",), max_draft=DEPTH + 1)
     assert forecaster(kept, longer).recall(1, 1) is None
     assert forecaster(kept).recall(1, 1) is not None

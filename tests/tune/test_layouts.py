@@ -27,6 +27,7 @@ from spectui.options.speculation import Speculation
 from spectui.tune.candidates import Candidate, Loader
 from spectui.tune.explain import explain_result
 from spectui.tune.layouts import Layout, at_least, cache_sizes_mib, place_experts
+from spectui.tune.pace import Pace
 from spectui.tune.race import LOOK_EVERY, Race, RaceRuns
 from spectui.tune.result import TuneResult
 from spectui.tune.search import Search
@@ -212,7 +213,7 @@ def run(
             limits=Limits(n_trials=n_trials),
             on_event=lambda _event: None,
         )
-        return Search(setup).run()
+        return Search(Pace(setup)).run()
 
 
 @pytest.mark.parametrize(("gain", "pays"), [(1.1, False), (1.5, True)])
@@ -313,7 +314,7 @@ def test_looks_turn_round_so_that_the_target_moves_once_in_each_and_drift_cancel
     one.run()
     assert machine.loads == [4, 6, "big", 4, 6, "big"]
     standing = one.conclude()
-    assert standing.n_pairs == 24
+    assert len(standing.pairs) == 24
     assert known(standing.speedup).estimate == pytest.approx(1.25 * OVER_ALONE, rel=0.005)
     # An interrupt between two places leaves what can be compared.
     measurer = PlacedMeasurer(machine, gain=1.25)
@@ -321,7 +322,7 @@ def test_looks_turn_round_so_that_the_target_moves_once_in_each_and_drift_cancel
     cut = race(machine, measurer, BIG)
     with pytest.raises(KeyboardInterrupt):
         cut.run()
-    assert cut.conclude().n_pairs == 3
+    assert len(cut.conclude().pairs) == 3
 
 
 def test_a_target_that_moves_is_measured_alone_in_both_places() -> None:

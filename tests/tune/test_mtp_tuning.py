@@ -21,10 +21,9 @@ from spectui.options.drafters import MTP_KIND, DraftMtp, NgramSimple
 from spectui.options.setup import ModelOptions
 from spectui.options.speculation import Speculation
 from spectui.speculative.models import Outputs, Rollback
-from spectui.trace.grid import Grid
 from spectui.trace.ngrams import replay_settings
 from spectui.trace.record import Recording
-from spectui.trace.replay import replay_trace
+from spectui.trace.replay import Grid, replay_trace
 from tests.support.architectures import WRITERS, write_pair
 from tests.support.cli import Spectui
 from tests.support.engine import ENDLESS, local_engine, small_context

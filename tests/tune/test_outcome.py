@@ -75,9 +75,7 @@ def result(*, use: bool, best: Arm | None = BEST, speedup: Speedup | None = None
     return TuneResult(
         trials=(),
         best=best,
-        finalists=()
-        if best is None or speedup is None
-        else (Standing(arm=best, speedup=speedup, n_pairs=speedup.n_pairs),),
+        finalists=() if best is None or speedup is None else (Standing(arm=best, speedup=speedup),),
         verdict=Verdict(use_speculation=use, reason="because"),
         lossless=None,
         interrupted=False,

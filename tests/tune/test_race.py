@@ -46,13 +46,13 @@ class Scattered(Wild):
 
 def test_a_prompt_is_measured_again_where_the_process_ended_once() -> None:
     standing = raced(Mortal(6))
-    assert standing.n_pairs == LOOK_EVERY
+    assert len(standing.pairs) == LOOK_EVERY
     assert [pair.item.id for pair in standing.pairs] == [one.id for one in items(LOOK_EVERY)]
     one = race(Mortal(6, 8))
     with pytest.raises(EngineDiedError):
         one.run()
     standing = one.conclude()
-    assert standing.n_pairs == 2
+    assert len(standing.pairs) == 2
 
 
 def race(
@@ -88,7 +88,7 @@ def raced(measurer: ScriptedMeasurer, **options: Any) -> Standing:  # noqa: ANN4
 def test_what_is_clear_is_decided_at_the_first_look(gain: float) -> None:
     standing = raced(ScriptedMeasurer(gain=gain))
     speedup = known(standing.speedup)
-    assert standing.n_pairs == LOOK_EVERY
+    assert len(standing.pairs) == LOOK_EVERY
     assert speedup.estimate == pytest.approx(gain, rel=0.02)
     assert (speedup.n_looks, speedup.level) == (1, 0.95)
 
@@ -116,7 +116,7 @@ def test_a_race_that_is_to_be_precise_goes_on_with_all_prompts() -> None:
     assert [found.n_pairs for found in looks] == [8, 16, 24]
     assert looks[-1] == standing.speedup
     assert one.is_decided
-    assert standing.n_pairs == 24
+    assert len(standing.pairs) == 24
     assert known(standing.speedup).n_looks == 3
 
 
@@ -130,7 +130,7 @@ def test_prompts_that_chose_and_texts_that_end_at_once_decide_nothing() -> None:
     assert not one.is_decided
     assert len(one.pairs) == 10
     standing = raced(Silent())
-    assert (standing.speedup, standing.n_pairs) == (None, 24)
+    assert (standing.speedup, len(standing.pairs)) == (None, 24)
 
 
 @pytest.mark.parametrize(
@@ -152,12 +152,12 @@ def test_what_is_open_is_measured_as_long_as_there_is_time(
     told = iter(affordable or [])
     options = {"n_affordable": lambda _left: next(told)} if affordable else {}
     standing = raced(Wild(gain=1.0), n_items=n_items, **options)
-    assert (standing.n_pairs, known(standing.speedup).n_looks) == (n_pairs, n_looks)
+    assert (len(standing.pairs), known(standing.speedup).n_looks) == (n_pairs, n_looks)
 
 
 def test_what_is_decided_is_measured_no_further() -> None:
     standing = raced(Scattered(gain=1.3), n_items=40)
-    assert standing.n_pairs == LOOK_EVERY
+    assert len(standing.pairs) == LOOK_EVERY
     low, high = known(known(standing.speedup).interval)
     assert low > 1.02
     # It is not known to within 5 %, which nobody has asked for.
@@ -169,7 +169,7 @@ def test_requests_that_are_not_decided_are_measured_on() -> None:
     shape, pairs = RequestShape(n_prompt=10, n_answer=33), list[int]()
 
     def requests(leader: Standing) -> tuple[Request, ...]:
-        pairs.append(leader.n_pairs)
+        pairs.append(len(leader.pairs))
         decoding = known(leader.speedup)
         seconds = {"prompt_off_s": 9.0, "prompt_on_s": 9.0, "token_s": 0.1}
         return (Request(shape=shape, decoding=decoding, is_covered=True, **seconds),)
@@ -177,7 +177,7 @@ def test_requests_that_are_not_decided_are_measured_on() -> None:
     standing = raced(Scattered(gain=1.3), n_items=40, requests=requests)
     looks = list(dict.fromkeys(pairs))
     assert looks == [8, 16, 24, 32, 40][: len(looks)]
-    assert standing.n_pairs == pairs[-1] > LOOK_EVERY
+    assert len(standing.pairs) == pairs[-1] > LOOK_EVERY
 
 
 def test_time_ends_it_and_spends_what_is_left_of_the_error() -> None:

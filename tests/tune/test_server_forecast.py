@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from spectui.server.client import completion_body
 from spectui.server.process import LlamaServer
 from spectui.server.replies import Round, read_rounds
-from spectui.trace.grid import part_ends
+from spectui.trace.replay import part_ends
 from spectui.tune.served_forecast import Answer, off_token_s, prices_of, replayed
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath, vocabulary
 

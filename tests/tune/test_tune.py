@@ -35,6 +35,7 @@ from spectui.options.speculation import Speculation
 from spectui.tune.candidates import Candidate, Loader
 from spectui.tune.forecast import Answers, Forecast, Outlook, in_order
 from spectui.tune.forecaster import Forecaster
+from spectui.tune.pace import Pace
 from spectui.tune.progress import (
     ForecastMade,
     Notice,
@@ -219,9 +220,7 @@ def run(
         on_event=on_event,
     )
     own_clock = measurer.clock if isinstance(measurer, Timed) else time.monotonic
-    search = Search(
-        setup, forecaster=cast("Forecaster | None", forecaster), clock=clock or own_clock
-    )
+    search = Search(Pace(setup, clock or own_clock), cast("Forecaster | None", forecaster))
     with study:
         return search.run()
 

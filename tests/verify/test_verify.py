@@ -13,8 +13,7 @@ from spectui.documents import encoded
 from spectui.engine.events import GenerationResult
 from spectui.measure.comparison import Comparison
 from spectui.measure.measurer import Pair
-from spectui.measure.observed import Observed, observed_of
-from spectui.measure.promise import Case, Promise, lasting
+from spectui.measure.promise import Case, Observed, Promise, lasting, observed_of
 from spectui.measure.speedup import PairedMeasurement, Speedup
 from spectui.measure.statistics import paired_ratio, paired_speedup
 from spectui.measure.workload import WorkItem, Workload

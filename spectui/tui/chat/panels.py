@@ -24,7 +24,7 @@ from spectui.live.tally import Phase, ThroughputState
 from spectui.monitor.bottleneck import Samples, link_use, ratio
 from spectui.monitor.readings import GpuReading, HostReading
 from spectui.speculative.counters import RoundTimes
-from spectui.trace.expectation import LOSSES, ExpectationState
+from spectui.trace.terms import LOSSES, ExpectationState
 from spectui.tui import draw
 from spectui.tui.panel import Block, Line, Lines, Look, Panel, Part, Pen, any_of, cells, labelled
 

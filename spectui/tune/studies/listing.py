@@ -1,7 +1,6 @@
 """The studies of a storage: what each of them keeps, and how they are found, read and deleted."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Literal
@@ -20,15 +19,7 @@ from spectui.tune.layouts import Layouts
 from spectui.tune.places import Placing
 from spectui.tune.result import Outcome
 from spectui.tune.studies import records
-from spectui.tune.studies.storage import (
-    address_of,
-    close_storage,
-    file_of,
-    lock_study,
-    open_storage,
-    release,
-    storage_errors,
-)
+from spectui.tune.studies.storage import Storage, file_of
 from spectui.tune.trials import TrialRecord
 
 _SHOWN = 12
@@ -130,7 +121,8 @@ def list_studies(storage: str | None) -> tuple[StoredStudy, ...]:
     """
     if is_empty(storage):
         return ()
-    with opened(storage) as studies:
+    with Storage(storage) as opened, opened.errors():
+        studies = opened.database
         own = (one for one in studies.get_all_studies() if records.PART_OF not in one.user_attrs)
         found = [_read(studies, one) for one in own]
     return tuple(sorted(found, key=lambda one: one.changed, reverse=True))
@@ -212,22 +204,6 @@ def is_empty(storage: str | None) -> bool:
     return True
 
 
-@contextmanager
-def opened(storage: str | None) -> Iterator[RDBStorage]:
-    """Open a storage for a while, by its URL or None for spectui's own.
-
-    Raises:
-        BadInputError: the storage cannot be used, or fails inside the block.
-    """
-    url = address_of(storage)
-    studies = open_storage(url)
-    try:
-        with storage_errors(url):
-            yield studies
-    finally:
-        close_storage(studies)
-
-
 def keep_report(storage: str | None, name: str, document: Json, page: Page) -> None:
     """Keep what ``tune`` prints, for ``show``.
 
@@ -237,8 +213,9 @@ def keep_report(storage: str | None, name: str, document: Json, page: Page) -> N
     parts = (part for part in page if not isinstance(part, Excerpt))
     kept = [(part,) if isinstance(part, Table) else part for part in parts]
     report = encoded(Report(document=document, page=kept))
-    with opened(storage) as studies:
-        optuna.load_study(study_name=name, storage=studies).set_user_attr("report", report)
+    with Storage(storage) as opened, opened.errors():
+        study = optuna.load_study(study_name=name, storage=opened.database)
+        study.set_user_attr("report", report)
 
 
 def delete_studies(storage: str | None, names: Sequence[str]) -> None:
@@ -248,10 +225,9 @@ def delete_studies(storage: str | None, names: Sequence[str]) -> None:
         BadInputError: the storage cannot be used.
         UsageError: a process is working on one; then none is deleted.
     """
-    url = address_of(storage)
-    with opened(storage) as studies, ExitStack() as held:
+    with Storage(storage) as opened, opened.errors():
         for name in names:
-            held.callback(release, lock_study(url, name))
-        for one in studies.get_all_studies():
+            opened.lock(name)
+        for one in opened.database.get_all_studies():
             if one.user_attrs.get(records.PART_OF, one.study_name) in names:
-                optuna.delete_study(study_name=one.study_name, storage=studies)
+                optuna.delete_study(study_name=one.study_name, storage=opened.database)

@@ -1,7 +1,9 @@
-"""Forms in which a study of Optuna's keeps trials and all else, and which studies go on."""
+"""Forms in which a study of Optuna's keeps trials, recordings and all else; which ones go on."""
 
-from collections.abc import Mapping
-from dataclasses import replace
+import base64
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,8 +13,12 @@ from optuna.storages import BaseStorage
 from optuna.trial import TrialState as States
 
 from spectui.errors import BadInputError, UsageError
-from spectui.measure.comparable import counted, differences
+from spectui.measure.comparable import counted, differences, spec_digest
 from spectui.options.stored import check_schema, current, is_of_fast_schedule
+from spectui.paths import data_dir
+from spectui.trace.file import SUFFIX, packed_trace, read_trace, unpacked_trace, write_trace
+from spectui.trace.record import ModelIdentity, Trace, bare
+from spectui.tune.studies.storage import Storage
 from spectui.tune.trials import LEFT, TrialRecord, TrialState
 
 SPEC = "spec"
@@ -50,6 +56,88 @@ class Part:
     def keep(self, key: str, kept: object, **trial: Any) -> None:  # noqa: ANN401 - Optuna's
         """Keep a value in a trial, of which ``trial`` is what Optuna's tools see."""
         self._stored.add_trial(optuna.trial.create_trial(user_attrs={key: kept}, **trial))
+
+
+_RECORDING = "recording"
+"""Under which a trial keeps one: a list of studies reads their attributes, and not this."""
+
+
+@dataclass(eq=False)
+class Recordings:
+    """Traces without text as bytes, a trial of Optuna's each."""
+
+    storage: Storage
+    """That of the study that they belong to."""
+    study: str
+    """Name under which all machines have theirs."""
+
+    def add(self, packed: bytes, n_prompts: int) -> None:
+        """Keep a trace of so many prompts.
+
+        Raises:
+            BadInputError: the storage failed, or takes no text of this length.
+        """
+        with self.storage.errors():
+            self._part().keep(_RECORDING, base64.b64encode(packed).decode(), value=n_prompts)
+
+    def read(self) -> Iterator[bytes]:
+        """Yield all traces, the latest first."""
+        with self.storage.errors():
+            found = self._part().values(_RECORDING)
+        for one in reversed(found):
+            with suppress(TypeError, ValueError):
+                yield base64.b64decode(one, validate=True)
+
+    def _part(self) -> Part:
+        # Opened each time: it would keep all recordings in memory.
+        return Part(self.storage.database, self.study, ".recordings")
+
+
+@dataclass(eq=False)
+class KeptTrace:
+    """A file beside the study, without text; in a database its recordings are the study's too."""
+
+    path: Path
+    target: ModelIdentity
+    drafts: dict[str, ModelIdentity]
+    database: Recordings | None = None
+
+    def keep(self, trace: Trace, *, is_new: bool = True) -> None:
+        """Write it; ``is_new`` is whether the recordings were made here, not only the prices.
+
+        Raises:
+            BadInputError: the folder, the file or the storage cannot be written.
+        """
+        trace = bare(trace)
+        write_trace(trace, self.path, is_own=True)
+        if is_new and self.database is not None:
+            self.database.add(packed_trace(replace(trace, costs={})), len(trace.recordings))
+
+    def read(self) -> Trace | None:
+        """Return it; None where there is none that can be used, which costs time and no more."""
+        with suppress(BadInputError):
+            trace = read_trace(self.path)
+            return trace if self._is_of_these(trace) else None
+        return None
+
+    def shared(self) -> Iterator[Trace]:
+        """Yield the study's recordings of these models, the latest first, without prices."""
+        for packed in () if self.database is None else self.database.read():
+            with suppress(BadInputError):
+                trace = unpacked_trace(packed, Path("the study's recording"))
+                if self._is_of_these(trace):
+                    yield trace
+
+    def _is_of_these(self, trace: Trace) -> bool:
+        """Whether a trace was recorded with these models."""
+        drafts = {name: trace.drafts.get(name) for name in self.drafts}
+        return (trace.target, drafts) == (self.target, self.drafts)
+
+
+def study_trace(study: str, spec: dict[str, Any]) -> Path:
+    """Path of a study's trace: studies of one name may lie in several storages."""
+    safe = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in study)
+    return data_dir() / "traces" / f"{safe}.{spec_digest(spec)}{SUFFIX}"
 
 
 def check_study(name: str, kept: Mapping[str, Any]) -> None:

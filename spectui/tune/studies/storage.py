@@ -11,7 +11,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,6 +24,7 @@ from optuna.storages import BaseStorage, RDBStorage, RetryHeartbeatStaleTrialCal
 from sqlalchemy import URL, Dialect, event, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
+from spectui.closing import Closing
 from spectui.errors import BadInputError, UsageError
 from spectui.files import PRIVATE
 from spectui.paths import STORAGE_VARIABLE, data_dir, ensure_dir, own_storage_file
@@ -69,6 +70,47 @@ def file_of(storage: str | None) -> Path | None:
     return Path(path) if is_kept else None
 
 
+class Storage(Closing):
+    """An open storage of studies, with the locks of those that this process works on."""
+
+    def __init__(self, storage: str | None) -> None:
+        """Open it by its URL; None for spectui's own.
+
+        Raises:
+            BadInputError: it cannot be used.
+        """
+        self.url = address_of(storage)
+        self.database = open_storage(self.url)
+        """Optuna's."""
+        self._locks = ExitStack()
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several processes may work on a study."""
+        return not is_file(self.url)
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Turn errors of the storage inside the block into a ``BadInputError``.
+
+        Raises:
+            BadInputError: the storage failed.
+        """
+        try:
+            yield
+        except (StorageInternalError, SQLAlchemyError) as error:
+            raise _unusable(self.url, error) from error
+
+    def lock(self, name: str) -> None:
+        """Keep a study for this process until this is closed; raises as ``lock_study``."""
+        self._locks.enter_context(lock_study(self.url, name))
+
+    def close(self) -> None:
+        """Let go of connections and locks."""
+        close_storage(self.database)
+        self._locks.close()
+
+
 def open_storage(url: str) -> RDBStorage:
     """Open a storage, and make one that is not there.
 
@@ -81,11 +123,8 @@ def open_storage(url: str) -> RDBStorage:
         # Two that make the tables of a new file at once would both fail.
         if file_of(url) == own_storage_file():
             _make_own_file()
-        lock = _acquired(_lock_of(url, ""), _OPEN_S)
-        try:
+        with _acquired(_lock_of(url, ""), _OPEN_S):
             return RDBStorage(url)
-        finally:
-            release(lock)
     except BadInputError:
         raise
     except Exception as error:
@@ -176,16 +215,16 @@ def close_storage(storage: BaseStorage) -> None:
         storage.engine.dispose()
 
 
-def lock_study(url: str, name: str) -> FileLock | None:
-    """Keep a study for this process until it ends, however that comes, or releases the lock.
+def lock_study(url: str, name: str) -> AbstractContextManager[object]:
+    """Keep a study for this process until it ends, however that comes, or leaves the lock.
 
     Args:
         url: address of the storage.
         name: name of the study.
 
     Returns:
-        None where the storage has no file beside which a lock could be, or its file system has no
-        locks.
+        The lock, which this process has by now. It locks nothing where the storage has no file
+        beside which a lock could be, or its file system has no locks.
 
     Raises:
         UsageError: another process has it.
@@ -211,40 +250,21 @@ def _lock_of(url: str, name: str) -> FileLock | None:
     return FileLock(f"{file}.{digest}.lock", mode=PRIVATE, thread_local=False)
 
 
-def _acquired(lock: FileLock | None, wait_s: float) -> FileLock | None:
-    """The lock, once this process has it; None without one, and where it cannot be had.
+def _acquired(lock: FileLock | None, wait_s: float) -> AbstractContextManager[object]:
+    """The lock, once this process has it; none where there is none, or it cannot be had.
 
     Raises:
         Timeout: another process has it for so long.
     """
+    if lock is None:
+        return nullcontext()
     try:
-        if lock is not None:
-            lock.acquire(timeout=wait_s, poll_interval=0.025)
+        return lock.acquire(timeout=wait_s, poll_interval=0.025)
     except Timeout:
         raise
     except (OSError, NotImplementedError):
         # The folder takes no file, or the file system has no locks.
-        return None
-    return lock
-
-
-def release(lock: FileLock | None) -> None:
-    """Let go of a lock, if there is one."""
-    if lock is not None:
-        lock.release()
-
-
-@contextmanager
-def storage_errors(url: str) -> Iterator[None]:
-    """Turn a storage's errors inside the block into a ``BadInputError``.
-
-    Raises:
-        BadInputError: the storage failed.
-    """
-    try:
-        yield
-    except (StorageInternalError, SQLAlchemyError) as error:
-        raise _unusable(url, error) from error
+        return nullcontext()
 
 
 _BESIDE = ("-journal", "-wal", "-shm", "")

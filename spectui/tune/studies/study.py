@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 import msgspec
 import optuna
-from filelock import FileLock
 from optuna.distributions import CategoricalDistribution
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.storages import BaseStorage
@@ -25,17 +24,7 @@ from spectui.tune.places import Knob, PlaceTrial
 from spectui.tune.space import SearchSpace
 from spectui.tune.studies import records
 from spectui.tune.studies.parameters import parameters_of, suggest_arm
-from spectui.tune.studies.recordings import Recordings
-from spectui.tune.studies.storage import (
-    RETRY,
-    address_of,
-    close_storage,
-    is_file,
-    lock_study,
-    open_storage,
-    release,
-    storage_errors,
-)
+from spectui.tune.studies.storage import RETRY, Storage
 from spectui.tune.trials import LEFT, TrialRecord, TrialState
 
 
@@ -98,12 +87,7 @@ class TuningStudy(Closing):
     """
 
     def __init__(
-        self,
-        name: str,
-        options: StudyOptions,
-        *,
-        spec: dict[str, Any],
-        space: SearchSpace,
+        self, name: str, options: StudyOptions, *, spec: dict[str, Any], space: SearchSpace
     ) -> None:
         """Open the study, or create it.
 
@@ -122,20 +106,16 @@ class TuningStudy(Closing):
         self.name = name
         self.spec = spec
         self.space = space
-        self._url = address_of(options.storage)
-        self._is_shared = not is_file(self._url)
-        """Whether other processes may work on the study."""
         self._queue: list[Arm] = []
         """Arms to measure before the sampler chooses."""
-        self._lock: FileLock | None = None
         self._held: dict[int, tuple[int, BaseHeartbeatThread]] = {}
         """Trials that this process is at, as the storage numbers them, by the number of their
         record."""
-        self._database = open_storage(self._url)
-        self._storage = optuna.storages.get_storage(self._database)
+        self._opened = Storage(options.storage)
+        self._storage = optuna.storages.get_storage(self._opened.database)
         try:
-            self._lock = lock_study(self._url, name)
-            with storage_errors(self._url):
+            self._opened.lock(name)
+            with self._opened.errors():
                 self._load(options)
                 self._take_up()
         except BaseException:
@@ -144,7 +124,7 @@ class TuningStudy(Closing):
 
     def _load(self, options: StudyOptions) -> None:
         """Load or create the study, in a database that of this kind of machine."""
-        name, is_shared = self.name, self._is_shared
+        name, is_shared = self.name, self._opened.is_shared
         self.stored = self._created(name)
         """The study as Optuna has it."""
         known = self.stored.user_attrs[records.SPEC]
@@ -153,7 +133,8 @@ class TuningStudy(Closing):
             self.stored = self._created(self.name)
             self.stored.set_user_attr("group", name)
         group = self.stored.user_attrs.get("group", self.name)
-        self.recordings = Recordings(self._url, self._database, group) if is_shared else None
+        recordings = records.Recordings(self._opened, group)
+        self.recordings = recordings if is_shared else None
         """Recordings of all machines; None in a file."""
         self.stored.set_user_attr(records.SCHEMA, records.STUDY_SCHEMA)
         if is_shared:
@@ -178,7 +159,7 @@ class TuningStudy(Closing):
     def _take_up(self) -> None:
         """Close the trials of processes that have ended, and go on with the study's layouts."""
         optuna.storages.fail_stale_trials(self.stored)
-        if not self._is_shared:
+        if not self._opened.is_shared:
             # A file has no heartbeats, and nobody else works on its study.
             for trial in self.stored.get_trials(states=(States.RUNNING,)):
                 self._end(self._id_of(trial.number), States.FAIL)
@@ -193,13 +174,13 @@ class TuningStudy(Closing):
 
     def kept(self, key: str, kind: type[T]) -> T | None:
         """Value under a key; None without one that this spectui reads."""
-        with storage_errors(self._url):
+        with self._opened.errors():
             return records.from_plain(self.stored.user_attrs.get(key), kind)
 
     def places(self, knobs: Sequence[Knob]) -> PlaceStudy:
         """The study of the places that ``knobs`` give, which goes with this one."""
-        with storage_errors(self._url):
-            return PlaceStudy(self._database, self.name, knobs)
+        with self._opened.errors():
+            return PlaceStudy(self._opened.database, self.name, knobs)
 
     def ask(self) -> TrialRecord:
         """Choose the next arm and note that this process is at it.
@@ -207,7 +188,7 @@ class TuningStudy(Closing):
         Queued arms come first, then those that ended processes have left, and then the
         sampler's choice.
         """
-        with storage_errors(self._url):
+        with self._opened.errors():
             optuna.storages.fail_stale_trials(self.stored)
             taken = {one.arm for one in self.records() if _is_taken(one)}
             self._queue = [arm for arm in self._queue if arm not in taken]
@@ -244,7 +225,7 @@ class TuningStudy(Closing):
         """
         trial_id, heartbeat = self._held.pop(record.number)
         heartbeat.join()
-        with storage_errors(self._url):
+        with self._opened.errors():
             try:
                 self._keep(trial_id, record)
                 if record.speedup is not None:
@@ -285,12 +266,12 @@ class TuningStudy(Closing):
 
     def records(self) -> tuple[TrialRecord, ...]:
         """All trials that have begun, by number."""
-        with storage_errors(self._url):
+        with self._opened.errors():
             return records.trials_of(self.stored)
 
     def keep(self, **parts: object) -> None:
         """Store what the search found by its name in ``listing.Kept``; None is left out."""
-        with storage_errors(self._url):
+        with self._opened.errors():
             for name, part in parts.items():
                 if part is not None:
                     self.stored.set_user_attr(name, encoded(part))
@@ -315,8 +296,7 @@ class TuningStudy(Closing):
             for _trial, heartbeat in self._held.values():
                 heartbeat.join()
         finally:
-            close_storage(self._database)
-            release(self._lock)
+            self._opened.close()
 
 
 def _is_taken(record: TrialRecord) -> bool:
