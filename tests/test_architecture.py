@@ -28,7 +28,7 @@ DRAFTER = {
 
     remembers = False
 
-    size_m: Annotated[int, _size_m()] = 2
+    size_m: Annotated[int, _SIZE_M] = 2
 
 
 Ngram = NgramToy | NgramSimple |''',
