@@ -14,7 +14,7 @@ from statistics import median
 from spectui.documents import Json, Known, or_reason
 from spectui.format import time_text, times_text
 from spectui.measure.measurer import Pair, throughput
-from spectui.measure.reading import PromptTimes
+from spectui.measure.reading import PromptTimes, is_covered
 from spectui.measure.speedup import NO_INTERVAL, Speedup
 from spectui.measure.workload import Workload
 from spectui.options.request import RequestShape
@@ -50,8 +50,8 @@ class Request:
     """Seconds of a further token without speculation."""
     decoding: Speedup
     """Speedup of these tokens."""
-    is_covered: bool
-    """Whether prompts of about that length were measured."""
+    beyond: tuple[str, ...] = ()
+    """Parts of it that are longer than all that were measured: "prompt", "answer"."""
 
     @property
     def off_s(self) -> float:
@@ -123,7 +123,8 @@ class Request:
     @property
     def summary(self) -> str:
         """Seconds without and with speculation, for reports."""
-        beyond = "" if self.is_covered else ", as extrapolated: no prompt was as long"
+        longer = " or ".join(self.beyond)
+        beyond = f", as extrapolated: no {longer} was as long" if longer else ""
         first = f"{time_text(self.prompt_off_s)} off, {time_text(self.prompt_on_s)} on"
         pays = f"; {self.pays}" if self.pays else ""
         return (
@@ -144,12 +145,12 @@ class Request:
             "speedup": self.speedup,
             **or_reason("speedup_ci95", self.interval, no_interval),
             **or_reason("break_even", self.break_even, "decoding gains nothing"),
-            "is_extrapolated": not self.is_covered,
+            "is_extrapolated": bool(self.beyond),
         }
 
 
 def request_of(
-    shape: RequestShape, times: PromptTimes, speedup: Speedup, token_s: float
+    shape: RequestShape, times: PromptTimes, speedup: Speedup, token_s: float, longest: int
 ) -> Request:
     """A request, from what prompts and tokens take.
 
@@ -158,14 +159,20 @@ def request_of(
         times: seconds of prompts.
         speedup: of decoding.
         token_s: seconds of a token of the target alone.
+        longest: tokens of the longest answer that was measured.
     """
+    parts = {
+        "prompt": times.covers(shape.n_prompt),
+        # N-gram drafters gain more the longer an answer is: it repeats itself.
+        "answer": is_covered(shape.n_answer, longest),
+    }
     return Request(
         shape=shape,
         prompt_off_s=times.off.seconds(shape.n_prompt),
         prompt_on_s=times.on_s(shape.n_prompt),
         token_s=token_s,
         decoding=speedup,
-        is_covered=times.covers(shape.n_prompt),
+        beyond=tuple(part for part, is_known in parts.items() if not is_known),
     )
 
 
@@ -188,7 +195,8 @@ def requests_of(
         return Known(None, "no setting was confirmed")
     if known is None:
         return Known(None, times.reason)
-    return Known(tuple(request_of(shape, known, speedup, 1 / rate) for shape in shapes))
+    longest = 1 + max(pair.speculative.n_decoded for pair in pairs)
+    return Known(tuple(request_of(shape, known, speedup, 1 / rate, longest) for shape in shapes))
 
 
 def binding(requests: Sequence[Request]) -> tuple[Request, ...]:

@@ -105,7 +105,7 @@ def _requests(content: Content) -> Section | None:
         ),
         table=Table((Words("prompt + answer"), *columns), rows),
         notes=tuple(
-            f"No prompt of about {one.n_prompt:,} tokens was measured, so that row is extrapolated."
+            f"No request of about {one.shape} was measured, so that row is extrapolated."
             for one in found
             if one.is_extrapolated
         ),

@@ -119,17 +119,20 @@ class SpectuiApp(OrderedApp[None]):
         from spectui.server.watch.sample import Failure, ServerSample  # noqa: PLC0415
         from spectui.tui.attach import AttachScreen  # noqa: PLC0415
 
-        self.watched = AttachScreen(self._launch.watched.url)
+        self.watched = AttachScreen(self._launch.watched.url, self.session.tally)
         # So it stays while its server's models are tuned.
         self.install_screen(self.watched, "attach")
         self._takers |= dict.fromkeys((ServerSample, Failure), self.watched.take)
         await self._watch_server()
 
     async def _watch_server(self) -> None:
-        if self._launch.watched is not None:
-            poller = self.threads.watch_server(self._launch.watched, self._launch.look_s)
-            await self.push_screen("attach")
-            self.call_after_refresh(poller.start)
+        server, watched = self._launch.watched, self.watched
+        if server is None or watched is None:
+            return
+        poller = self.threads.watch_server(server, self._launch.look_s, lambda: watched.pid)
+        await self.push_screen(watched)
+        self.call_after_refresh(poller.start)
+        self.call_after_refresh(self.threads.start_monitor, _IDLE_SAMPLE_S, self.warn)
 
     def _handle_signals(self) -> None:
         """End on a signal, with the exit status that shells expect."""

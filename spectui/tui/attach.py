@@ -1,6 +1,7 @@
 """The screen over a running llama-server, and its panels: its work, and the server itself."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import PurePath
 
 from textual.app import ComposeResult
@@ -9,11 +10,15 @@ from textual.widgets import Static
 
 from spectui.documents import Known
 from spectui.format import bytes_text, count_text, counted
+from spectui.live.machine import TrafficState
+from spectui.live.tally import LiveTally
+from spectui.monitor.readings import Reading
 from spectui.server.metrics import DraftCounts
 from spectui.server.replies import SlotPhase, SlotReply
 from spectui.server.watch.sample import ProcessSample, Sample, ServerFacts
 from spectui.server.watch.tracker import AttachState, Tracker
 from spectui.tui import draw
+from spectui.tui.chat.panels import MemoryPanel, cores, disk, links
 from spectui.tui.panel import (
     Block,
     Line,
@@ -207,6 +212,21 @@ def _process(found: Known[ProcessSample]) -> str:
     return f"{process.name} {process.pid}: {draw.size(process.rss_bytes)} of RAM"
 
 
+class LoadPanel(Panel[TrafficState]):
+    """Shows what moves on the server's machine, and what the server takes of its cores."""
+
+    heading = "PCIe, disk, cores, now"
+
+    def blocks(self, state: TrafficState, pen: Pen) -> Iterator[Block]:
+        """Links, disk, cores."""
+        if (machine := state.machine) is None:
+            yield from pen.wrapped(0, "the machine has not been read yet")
+            return
+        yield from links(machine.gpus, state.received_history, pen)
+        yield from disk(machine.host, state.disk_history, pen)
+        yield from cores(machine.host, pen, whose="server")
+
+
 _PANELS = (ServedPanel, DraftsPanel, SlotsPanel, ServerPanel)
 
 
@@ -215,11 +235,17 @@ class AttachScreen(Screen[None]):
 
     TITLE = "Attach"
     HORIZONTAL_BREAKPOINTS = [(0, "-one"), (72, "-two")]  # noqa: RUF012 - as Screen has it
-    VERTICAL_BREAKPOINTS = [(0, "-short"), (20, "-tall")]  # noqa: RUF012 - as Screen has it
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (20, "-tall"), (30, "-large")]  # noqa: RUF012 - as Screen has it
 
-    def __init__(self, url: str) -> None:
-        """Show the address before the first sample."""
+    def __init__(self, url: str, tally: LiveTally) -> None:
+        """Show the address before the first sample.
+
+        Args:
+            url: the server's.
+            tally: has the readings of this machine.
+        """
         super().__init__()
+        self._tally = tally
         self._tracker = Tracker(url)
         self.loaded_pid: int | None = None
         """The process whose models were loaded here last."""
@@ -233,6 +259,8 @@ class AttachScreen(Screen[None]):
         with PanelStack(id="attached"):
             for kind in _PANELS:
                 yield kind()
+            yield MemoryPanel()
+            yield LoadPanel()
         yield KeyBar()
 
     def on_mount(self) -> None:
@@ -269,6 +297,25 @@ class AttachScreen(Screen[None]):
         self._trouble.set_class(bool(wrong), "-shown")
         for kind in _PANELS:
             self.query_one(kind).state = state
+        self.set_class(state.sample.is_here, "-here")
+        if state.sample.is_here:
+            self._show_machine(state.sample.process)
+
+    def _show_machine(self, process: Known[ProcessSample]) -> None:
+        machine = self._tally.state()
+        self.query_one(MemoryPanel).state = machine.memory
+        traffic = machine.traffic
+        if traffic.machine is not None and process.value is None:
+            # The monitor has read this process in its place.
+            unread = Reading(None, process.reason)
+            host = replace(
+                traffic.machine.host,
+                disk_read_bytes_per_s=unread,
+                major_faults_per_s=unread,
+                process_cores=unread,
+            )
+            traffic = replace(traffic, machine=replace(traffic.machine, host=host))
+        self.query_one(LoadPanel).state = traffic
 
 
 def _connection(state: AttachState) -> str:

@@ -49,6 +49,8 @@ class Threads:
         self._session: LiveSession | None = None
         self._sampler: Sampler | None = None
         self._poller: Poller | None = None
+        self._served: Callable[[], int | None] = lambda: None
+        """Asked for the process of the watched server."""
 
     def start(
         self,
@@ -68,7 +70,7 @@ class Threads:
 
         def begin() -> None:
             try:
-                self._start_monitor(interval_s, warn)
+                self.start_monitor(interval_s, warn)
                 self._start_engine(on_engine)
             except SpectuiError as error:
                 self._post(partial(on_failure, str(error)))
@@ -78,7 +80,15 @@ class Threads:
 
         self._spawn("start", begin)
 
-    def _start_monitor(self, interval_s: float, warn: Callable[[str], None]) -> None:
+    def start_monitor(self, interval_s: float, warn: Callable[[str], None]) -> None:
+        """Read the machine from now on, if it is not read already.
+
+        Args:
+            interval_s: from one reading to the next.
+            warn: takes the reason why readings have ended.
+        """
+        if self._sampler is not None:
+            return
         # Imported here: it loads NVML's binding.
         from spectui.monitor.sampler import LiveSource, Sampler  # noqa: PLC0415
 
@@ -95,10 +105,19 @@ class Threads:
         if self._sampler is not None and self._sampler.interval_s != interval_s:
             self._sampler.interval_s = interval_s
 
-    def watch_server(self, server: "Address", interval_s: float) -> "Poller":
-        """Return a poller that posts a ``Sample`` of a server for each of its requests."""
+    def watch_server(
+        self, server: "Address", interval_s: float, process: Callable[[], int | None]
+    ) -> "Poller":
+        """Return a poller that posts a ``Sample`` of a server for each of its requests.
+
+        Args:
+            server: address of the server.
+            interval_s: from one request to the next.
+            process: asked for the server's process, which the monitor reads; None if not known.
+        """
         from spectui.server.watch.poller import Poller  # noqa: PLC0415 - few watch one
 
+        self._served = process
         self._poller = Poller(server, self._post, interval_s=interval_s, on_failure=self._post)
         return self._poller
 
@@ -125,6 +144,8 @@ class Threads:
         self._post(partial(on_engine, self._session))
 
     def _process(self) -> int | None:
+        if self._poller is not None:
+            return self._served()
         return None if self._session is None else self._session.process
 
     def _on_log(self, line: str) -> None:

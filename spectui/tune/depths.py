@@ -122,16 +122,22 @@ class DepthRuns:
         return n_prompts * (n_readings * n_tokens * measurer.prompt_token_s + block_s)
 
     def requests(self, leader: Standing | None) -> Known[tuple[Request, ...]]:
-        """Requests with the race's leader: at the depth of their prompts, where it was measured."""
+        """Requests with the race's leader, at the deepest measured depth within their prompts.
+
+        What prompts take is fitted to those of all depths, but for a depth that was measured.
+        """
         if leader is None or leader.speedup is None:
             return Known(None, "no setting was confirmed")
-        times = prompt_times(leader.pairs, apart=leader.apart, reads=leader.arm.reader is not None)
+        read = [*leader.pairs, *(pair for deep in self.found.values() for pair in deep.pairs)]
+        times = prompt_times(read, apart=leader.apart, reads=leader.arm.reader is not None)
         own = Depth(pairs=leader.pairs, speedup=leader.speedup, prompts=times)
         found = list[Request]()
         for shape in self.setup.requests:
-            deep = self.found.get(shape.n_prompt, own)
-            read = times if deep.prompts.value is None else deep.prompts
-            one = requests_of([shape], deep.speedup, deep.pairs, read)
+            within = max((n for n in self.found if n <= shape.n_prompt), default=0)
+            deep = self.found.get(within, own)
+            is_measured = within == shape.n_prompt and deep.prompts.value is not None
+            prompts = deep.prompts if is_measured else times
+            one = requests_of([shape], deep.speedup, deep.pairs, prompts)
             if one.value is None:
                 return one
             found += one.value

@@ -311,6 +311,10 @@ class ScriptedThreads(Threads):
         if self.starts:
             self.post(partial(on_engine, cast("LiveSession", self.script)))
 
+    def start_monitor(self, interval_s: float, warn: Callable[[str], None]) -> None:
+        del interval_s
+        self._warn = warn
+
     def build_demo(
         self,
         target: DemoModel,

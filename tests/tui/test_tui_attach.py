@@ -1,7 +1,7 @@
 """The screen over a running llama-server: pictures, and what its keys do."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, cast
@@ -15,12 +15,13 @@ from textual.widgets import Static
 from spectui.documents import Known
 from spectui.errors import BadInputError
 from spectui.live.setup import Activity
+from spectui.monitor.readings import Reading
 from spectui.server.watch.locator import Address, parse_address
 from spectui.server.watch.poller import Poller
 from spectui.server.watch.sample import Failure, Trouble
 from spectui.settings import Settings
 from spectui.tui.app import SpectuiApp
-from spectui.tui.attach import AttachScreen, ServerPanel, SlotsPanel
+from spectui.tui.attach import AttachScreen, LoadPanel, ServerPanel, SlotsPanel
 from spectui.tui.chat.screen import LiveScreen
 from spectui.tui.dialogs import HelpScreen
 from spectui.tui.launch import Launch
@@ -48,6 +49,7 @@ from tests.support.cockpit import (
     resize,
     settled,
 )
+from tests.support.constructed import snapshots
 from tests.tui.test_tui_snapshots import SnapCompare
 
 URL = "http://localhost:8080"
@@ -67,7 +69,10 @@ class WatchingThreads(ScriptedThreads):
 
     poller: ScriptedPoller
 
-    def watch_server(self, server: Address, interval_s: float) -> Poller:
+    def watch_server(
+        self, server: Address, interval_s: float, process: Callable[[], int | None]
+    ) -> Poller:
+        self.process = process
         self.poller = ScriptedPoller(server, self.post, interval_s=interval_s)
         return self.poller
 
@@ -119,14 +124,16 @@ LITTLE = sample(
     where=(True, Known(None, OTHERS)),
     slots=IDLE_SLOTS[:1],
 )
+MACHINE = [replace(one, host=replace(one.host, process_cores=Reading(7.6))) for one in snapshots()]
+"""Readings of the machine, beside the server's process."""
 PICTURES: dict[str, tuple[Sequence[object], dict[str, Any]]] = {
-    **{f"busy {width}": (busy(), {}) for width in SIZES},
+    **{f"busy {width}": ([*MACHINE, *busy()], {}) for width in SIZES},
     "idle 80": ([sample(step / 2) for step in range(20)], {}),
     "lost": ([*busy(60), LOST, LOST], {}),
     "remote 80": ([replace(each, is_here=False, process=ELSEWHERE[1]) for each in busy()], {}),
     "tells little 80": ([replace(LITTLE, time_s=step / 2) for step in range(9)], {}),
     "ascii": ([*busy(60), LOST], {"ascii": True}),
-    "light": (busy(), {"theme": "spectui-light"}),
+    "light": ([*MACHINE, *busy()], {"theme": "spectui-light"}),
 }
 """Pictures by a name that ends with their width, where that is not 120."""
 
@@ -147,6 +154,24 @@ def test_a_server(snap_compare: SnapCompare, name: str) -> None:
 
 def text_of(panel: Panel[Any]) -> str:
     return "\n".join("".join(text for text, _look in line) for line in panel.lines())
+
+
+async def test_the_machine_of_a_server_that_runs_here_is_shown() -> None:
+    watched = Watched()
+    async with watched.running() as pilot:
+        await watched.told(pilot, *MACHINE, sample(0.0))
+        load = pilot.app.screen.query_one(LoadPanel)
+        assert watched.threads.process() == PROCESS.pid
+        assert "server 7.6, others" in text_of(load)
+        assert "disk reads" in text_of(load)
+        # What the monitor reads in place of an unknown process is not the server's.
+        await watched.told(pilot, sample(1.0, where=(True, Known(None, OTHERS))))
+        assert watched.threads.process() is None
+        assert "server 7.6" not in text_of(load)
+        assert OTHERS.partition(" at ")[0] in text_of(load)
+        assert load.display
+        await watched.told(pilot, sample(2.0, where=ELSEWHERE))
+        assert not load.display
 
 
 def status_of(pilot: Pilot[None]) -> tuple[str, str]:

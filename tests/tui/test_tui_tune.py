@@ -167,7 +167,6 @@ def test_a_verdict_has_its_requests_and_its_categories() -> None:
         prompt_on_s=2.2,
         token_s=0.05,
         decoding=RACED,
-        is_covered=True,
     )
     result = replace(
         state.result,

@@ -145,7 +145,7 @@ class Ground:
 
 
 def shape(n_prompt: int) -> RequestShape:
-    return RequestShape(n_prompt=n_prompt, n_answer=201)
+    return RequestShape(n_prompt=n_prompt, n_answer=33)
 
 
 def test_the_leader_is_measured_behind_prompts_as_long_as_those_of_requests() -> None:
@@ -254,17 +254,53 @@ def test_a_long_request_rests_on_its_depth() -> None:
     ground = Ground(LENGTH, 800)
     depths = ground.run()
     found = known(ground.runs.requests(standing()).value)
-    assert [one.is_covered for one in found] == [True, True]
+    assert [one.beyond for one in found] == [(), ()]
     assert found[0].decoding == standing().speedup
     assert found[1].decoding == depths[800].speedup
     assert found[1].token_s == pytest.approx(0.1 * 1.1)
     assert found[1].prompt_on_s == pytest.approx(800 * 0.015)
 
 
+def test_a_longer_request_rests_on_the_deepest_depth() -> None:
+    ground = Ground(800, 1600)
+    depths = ground.run()
+    ground.runs.setup = replace(ground.runs.setup, requests=(shape(1000), shape(4000)))
+    covered, beyond = known(ground.runs.requests(standing()).value)
+    assert (covered.beyond, beyond.beyond) == ((), ("prompt",))
+    assert covered.decoding == depths[800].speedup
+    assert beyond.decoding == depths[1600].speedup
+    assert beyond.token_s == pytest.approx(0.1 * 1.2)
+    assert beyond.prompt_off_s == pytest.approx(40)
+
+
+def test_an_answer_longer_than_all_that_were_measured_is_extrapolated() -> None:
+    runs = Ground(LENGTH).runs
+    longest = 1 + max(pair.speculative.n_decoded for pair in standing().pairs)
+    runs.setup = replace(
+        runs.setup,
+        requests=(
+            replace(shape(LENGTH), n_answer=longest),
+            replace(shape(10 * LENGTH), n_answer=2 * longest),
+        ),
+    )
+    same, longer = known(runs.requests(standing()).value)
+    assert same.beyond == ()
+    assert longer.beyond == ("prompt", "answer")
+    assert "no prompt or answer was as long" in longer.summary
+
+
 def test_a_depth_whose_prompts_were_known_still_tells_of_decoding() -> None:
     ground = Ground(2000)
     deep = ground.run()[2000]
-    ground.runs.found[2000] = replace(deep, prompts=Known(None, "nothing new"))
+    pairs = tuple(
+        replace(
+            pair,
+            baseline=replace(pair.baseline, n_evaluated=0),
+            speculative=replace(pair.speculative, n_evaluated=0, n_read=0),
+        )
+        for pair in deep.pairs
+    )
+    ground.runs.found[2000] = replace(deep, pairs=pairs, prompts=Known(None, "nothing new"))
     (found,) = known(ground.runs.requests(standing()).value)
     assert found.decoding == deep.speedup
     assert found.token_s == pytest.approx(0.1 * 1.25)
@@ -273,7 +309,7 @@ def test_a_depth_whose_prompts_were_known_still_tells_of_decoding() -> None:
     (alone,) = known(runs.requests(standing()).value)
     for one in (found, alone):
         assert one.prompt_on_s == pytest.approx(2000 * 0.015, rel=1e-3)
-        assert not one.is_covered
+        assert one.beyond == ("prompt",)
     unconfirmed = replace(standing(), speedup=None)
     assert runs.requests(unconfirmed).value is None
 

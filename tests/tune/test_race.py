@@ -171,8 +171,10 @@ def test_requests_that_are_not_decided_are_measured_on() -> None:
     def requests(leader: Standing) -> tuple[Request, ...]:
         pairs.append(len(leader.pairs))
         decoding = known(leader.speedup)
-        seconds = {"prompt_off_s": 9.0, "prompt_on_s": 9.0, "token_s": 0.1}
-        return (Request(shape=shape, decoding=decoding, is_covered=True, **seconds),)
+        one = Request(
+            shape=shape, decoding=decoding, prompt_off_s=9.0, prompt_on_s=9.0, token_s=0.1
+        )
+        return (one,)
 
     standing = raced(Scattered(gain=1.3), n_items=40, requests=requests)
     looks = list(dict.fromkeys(pairs))

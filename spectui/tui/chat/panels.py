@@ -284,7 +284,9 @@ class MemoryPanel(Panel[MemoryState]):
         if state.gpu_reason is not None:
             # ``doctor`` prints the part in brackets.
             yield Block(18, (((state.gpu_reason.partition(" (")[0], Look.MUTED),),))
-        yield Block(20, (_legend(state.pools),))
+        # Without models of its own, spectui cannot tell one use from another.
+        if legend := _legend(state.pools):
+            yield Block(20, (legend,))
 
 
 def _warnings(state: MemoryState) -> Iterator[str]:
@@ -308,8 +310,10 @@ def _bar(pool: MemoryPool, longest_name: int, pen: Pen) -> Line:
 
 
 def _legend(pools: Sequence[MemoryPool]) -> Line:
-    """Legend of the bars; parts that no memory has are left out."""
+    """Legend of the bars; parts that no memory has are left out. Empty where all is one part."""
     used = {use for pool in pools for use, size_bytes in pool.parts if size_bytes}
+    if used <= {Use.OTHER}:
+        return ()
     return tuple(
         part
         for use, filling in zip(Use, draw.SEGMENTS, strict=False)
@@ -346,16 +350,16 @@ class TrafficPanel(Panel[TrafficState]):
         gpus, host = (
             ((), None) if state.machine is None else (state.machine.gpus, state.machine.host)
         )
-        yield from _links(gpus, state.received_history, pen)
+        yield from links(gpus, state.received_history, pen)
         yield from _dram(state, pen)
         if state.token is not None:
             yield from _token(state.token, pen)
         if host is not None:
-            yield from _disk(host, state.disk_history, pen)
-            yield from _cores(host, pen)
+            yield from disk(host, state.disk_history, pen)
+            yield from cores(host, pen)
 
 
-def _links(gpus: Sequence[GpuReading], received: Samples, pen: Pen) -> Iterator[Block]:
+def links(gpus: Sequence[GpuReading], received: Samples, pen: Pen) -> Iterator[Block]:
     """Yield a line per link, and of a single one the history of what it received."""
     for gpu in gpus:
         name = "PCIe" if len(gpus) == 1 else f"PCIe {gpu.label}"
@@ -412,21 +416,27 @@ def _token(token: TokenReads, pen: Pen) -> Iterator[Block]:
         yield Block(26, (pen.spread(predicted, ((beside, Look.MUTED),)),))
 
 
-def _cores(host: HostReading, pen: Pen) -> Iterator[Block]:
-    """Yield how busy each core is, and how many the models and other programs take."""
+def cores(host: HostReading, pen: Pen, *, whose: str = "own") -> Iterator[Block]:
+    """Yield how busy each core is, and how many the models and other programs take.
+
+    Args:
+        host: the machine.
+        pen: lays it out.
+        whose: name of the process with the models.
+    """
     shares, own = host.cpu_per_core, host.process_cores.value
     if not shares:
         return
     busy = f"{sum(shares):.1f} of {len(shares)} cores"
     if own is not None:
         others = max(sum(shares) - own, 0.0)
-        busy = f"own {own:.1f}, others {others:.1f}"
+        busy = f"{whose} {own:.1f}, others {others:.1f}"
     room = pen.width - len("CPU ") - len(busy) - 1
     bars = draw.spark(shares, len(shares), maximum=1.0)[0] if len(shares) <= room else ""
     yield Block(9, (pen.spread(labelled("CPU", bars), ((busy, Look.STRONG),)),))
 
 
-def _disk(host: HostReading, history: Samples, pen: Pen) -> Iterator[Block]:
+def disk(host: HostReading, history: Samples, pen: Pen) -> Iterator[Block]:
     """Yield the reads from disk, or the reason why they are unknown."""
     reading, faults = host.disk_read_bytes_per_s, host.major_faults_per_s.value
     if reading.value is None:
