@@ -323,7 +323,8 @@ def choosable(records: Sequence[TrialRecord], forecasts: Sequence[Forecast]) -> 
 def finalist(records: Sequence[TrialRecord], forecasts: Sequence[Forecast]) -> Arm | None:
     """The best forecast that has not failed in a trial, or a setting that only a trial knows.
 
-    A forecast is off by 1 to 2 %, a trial of eight prompts by 5 % (``benchmarks/replay_times.py``):
+    Beside others, a forecast is off by 1 to 2 %, a trial of eight prompts by 5 %
+    (``benchmarks/replay_times.py``):
     where there is a forecast, a trial shows no more than whether the setting runs at all.
 
     A close second is not raced: what it may gain beyond the best is about the least gain, and its
