@@ -46,8 +46,8 @@ def rivals(forecasts: Sequence[Forecast]) -> tuple[Forecast, ...]:
 
 
 _FORECAST_ERROR = 0.05
-"""Standard deviation that is assumed of forecasts, as a logarithm of the gain; 3.7 % in the median on
-a quiet machine (``benchmarks/replay_times.py``)."""
+"""Standard deviation that is assumed of forecasts, as a logarithm of the gain: the median is 3.7 %
+on a quiet machine (``benchmarks/replay_times.py``)."""
 
 
 def corrected(

@@ -324,8 +324,8 @@ def finalist(records: Sequence[TrialRecord], forecasts: Sequence[Forecast]) -> A
     """The best forecast that has not failed in a trial, or a setting that only a trial knows.
 
     Beside others, a forecast is off by 1 to 2 %, a trial of eight prompts by 5 %
-    (``benchmarks/replay_times.py``):
-    where there is a forecast, a trial shows no more than whether the setting runs at all.
+    (``benchmarks/replay_times.py``): where there is a forecast, a trial shows no more than whether
+    the setting runs at all.
 
     A close second is not raced: what it may gain beyond the best is about the least gain, and its
     runs take time from the prompts that decide between on and off.

@@ -1,8 +1,8 @@
 """``tune``: a forecast of every setting, and a race of the best against off.
 
 A recording is replayed for every setting of the space, and the best forecast is timed on some of
-the recorded prompts. Counts are exact and prices are measured, so that beside others a
-forecast is off by 1 to 2 %, a trial by 5 %: trials choose where nothing can be forecast, and are run beside
+the recorded prompts. Counts are exact and prices are measured, so that a forecast beside others is
+off by 1 to 2 %, a trial by 5 %: trials choose where nothing can be forecast, and are run beside
 forecasts only where the user asks for them.
 """
 
