@@ -107,11 +107,13 @@ def record(engine: Engine, arguments: argparse.Namespace) -> tuple[Workload, Tra
 def agreement(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """How far predictions are off, and whether they order the settings as they were measured."""
     errors = [abs(row["error"]) for row in rows]
+    common = statistics.median(row["error"] for row in rows)
     measured = column(rows, "measured")
     return {
         "median_error": statistics.median(errors),
         "p90_error": statistics.quantiles(errors, n=10)[-1],
-        "median_signed_error": statistics.median(row["error"] for row in rows),
+        "median_signed_error": common,
+        "median_error_beside_others": statistics.median(abs(row["error"] - common) for row in rows),
         "kendall_tau": kendall(measured, column(rows, "predicted")),
         "kendall_tau_between_repeats": between_repeats(rows),
         "with_costs_of_minutes_before": {
