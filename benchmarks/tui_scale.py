@@ -43,7 +43,7 @@ SAMPLES = 50
 def main() -> None:
     """Measure and write ``results/tui_scale.json``."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tokens", type=int, nargs="+", default=[1_000, 10_000, 100_000])
+    parser.add_argument("--tokens", type=int, nargs="+", default=[1_000, 10_000, 30_000, 100_000])
     arguments = parser.parse_args()
     write_results("tui_scale", {"transcript": measure_transcripts(arguments.tokens)})
 
