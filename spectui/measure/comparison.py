@@ -196,7 +196,7 @@ class BenchRun:
         """Whole requests that a user named, or those that the prompts are."""
         one, shapes = self.found, self.shapes or (usual_shape(self.found.workload),)
         times = prompt_times(one.pairs, reads=one.speculation.model is not None)
-        return requests_of(shapes, one.speedup, one.pairs, times)
+        return requests_of(shapes, one.speedup, one.pairs, times, one.workload.n_predict)
 
     def document(self) -> Json:
         """The document ``spectui.bench/1``."""

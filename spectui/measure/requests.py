@@ -150,7 +150,7 @@ class Request:
 
 
 def request_of(
-    shape: RequestShape, times: PromptTimes, speedup: Speedup, token_s: float, longest: int
+    shape: RequestShape, times: PromptTimes, speedup: Speedup, token_s: float, n_predict: int
 ) -> Request:
     """A request, from what prompts and tokens take.
 
@@ -159,12 +159,12 @@ def request_of(
         times: seconds of prompts.
         speedup: of decoding.
         token_s: seconds of a token of the target alone.
-        longest: tokens of the longest answer that was measured.
+        n_predict: tokens that prompts were continued with, at most.
     """
     parts = {
         "prompt": times.covers(shape.n_prompt),
         # N-gram drafters gain more the longer an answer is: it repeats itself.
-        "answer": is_covered(shape.n_answer, longest),
+        "answer": is_covered(shape.n_answer, n_predict),
     }
     return Request(
         shape=shape,
@@ -181,6 +181,7 @@ def requests_of(
     speedup: Speedup | None,
     pairs: Sequence[Pair],
     times: Known[PromptTimes],
+    n_predict: int,
 ) -> Known[tuple[Request, ...]]:
     """Requests of every shape.
 
@@ -189,14 +190,14 @@ def requests_of(
         speedup: of decoding; None where nothing was compared.
         pairs: prompts that it was measured on.
         times: seconds of prompts.
+        n_predict: tokens that prompts were continued with, at most.
     """
     rate, known = throughput([pair.baseline for pair in pairs]), times.value
     if speedup is None or not rate:
         return Known(None, "no setting was confirmed")
     if known is None:
         return Known(None, times.reason)
-    longest = 1 + max(pair.speculative.n_decoded for pair in pairs)
-    return Known(tuple(request_of(shape, known, speedup, 1 / rate, longest) for shape in shapes))
+    return Known(tuple(request_of(shape, known, speedup, 1 / rate, n_predict) for shape in shapes))
 
 
 def binding(requests: Sequence[Request]) -> tuple[Request, ...]:

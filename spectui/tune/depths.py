@@ -131,13 +131,13 @@ class DepthRuns:
         read = [*leader.pairs, *(pair for deep in self.found.values() for pair in deep.pairs)]
         times = prompt_times(read, apart=leader.apart, reads=leader.arm.reader is not None)
         own = Depth(pairs=leader.pairs, speedup=leader.speedup, prompts=times)
-        found = list[Request]()
+        found, n_predict = list[Request](), self.setup.workload.n_predict
         for shape in self.setup.requests:
             within = max((n for n in self.found if n <= shape.n_prompt), default=0)
             deep = self.found.get(within, own)
             is_measured = within == shape.n_prompt and deep.prompts.value is not None
             prompts = deep.prompts if is_measured else times
-            one = requests_of([shape], deep.speedup, deep.pairs, prompts)
+            one = requests_of([shape], deep.speedup, deep.pairs, prompts, n_predict)
             if one.value is None:
                 return one
             found += one.value

@@ -168,7 +168,7 @@ def request(
 ) -> Request:
     shape = RequestShape(n_prompt=n_prompt, n_answer=n_answer)
     gained = speedup or gain(1.2, 1.25, 1.3)
-    return request_of(shape, times(draft_token_s), gained, 0.1, longest=n_answer)
+    return request_of(shape, times(draft_token_s), gained, 0.1, n_predict=n_answer)
 
 
 def test_a_request_in_seconds() -> None:

@@ -275,7 +275,7 @@ def test_a_longer_request_rests_on_the_deepest_depth() -> None:
 
 def test_an_answer_longer_than_all_that_were_measured_is_extrapolated() -> None:
     runs = Ground(LENGTH).runs
-    longest = 1 + max(pair.speculative.n_decoded for pair in standing().pairs)
+    longest = runs.setup.workload.n_predict
     runs.setup = replace(
         runs.setup,
         requests=(
