@@ -73,9 +73,11 @@ class Lines(Progress):
     def on_tune(self, event: TuneEvent) -> None:
         """Show what a search does."""
         match event:
-            case StudyOpened(records=records) if records:
+            case StudyOpened(records=records, earlier=earlier) if records:
                 self._records.extend(records)
                 self.say(f"resuming a study with {counted(n_measured(records), 'trial')}")
+                if earlier is not None:
+                    self.say(f"its verdict so far: {earlier}")
             case PhaseStarted():
                 self._begin(event)
             case StepDone():

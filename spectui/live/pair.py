@@ -96,10 +96,13 @@ def tuning_setup(
     target: ModelLoaded,
     candidate: Candidate | None,
     engine: Engine,
+    *,
+    say: Callable[[str], None],
 ) -> TuningSetup:
     """The search for the best drafting of a loaded pair, for a server of the same setup.
 
-    Without a model that drafts, ``candidate`` is None, and only n-grams are tried.
+    Without a model that drafts, ``candidate`` is None, and only n-grams are tried. ``say`` takes
+    clauses on prompts that are left out.
     """
     candidates = () if candidate is None else (candidate,)
     engine.rendering = setup.rendering
@@ -110,6 +113,7 @@ def tuning_setup(
         n_predict=_TUNED_TOKENS,
         sampling=replace(setup.sampling, ignore_eos=False),
         target=target,
+        say=say,
     )
     return TuningSetup(
         off=setup.off,

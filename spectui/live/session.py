@@ -5,6 +5,7 @@ the engine's or the search's thread.
 """
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
@@ -237,12 +238,17 @@ class LiveSession:
         candidate, keeps_trace = self._pair.candidate(setup), self.records_chats
         draft = None if candidate is None else candidate.name
 
-        def prepare(engine: Engine) -> Tuning:
+        def prepare(engine: Engine, say: Callable[[str], None]) -> Tuning:
+            began_s = time.monotonic()
+            search = tuning_setup(request, setup, target, candidate, engine, say=say)
             return Tuning(
-                tuning_setup(request, setup, target, candidate, engine),
+                search,
                 OwnEngine(engine, target, command, draft=draft, keeps_trace=keeps_trace),
+                spent_s=time.monotonic() - began_s - engine.waited_s,
             )
 
+        # It would hold up the prompts, and is measured again when the search has ended.
+        self._idle.client.stop()
         self.tuning = BackgroundTuning(self._engine, prepare, self._of_epoch(self._on_tuning))
 
     def _on_tuning(self, state: TuningState) -> None:

@@ -14,6 +14,9 @@ from spectui.errors import CancelledError, SpectuiError
 from spectui.tune.progress import Phase, TuneEvent, TuningState, advance
 from spectui.tune.tuning import Tuning
 
+Prepare = Callable[[Engine, Callable[[str], None]], Tuning]
+"""Makes a search with an engine; its second argument takes clauses for the user."""
+
 
 class BackgroundTuning:
     """One search. ``stop`` and ``close`` may be called from any thread."""
@@ -21,7 +24,7 @@ class BackgroundTuning:
     def __init__(
         self,
         engine: EngineThread,
-        prepare: Callable[[Engine], Tuning],
+        prepare: Prepare,
         sink: Callable[[TuningState], None],
     ) -> None:
         """Start it.
@@ -34,7 +37,7 @@ class BackgroundTuning:
         self._prepare = prepare
         self._sink = sink
         self._lock = threading.RLock()
-        self._state = TuningState(phase=Phase.STARTING)
+        self._state = TuningState(phase=Phase.PREPARING)
         self._engine = Engine(shared=engine)
         self._thread = threading.Thread(target=self._run, name="spectui-tuning", daemon=True)
         sink(self._state)
@@ -77,7 +80,7 @@ class BackgroundTuning:
             self._engine.close()
 
     def _tune(self) -> None:
-        tuning = self._prepare(self._engine)
+        tuning = self._prepare(self._engine, lambda text: self._change(notice=text))
 
         def on_event(event: TuneEvent) -> None:
             with self._lock:

@@ -20,6 +20,7 @@ class Phase(StrEnum):
 
     IDLE = "idle"
     """Never started."""
+    PREPARING = "reading the prompts"
     STARTING = "measuring the target alone"
     RECORDING = "recording"
     """Prompts are recorded, to replay settings on them."""
@@ -87,6 +88,8 @@ class StudyOpened:
     name: str
     records: "tuple[TrialRecord, ...]" = ()
     """Trials of earlier runs."""
+    earlier: str | None = None
+    """The verdict of the last run that confirmed one, as a sentence; None without."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +122,8 @@ class TuningState:
 
     phase: Phase = Phase.IDLE
     study: str | None = None
+    earlier: str | None = None
+    """The study's verdict before this search, as a sentence; None without."""
     records: "tuple[TrialRecord, ...]" = ()
     """Trials so far, by number."""
     current: "Arm | None" = None
@@ -178,7 +183,8 @@ def advance(state: TuningState, event: TuneEvent) -> TuningState:
     """Return the state after ``event``."""
     match event:
         case StudyOpened():
-            state = replace(state, study=event.name, records=event.records)
+            study, earlier = event.name, event.earlier
+            state = replace(state, study=study, records=event.records, earlier=earlier)
         case PhaseStarted():
             phase = Phase.STOPPING if state.phase is Phase.STOPPING else event.phase
             n_steps = event.n_steps

@@ -44,11 +44,20 @@ _FORECASTS = 50
 class Tuning:
     """A search that can go on: its study keeps the trials, the verdict and the promise."""
 
-    def __init__(self, setup: TuningSetup, backend: OwnEngine | Served) -> None:
-        """Open nothing yet; ``backend`` has loaded the target, or can start its servers."""
+    def __init__(
+        self, setup: TuningSetup, backend: OwnEngine | Served, *, spent_s: float = 0.0
+    ) -> None:
+        """Open nothing yet.
+
+        Args:
+            setup: the search.
+            backend: has loaded the target, or can start its servers.
+            spent_s: seconds of the time budget that are gone, as for reading the prompts.
+        """
         self.setup = setup
         self.backend = backend
         self.name = setup.study.name or study_name(setup.off.target.path, backend.spec(setup))
+        self._spent_s = spent_s
         self.placing: Placing | None = None
         """How the target's place was found; None where it was not searched."""
 
@@ -71,13 +80,13 @@ class Tuning:
         with TuningStudy(self.name, self.setup.study, spec=spec, space=self.setup.space) as study:
             self.name = study.name
             self._begin(study, on_event)
-            began_s = time.monotonic()
+            began_s = time.monotonic() - self._spent_s
             self.setup, self.placing = self.backend.settle(
                 self.setup, study, lambda text: on_event(Notice(text=text))
             )
             self.setup = replace(self.setup, space=study.space)
-            settled_s = time.monotonic() - began_s
-            search = self._search(study, on_event, settled_s)
+            spent_s = time.monotonic() - began_s
+            search = self._search(study, on_event, spent_s)
             with MachineWatch(rpc=self.setup.off.target.devices.rpc) as watch:
                 watch.start()
                 result = search.run()
@@ -97,10 +106,12 @@ class Tuning:
         if problem is not None:
             without = "the NVIDIA GPUs do not count as part of this machine now"
             on_event(Notice(text=f"{without}: {problem}"))
-        on_event(StudyOpened(name=study.name, records=study.records()))
+        kept = _confirmed(study)
+        earlier = None if kept is None else kept.verdict.reason
+        on_event(StudyOpened(name=study.name, records=study.records(), earlier=earlier))
 
     def _search(
-        self, study: TuningStudy, on_event: Callable[[TuneEvent], None], settled_s: float
+        self, study: TuningStudy, on_event: Callable[[TuneEvent], None], spent_s: float
     ) -> Search:
         setup, measuring = self.setup, self.backend.measuring
         loader, forecaster = self.backend.prepare(setup, study)
@@ -114,7 +125,7 @@ class Tuning:
             on_event=on_event,
             requests=setup.shapes,
         )
-        return Search(Pace(search, spent_s=settled_s), forecaster)
+        return Search(Pace(search, spent_s=spent_s), forecaster)
 
     def keep_report(self, document: Json, page: Page = ()) -> str | None:
         """Keep the report that is printed in the end; return why not, None where it is kept."""
@@ -142,8 +153,8 @@ class Tuning:
         )
         try:
             if result.speedup is None:
-                earlier = study.kept(OUTCOME, Outcome)
-                if earlier is not None and earlier.is_confirmed:
+                earlier = _confirmed(study)
+                if earlier is not None:
                     kept = f"the study keeps its earlier verdict: {earlier.verdict.reason}"
                     return replace(result, not_kept=kept)
             study.keep(outcome=outcome, promise=self._promise(result))
@@ -207,6 +218,12 @@ class Tuning:
         """The target with its placement for a draft; None for no draft."""
         target, layouts = self.setup.off.target, self.setup.space.layouts
         return target if layouts is None else layouts.of(draft).on(target)
+
+
+def _confirmed(study: TuningStudy) -> Outcome | None:
+    """The kept verdict, if a setting was measured against off for it."""
+    outcome = study.kept(OUTCOME, Outcome)
+    return outcome if outcome is not None and outcome.is_confirmed else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -158,6 +158,25 @@ def test_the_baseline_is_measured_one_at_a_time(watched: Watched, setup: LiveSet
     assert len([one for one in watched.events if isinstance(one, BaselineMeasured)]) == 2
 
 
+def test_a_search_does_not_wait_for_the_baseline(watched: Watched, setup: LiveSetup) -> None:
+    watched.load(setup)
+
+    def begin(event: object) -> None:
+        # The engine is busy, so that both wait.
+        if isinstance(event, TokenEmitted):
+            watched.on_event = lambda _event: None
+            watched.session.measure_baseline()
+            watched.session.start_tuning(setup, SearchRequest(prompts=prompts(2)))
+
+    watched.on_event = begin
+    watched.ask(setup)
+    state = watched.wait(TuningState, is_finished)
+    assert state.phase is Phase.FINISHED
+    assert not [one for one in watched.events if isinstance(one, BaselineMeasured)]
+    # The machine may have changed meanwhile.
+    watched.wait(BaselineMeasured)
+
+
 def test_the_limit_of_ram_is_told_when_nobody_waits(
     setup: LiveSetup, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -178,6 +178,12 @@ def test_a_verdict_has_its_requests_and_its_categories() -> None:
     assert ("code", "1.41×, 62 % accepted, 12 prompts") in told
 
 
+def test_an_earlier_verdict_stays_until_the_search_has_ended() -> None:
+    going_on = replace(SEARCHING, earlier="Use it.")
+    assert ("earlier", "Use it.") in views.facts(going_on, None)
+    assert "earlier" not in dict(views.facts(replace(USE_IT, earlier="Use it."), None))
+
+
 class Host(cockpit.Host):
     """The screen in a state."""
 
@@ -368,6 +374,7 @@ def test_the_phase_progress_and_the_time_left_in_words() -> None:
     for state, *expected in (
         # Without and with a turn of the chat.
         (TuningState(), "not started", "not started"),
+        (TuningState(phase=Phase.PREPARING), "reading the prompts", "held back by the chat"),
         (TuningState(phase=Phase.STARTING), "measuring the target alone", "held back by the chat"),
         (RECORDING, "recording", "held back by the chat"),
         (replace(SEARCHING, current=OFF), "measuring the target alone", "held back by the chat"),
@@ -402,7 +409,9 @@ def test_the_phase_progress_and_the_time_left_in_words() -> None:
     assert digest(TuningState(records=(RECORDS[0], stopped))).n_tried == 1
     assert views.headline(TuningState(study="s"), Ledger()) == "study s"
     assert "up to 1 min 30 s left" in views.headline(SEARCHING, Ledger())
+    assert "up to 1 min 30 s left •" in views.headline(SEARCHING, Ledger(), 12)
     assert "left" not in views.headline(USE_IT, Ledger())
+    assert views.headline(TuningState(phase=Phase.STARTING), Ledger(), 72) == "1 min 12 s"
 
 
 def test_the_verdict_or_how_far_it_is_known() -> None:

@@ -69,8 +69,8 @@ def test_a_recording_counts_its_steps_and_ends_with_the_forecasts() -> None:
 
 def test_a_trial_begins_counts_its_prompts_and_is_added() -> None:
     found = (record(0), record(1, TrialState.FAIL))
-    opened = StudyOpened(name="s", records=found)
-    assert advance(STARTING, opened) == replace(STARTING, records=found)
+    opened = StudyOpened(name="s", records=found, earlier="Use it.")
+    assert advance(STARTING, opened) == replace(STARTING, records=found, earlier="Use it.")
     state = advance(STARTING, started(Phase.SEARCHING, 8))
     assert state == replace(STARTING, phase=Phase.SEARCHING, current=ARM, n_steps=8)
     known = advance(state, measured(7.5))

@@ -1,12 +1,13 @@
 """The search beside the chat: its start, its end, and the use of its settings."""
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spectui.errors import SpectuiError, UsageError
-from spectui.format import counted
+from spectui.format import counted, duration_text
 from spectui.live.setup import Activity
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt, PromptFile, builtin_suite, load_prompts
@@ -54,7 +55,8 @@ class TuneController:
         self._is_stopping = False
         """Whether the search ends after the step that it measures."""
         self.prompts: str | None = None
-        """Which prompts the search uses, in words."""
+        """Which prompts the search uses, and how long it may take, in words."""
+        self._began_s = 0.0
 
     @property
     def state(self) -> "TuningState | None":
@@ -65,6 +67,11 @@ class TuneController:
     def is_measuring(self) -> bool:
         """Whether a search measures, so that the screen should be quiet."""
         return self.state is not None and self.state.is_running
+
+    @property
+    def running_s(self) -> int | None:
+        """Whole seconds since the start of the search; None where none runs."""
+        return round(time.monotonic() - self._began_s) if self.is_measuring else None
 
     @property
     def can_stop(self) -> bool:
@@ -131,11 +138,14 @@ class TuneController:
         except SpectuiError as error:
             self._refuse(f"{error}.")
             return
+        self._began_s = time.monotonic()
         for note in found.notes:
             self._live.notify(f"{note}.")
         n_prompts = counted(len(found.prompts), "prompt")
         read = n_prompts if chats is None else counted(len(chats.prompts), "answer")
-        self.prompts = f"{wanted.path or wanted.source} ({read})"
+        limit_s = wanted.time_budget_s
+        limit = "" if limit_s is None else f", {duration_text(limit_s)} at most"
+        self.prompts = f"{wanted.path or wanted.source} ({read}){limit}"
 
     def _read(self, wanted: Wanted) -> PromptFile:
         match wanted.source:

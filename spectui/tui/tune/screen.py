@@ -42,6 +42,8 @@ class TuneScreen(Screen[None]):
 
     chat_is_busy: var[bool] = var(False, init=False)
     """Whether a turn of the chat has the engine."""
+    running_s: var[int | None] = var(None, init=False)
+    """Seconds since the start of the search; None where none runs."""
     prompts: var[str | None] = var(None, init=False)
     """Which prompts the search uses, in words; None if that is not known."""
     shows_replay: var[bool] = var(False, init=False)
@@ -77,7 +79,7 @@ class TuneScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Show what there is."""
-        for shown in ("chat_is_busy", "prompts", "not_recorded"):
+        for shown in ("chat_is_busy", "running_s", "prompts", "not_recorded"):
             self.watch(self, shown, self._show_state, init=False)
         for shown in ("recorded", "in_use"):
             self.watch(self, shown, self._look_at_chat, init=False)
@@ -110,6 +112,7 @@ class TuneScreen(Screen[None]):
         """Show the present state of the search and of the chat."""
         search = self._search
         self.chat_is_busy, self.prompts = search.chat_is_busy, search.prompts
+        self.running_s = search.running_s
         self.not_recorded, self.in_use = search.not_recorded, search.in_use
         self.recorded = search.recorded
         if search.state is not None and search.state is not self._state:
@@ -227,7 +230,11 @@ class TuneScreen(Screen[None]):
     def _show_state(self) -> None:
         state, replays = self._state, self.shows_replay
         self.query_one(TuneStatus).show(
-            state, self._ledger, chat_is_busy=self.chat_is_busy, prompts=self.prompts
+            state,
+            self._ledger,
+            chat_is_busy=self.chat_is_busy,
+            running_s=self.running_s,
+            prompts=self.prompts,
         )
         self.query_one(TuneStatus).display = not replays
         self._show_detail()

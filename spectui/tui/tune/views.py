@@ -14,7 +14,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import DataTable, Static
 
-from spectui.format import counted, left_text, percent_text, times_text
+from spectui.format import counted, duration_text, left_text, percent_text, times_text
 from spectui.live.recording import ChatRecording
 from spectui.measure.arm import Arm
 from spectui.options.drafters import MTP_KIND
@@ -71,14 +71,17 @@ def progress(state: TuningState, ledger: Ledger) -> tuple[str, float]:
     words = counted(ledger.n_tried, "trial") if ledger.n_tried else ""
     if state.forecasts:
         words = f"{counted(len(state.forecasts), 'setting')} replayed"
-    return words, float(bool(words) and state.phase is not Phase.STARTING)
+    is_early = state.phase in {Phase.PREPARING, Phase.STARTING}
+    return words, float(bool(words) and not is_early)
 
 
-def headline(state: TuningState, ledger: Ledger) -> str:
-    """Return the time that is left, the progress, and the name of the study."""
+def headline(state: TuningState, ledger: Ledger, running_s: int | None = None) -> str:
+    """Return the time that is left, or has passed, the progress, and the name of the study."""
     facts = []
     if state.is_running and state.seconds_left is not None:
         facts.append(left_text(state.seconds_left))
+    elif state.is_running and running_s is not None:
+        facts.append(duration_text(running_s))
     facts.append(progress(state, ledger)[0])
     if state.study is not None:
         facts.append(f"study {draw.one_line(state.study)}")
@@ -163,6 +166,8 @@ def facts(state: TuningState, prompts: str | None) -> Iterator[Fact]:
         yield "reason", state.error
     if prompts is not None and state.is_running:
         yield "prompts", prompts
+    if state.earlier is not None and state.is_running:
+        yield "earlier", state.earlier
     if state.notice and state.is_running:
         yield "note", state.notice
     if state.phase is Phase.SEARCHING and state.current is not None and not state.current.is_off:
@@ -253,9 +258,15 @@ class TuneStatus(Vertical):
             yield Static(markup=False)
 
     def show(
-        self, state: TuningState, ledger: Ledger, *, chat_is_busy: bool, prompts: str | None
+        self,
+        state: TuningState,
+        ledger: Ledger,
+        *,
+        chat_is_busy: bool,
+        running_s: int | None,
+        prompts: str | None,
     ) -> None:
-        """Show the state of the search, and while it runs which ``prompts`` it uses."""
+        """Show the state of the search, and while it runs since when and with which prompts."""
         is_idle = state.phase is Phase.IDLE
         box = self.query_one(VerdictBox)
         box.display = not is_idle or bool(state.records)
@@ -266,7 +277,7 @@ class TuneStatus(Vertical):
             fraction = progress(state, ledger)[1]
             bar = f"{draw.bar(fraction, _BAR)} " if self.app.size.width >= _BAR_FROM else ""
             parts.append((f"  {bar}{percent_text(fraction)}", "$primary"))
-        if not is_idle and (more := headline(state, ledger)):
+        if not is_idle and (more := headline(state, ledger, running_s)):
             parts.append((f" • {more}", ""))
         self.query_one("#state", Static).update(Content.assemble(*parts))
         found = list(facts(state, prompts))
