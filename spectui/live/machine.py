@@ -23,7 +23,7 @@ _FULL = 0.985
 _NOTABLE_READS_BYTES_PER_S = 1e6
 """Reads that are no longer a log being written or a module being imported."""
 _SWAP_GROWTH_BYTES = 32e6
-_DATED = "measured after the load, and not updated since"
+_DATED = "device memory: as measured after the load"
 
 
 class Use(StrEnum):

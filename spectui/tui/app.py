@@ -323,6 +323,8 @@ class SpectuiApp(OrderedApp[None]):
 
         if self.is_open(ExportScreen):
             return
+        # They would cover the commands.
+        self.clear_notifications()
         choices = export_choices(setup, self.tune.state)
         self.push_screen(ExportScreen(choices))
 
@@ -339,6 +341,7 @@ class SpectuiApp(OrderedApp[None]):
 
     def _picked(self, load: Load | None) -> None:
         self.picker = None
+        self.clear_notifications()
         if load is not None:
             load()
 

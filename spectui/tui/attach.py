@@ -201,7 +201,8 @@ def _context_facts(facts: ServerFacts) -> tuple[str, ...]:
     slots = None if facts.n_slots is None else counted(facts.n_slots, "slot")
     context = None if facts.n_ctx is None else f"{facts.n_ctx} tokens of context"
     if slots is not None and context is not None:
-        return (f"{slots} with {context}{' each' if facts.n_slots != 1 else ''}",)
+        # They may share it (--kv-unified), which the server does not say.
+        return (f"{slots} with {f'up to {context} each' if facts.n_slots != 1 else context}",)
     return tuple(filter(None, (slots, context)))
 
 

@@ -4,10 +4,12 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
+from spectui import __version__
 from spectui.demo import DemoModel, DemoProgress, ensure_demo_models
 from spectui.errors import SpectuiError
 from spectui.live.sessions import Session, recent_sessions
@@ -137,6 +139,9 @@ class Threads:
             self._mailbox.discard(lambda event: isinstance(event, void))
 
         native_log.listen(self._on_log)
+        # The file has the lines of earlier sessions as well.
+        now = f"{datetime.now().astimezone():%Y-%m-%d %H:%M}"
+        self._on_log(f"spectui {__version__}, process {os.getpid()}, {now}")
         self._session = LiveSession(self._post, discard)
         if self._stopped.is_set():
             self._session.close()

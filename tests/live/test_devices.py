@@ -159,7 +159,7 @@ def test_a_device_of_another_machine_takes_nothing_from_the_card_of_its_number()
     assert (other.name, dict(other.parts)[Use.TARGET]) == ("RPC0", 0)
     assert (remote.name, dict(remote.parts)[Use.TARGET]) == ("RPC1", GIB)
     assert remote.total_bytes == 8 * GIB
-    assert remote.reason == "measured after the load, and not updated since"
+    assert remote.reason == "device memory: as measured after the load"
 
 
 def test_a_device_that_calls_all_of_its_memory_free_holds_what_was_put_there() -> None:

@@ -69,7 +69,7 @@ def test_a_server_that_tells_all() -> None:
 @pytest.mark.parametrize(
     ("play", "trouble", "reason"),
     [
-        (error(503, "Loading model"), Trouble.LOADING, "is loading its model"),
+        (error(503, "Loading model"), Trouble.LOADING, "still loading its model"),
         (error(500, "out of order"), Trouble.STRANGE, "status 500: out of order; is it a llama"),
         (page("<html>hello</html>"), Trouble.STRANGE, "not what llama-server answers"),
         (

@@ -16,7 +16,7 @@ from spectui.server.watch.tracker import (
     decoded_between,
     is_exact_enough,
 )
-from tests.support.attached import COUNTERS, DRAFTS, ELSEWHERE, LOST, busy, sample, slot
+from tests.support.attached import COUNTERS, DRAFTS, ELSEWHERE, IDLE_SLOTS, LOST, busy, sample, slot
 
 URL = "http://localhost:8080"
 NO_DRAFTS = DraftCounts(n_drafts=0, n_drafted=0, n_accepted=0)
@@ -157,11 +157,15 @@ def test_after_a_restart_all_counts_are_new() -> None:
 
 
 def test_why_nothing_was_drafted() -> None:
-    for drafts, reason in (
-        (None, "this llama-server does not count drafts"),
-        (NO_DRAFTS, "no request with a draft has ended"),
+    without = tuple(slot(number, speculates=False) for number in range(4))
+    for drafts, slots, reason in (
+        (None, IDLE_SLOTS, "this llama-server does not count drafts"),
+        (NO_DRAFTS, IDLE_SLOTS, "no request with a draft has ended"),
+        (NO_DRAFTS, without, "this server drafts nothing"),
+        (NO_DRAFTS, "/slots is off", "no request with a draft has ended"),
     ):
-        state = tracked(sample(0.0, counters=replace(COUNTERS, drafts=drafts)))
+        counters = replace(COUNTERS, drafts=drafts)
+        state = tracked(sample(0.0, counters=counters, slots=slots))
         assert reason in str(state.sample.undrafted)
 
 

@@ -231,6 +231,11 @@ async def test_keys_work_and_help_and_log_say_what_they_do_and_what_was_logged()
         await cockpit.press("escape")
         await cockpit.ask()
         await cockpit.settled(lambda: "the log (Alt+V) has" in cockpit.said)
+        # What nothing else takes goes into the prompt.
+        await cockpit.press("tab", "h", "i")
+        assert cockpit.app.live.prompt.text == "hi"
+        await cockpit.press("!")
+        assert cockpit.app.live.prompt.text == "hi!"
         cockpit.threads.log.write_text("llama_model_loader: loaded [meta] data\n")
         await cockpit.press("alt+v")
         assert "llama_model_loader: loaded [meta] data" in cockpit.app.screen.query_one(Log).lines

@@ -96,7 +96,7 @@ async def test_the_table_says_what_replay_counts_and_a_key_uses_it() -> None:
     best = REPLAYED[0]
     async with staged(Host()) as (app, stage):
         shown = app.words()
-        assert "What if SmolLM2-135M drafts: 148 tokens of 2 answers, replayed exactly." in shown
+        assert "What if SmolLM2-135M drafts: 148 tokens of 2 answers, too few to choose" in shown
         # The best of each length, the best first, and what is in use.
         assert app.selected == best.speculation
         assert f"{best.speedup:.2f}×" in shown
@@ -129,7 +129,7 @@ async def test_it_follows_what_is_recorded_and_the_search() -> None:
         assert f"{first.tokens_per_round:.2f} tokens/round" in shown
         app.tune.recorded = replace(CHAT, answers=(ANSWERS[0], WAITING)), COSTS
         shown = " ".join((await stage.idle()).split())
-        assert "59 tokens of 1 answer, replayed exactly." in shown
+        assert "59 tokens of 1 answer, too few to choose by, replayed exactly." in shown
         app.tune.recorded = CHAT, COSTS
         assert "148 tokens of 2 answers" in await stage.idle()
         # Another setting may be in use.

@@ -18,7 +18,7 @@ from spectui.options.drafters import (
     NgramMod,
     NgramSimple,
 )
-from spectui.options.setup import ContextOptions
+from spectui.options.setup import ContextOptions, Devices
 from spectui.options.speculation import Speculation
 from spectui.tui.chat.screen import SettingsScreen
 from spectui.tui.chat.view import describe
@@ -74,6 +74,8 @@ async def test_the_line_at_the_top_says_where_the_target_lies() -> None:
         assert facts[1] == "-ncmoe 30, -ngl 41, -c 16k, -t 7"
         setup = replace(cockpit.setup, context=ContextOptions(ctx_size=1000))
         assert describe(setup, None, 120)[1] == "-cmoe, -c 1000"
+        far = replace(setup.target, devices=Devices(rpc=("a:1", "b:1")))
+        assert describe(replace(setup, target=far), None, 120)[1] == "-cmoe, 2 RPC servers, -c 1000"
         # In a narrow line the sampling stays, and the facts that come first.
         for width in (113, 106, 99, 92, 73):
             assert len(" | ".join(describe(cockpit.setup, loaded, width))) <= width

@@ -212,7 +212,7 @@ def _failure(url: str, error: ReplyError, *, is_first: bool) -> Failure | None:
         case RefusedError(status=HTTPStatus.SERVICE_UNAVAILABLE, why=why) if (
             "loading" in why.lower()
         ):
-            found = Trouble.LOADING, f"{url} is loading its model; try again in a moment"
+            found = Trouble.LOADING, f"{url} is still loading its model"
         case _ if not is_first:
             return None
         case LateError() | BrokenError():

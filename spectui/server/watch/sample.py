@@ -94,6 +94,9 @@ class ServerSample:
         if counters.drafts is None:
             return "this llama-server does not count drafts in /metrics; newer ones do"
         if not counters.drafts.n_drafts:
+            slots = self.slots.value
+            if slots and all(one.speculates is False for one in slots):
+                return "this server drafts nothing: its command has no draft and no --spec-type"
             return "no request with a draft has ended since the server was started"
         return None
 

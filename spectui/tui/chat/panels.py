@@ -104,7 +104,7 @@ def _prompt(state: ThroughputState, pen: Pen) -> Lines:
 class ExpectationPanel(Panel[ExpectationState]):
     """Shows three speedups, and the term that costs most."""
 
-    heading = "Expectation, these settings"
+    heading = "Expectation, all turns with these settings"
 
     def blocks(self, state: ExpectationState, pen: Pen) -> Iterator[Block]:
         """The speedups, and the loss."""

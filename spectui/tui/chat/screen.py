@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Grid, VerticalScroll
+from textual.events import Key
 from textual.screen import ModalScreen
 from textual.validation import Integer, Number
 from textual.widgets import Input, Label
@@ -78,6 +79,13 @@ class LiveScreen(LiveView):
             self.prompt.put_back(message.text)
             if self.activity is Activity.NO_MODEL:
                 self._choose_models(None)
+
+    def on_key(self, event: Key) -> None:
+        """Type into the prompt, whatever has the focus and leaves the key."""
+        if event.is_printable and event.character is not None:
+            event.stop()
+            self.prompt.focus()
+            self.prompt.insert(event.character)
 
     def unloaded(self, error: SpectuiError) -> None:
         """Have another pair chosen, or ask whether to load what would be slow."""

@@ -14,7 +14,7 @@ from textual.widget import Widget
 
 from spectui.display import fit
 from spectui.engine.events import ModelLoaded, RoundFinished, TokenEmitted
-from spectui.format import percent_text
+from spectui.format import counted, percent_text
 from spectui.live import sessions
 from spectui.live.controller import SessionController
 from spectui.live.setup import Activity, LiveSetup
@@ -324,7 +324,9 @@ def _placed(setup: LiveSetup, loaded: ModelLoaded | None) -> tuple[str, ...]:
         n_layers = loaded.info.n_layers
         n_offloaded = n_layers if target.n_gpu_layers < 0 else min(target.n_gpu_layers, n_layers)
         layers = f"{n_offloaded} of {n_layers} layers"
+    servers = target.devices.rpc
+    rpc = counted(len(servers), "RPC server") if servers else ""
     quantization = "" if loaded is None else loaded.info.quantization
     size = f"-c {n_ctx}" if n_ctx % 1024 else f"-c {n_ctx // 1024}k"
     threads = f"-t {n_threads}" if n_threads else ""
-    return tuple(filter(None, (experts, *tensors, layers, size, threads, quantization)))
+    return tuple(filter(None, (experts, *tensors, layers, rpc, size, threads, quantization)))

@@ -38,6 +38,9 @@ _UNCONFIRMED = ", not confirmed"
 _VERDICT = ("advice", "interval", "because")
 _INTERVAL = 48
 """Cells of the verdict's interval; a narrow screen has a third of its width for it."""
+_FEW_TOKENS = 200
+"""Replayed tokens below which an acceptance rate is uncertain by 7 points or more: two standard
+errors of a share of one half."""
 _BAR = 16
 _BAR_FROM = 100
 """Width from which there is room for the bar of the progress beside its words."""
@@ -209,9 +212,11 @@ def _other_drafts(result: TuneResult) -> Iterator[Fact]:
 
 def basis(recording: ChatRecording, totals: tuple[Total, ...]) -> str:
     """Return how much of a chat is replayed, and why no speedups are known if none are."""
-    n_tokens = counted(sum(one.n_decoded for one in recording.recordings), "token")
+    n_decoded = sum(one.n_decoded for one in recording.recordings)
+    n_tokens = counted(n_decoded, "token")
     answers = counted(len(recording.recordings), "answer")
-    text = f"What if {recording.draft} drafts: {n_tokens} of {answers}, replayed exactly."
+    few = ", too few to choose by" if n_decoded < _FEW_TOKENS else ""
+    text = f"What if {recording.draft} drafts: {n_tokens} of {answers}{few}, replayed exactly."
     if totals[0].speedup is None:
         return f"{text} No speedup is known before a search has measured what rounds cost."
     return f"{text} Speeds follow from what rounds cost in the last search."
